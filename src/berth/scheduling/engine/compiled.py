@@ -25,22 +25,22 @@ class KernelBoard:
 
     Attributes:
         rescales: it can score everybody, as all values are kept and all multipliers the same.
-        tells: it can tell all that weighers gave a host, as all multipliers are the same.
+        explains: it can tell all that weighers gave a host, as all multipliers are the same.
     """
 
     def __init__(
         self,
         kernel: Kernel,
-        setting: EngineContext,
+        context: EngineContext,
         stages: Stages,
         scoring: Scoring,
         scores: BlockedScores,
     ) -> None:
         """Make a board for a class, of which these are the parts."""
         self._kernel = kernel
-        self._hosts = setting.hosts
-        self._readings = setting.readings
-        self._order = setting.order
+        self._hosts = context.hosts
+        self._readings = context.readings
+        self._order = context.order
         self._stages = stages
         self._scoring = scoring
         self.board = kernel.Board(
@@ -54,9 +54,9 @@ class KernelBoard:
             lines=scoring.measures.lines,
             by_share=scoring.by_share,
         )
-        self.rescales = not scoring.varies and not scoring.measures.asks
-        told = scoring.told()
-        self.tells = told is not None
+        self.rescales = not scoring.varies and not scoring.measures.reads_request
+        told = scoring.explained_terms()
+        self.explains = told is not None
         if told is not None:
             self.board.set_told(told)
 
@@ -73,7 +73,7 @@ class KernelBoard:
         if self.board.rescale(self._order, self._readings.values):
             raise NonFiniteValueError
 
-    def take_in(
+    def apply_changes(
         self, query: Query, rows: list[int], own: list[list[float]], scales: Scales
     ) -> bool:
         """Make stages, extremes and scores true to rows that changed.
@@ -92,7 +92,9 @@ class KernelBoard:
         """
         kernel, stages, scoring = self._kernel, self._stages, self._scoring
         limits = stages.limits(query)
-        asked = None if limits is not None else stages.ask(query, np.array(rows, dtype=np.intp))
+        asked = (
+            None if limits is not None else stages.evaluate(query, np.array(rows, dtype=np.intp))
+        )
         factors = None
         if scoring.varies:
             factors = scoring.factors(np.array(rows, dtype=np.intp), scales)
@@ -113,9 +115,9 @@ class KernelBoard:
         if flags & kernel.VALUES_UNFIT:
             raise NonFiniteValueError
         if flags & kernel.STAGES_MOVED:
-            stages.note_moved()
+            stages.invalidate_counts()
         if flags & kernel.EXTREMES_MOVED:
-            scoring.note_moved()
+            scoring.invalidate_scales()
         return not flags & kernel.SCORES_UNFIT
 
     def finds(self, count: int) -> bool:
@@ -130,8 +132,8 @@ class KernelBoard:
         """Return the rows at those positions."""
         return self.board.best(count, self._order)
 
-    def tell(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
-        """Tell of rows what each weigher gave them, while `tells` and on the scales of scores.
+    def explain(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
+        """Tell of rows what each weigher gave them, while `explains` and on the scales of scores.
 
         Args:
             rows: their numbers.

@@ -26,10 +26,10 @@ from berth.tables.host.hosts import HostTable
 _KEPT_ROWS: Final = 1 << 25
 """Rows that all classes may keep together, about 11 bytes each."""
 
-_CLASSES_MAX: Final = 512
-_CLASSES_MIN: Final = 8
-_GUESTS_MAX: Final = 4
-_KINDS_MAX: Final = 4_096
+_PROFILES_MAX: Final = 512
+_PROFILES_MIN: Final = 8
+_PROBATION_MAX: Final = 4
+_KEYS_MAX: Final = 4_096
 _POLICIES_MAX: Final = 4
 _CACHE: Final = "engine"
 
@@ -48,25 +48,25 @@ class Engine:
         self.assigning = Assigning(policy.filters)
         self._hosts = hosts
         self._membership_epoch = hosts.membership_epoch
-        self._classes: OrderedDict[Hashable, RequestProfile] = OrderedDict()
-        self._guests: OrderedDict[Hashable, RequestProfile] = OrderedDict()
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._profiles: OrderedDict[Hashable, RequestProfile] = OrderedDict()
+        self._probation: OrderedDict[Hashable, RequestProfile] = OrderedDict()
+        self._seen_keys: OrderedDict[Hashable, None] = OrderedDict()
         self._timed: dict[int, TimedVerdicts] = {}
         rules: tuple[Filter | Weigher, ...] = (*policy.filters, *policy.weighers)
-        self._fit = len(policy.filters) <= FILTERS_MAX
-        self._unkept = [rule for rule in rules if not _may_be_kept(rule)]
-        kept = (one for one in policy.weighers if _may_be_kept(one))
+        self._is_supported = len(policy.filters) <= FILTERS_MAX
+        self._uncacheable = [rule for rule in rules if not _is_cacheable(rule)]
+        kept = (one for one in policy.weighers if _is_cacheable(one))
         self._readings = Readings(hosts, kept, policy.normalisation)
-        self._setting = self._find_setting()
+        self._context = self._make_context()
         paths = paths_of(rules)
-        self._kind_parts = parts_of(path for path in paths if _is_of_kind(path))
-        self._own_parts = parts_of(path for path in paths if not _is_of_kind(path))
-        self._kinds = NeedsCache[int]()
+        self._flavor_parts = parts_of(path for path in paths if _is_of_flavor_or_image(path))
+        self._other_parts = parts_of(path for path in paths if not _is_of_flavor_or_image(path))
+        self._flavor_keys = NeedsCache[int]()
         self._numbers: dict[Hashable, int] = {}
         self._next = count()
         self._switched = [one for one in policy.weighers if not one.multiplier]
 
-    def class_of(
+    def profile_of(
         self, query: Query, instances: int, known: RequestProfile | None = None
     ) -> RequestProfile | None:
         """Return the class of a request, true to the table; None to evaluate in full.
@@ -77,11 +77,11 @@ class Engine:
             known: the class of an earlier instance of the same request, neither of them being
                 on a host already.
         """
-        if not self._fit or (self._unkept and self._is_spoken_of(query)):
+        if not self._is_supported or (self._uncacheable and self._concerns_uncacheable_rule(query)):
             return None
         if known is not None:
             self._readings.catch_up(query)
-            if self._is_true_again(known, query):
+            if self._is_current(known, query):
                 return known
         try:
             key = self._key(query)
@@ -92,7 +92,7 @@ class Engine:
         for timed in self._timed.values():
             timed.catch_up(query)
         try:
-            return self._kept(key, query, instances)
+            return self._profile(key, query, instances)
         except NonFiniteValueError:
             self._forget(key)
             return None
@@ -100,7 +100,7 @@ class Engine:
             self._forget(key)
             raise
 
-    def _find_setting(self) -> EngineContext:
+    def _make_context(self) -> EngineContext:
         policy, hosts = self.policy, self._hosts
         return EngineContext(
             hosts,
@@ -111,10 +111,10 @@ class Engine:
             rows_by_name(hosts),
         )
 
-    def _is_spoken_of(self, query: Query) -> bool:
+    def _concerns_uncacheable_rule(self, query: Query) -> bool:
         """Tell whether a rule that cannot be kept has anything to say of a request."""
         policy, none = self.policy, np.zeros(0, dtype=np.intp)
-        for rule in self._unkept:
+        for rule in self._uncacheable:
             if isinstance(rule, Filter):
                 if rule.keep(self._hosts, query, none) is not None:
                     return True
@@ -132,25 +132,25 @@ class Engine:
             TypeError: what a rule reads cannot be compared.
         """
         switches = [is_off(self._hosts, weigher) for weigher in self._switched]
-        own = [part(self._hosts, query) for part in self._own_parts]
-        key = (self._kind(query), *own, *switches)
+        own = [part(self._hosts, query) for part in self._other_parts]
+        key = (self._flavor_key(query), *own, *switches)
         hash(key)
         return key
 
-    def _kind(self, query: Query) -> Hashable:
+    def _flavor_key(self, query: Query) -> Hashable:
         """Return a number that tells flavor and image from others that rules read differently."""
-        return self._kinds.get(query.request, lambda: self._number(query))
+        return self._flavor_keys.get(query.request, lambda: self._number(query))
 
     def _number(self, query: Query) -> int:
-        kind = tuple(part(self._hosts, query) for part in self._kind_parts)
+        kind = tuple(part(self._hosts, query) for part in self._flavor_parts)
         number = self._numbers.get(kind)
         if number is None:
-            if len(self._numbers) >= _KINDS_MAX:
+            if len(self._numbers) >= _KEYS_MAX:
                 self._numbers.clear()
             number = self._numbers[kind] = next(self._next)
         return number
 
-    def _is_true_again(self, known: RequestProfile, query: Query) -> bool:
+    def _is_current(self, known: RequestProfile, query: Query) -> bool:
         try:
             known.catch_up(query)
         except StaleProfileError:
@@ -162,21 +162,21 @@ class Engine:
 
     def drop(self, found: RequestProfile) -> None:
         """Drop a class after a rule failed half-way: it may be true of nothing."""
-        for kept in (self._classes, self._guests):
+        for kept in (self._profiles, self._probation):
             for key in [key for key, one in kept.items() if one is found]:
                 del kept[key]
 
     def _forget(self, key: Hashable) -> None:
-        self._classes.pop(key, None)
-        self._guests.pop(key, None)
+        self._profiles.pop(key, None)
+        self._probation.pop(key, None)
 
-    def _kept(self, key: Hashable, query: Query, instances: int) -> RequestProfile | None:
-        found = self._known(key)
+    def _profile(self, key: Hashable, query: Query, instances: int) -> RequestProfile | None:
+        found = self._cached(key)
         if found is not None:
             try:
                 found.catch_up(query)
             except StaleProfileError:
-                found = self._classes[key] = self._make(query)
+                found = self._profiles[key] = self._make(query)
         else:
             found = self._make(query)
             self._admit(key, found)
@@ -184,35 +184,35 @@ class Engine:
             return None
         return found
 
-    def _known(self, key: Hashable) -> RequestProfile | None:
+    def _cached(self, key: Hashable) -> RequestProfile | None:
         """Find a class; a guest is one no longer."""
-        found = self._classes.get(key)
+        found = self._profiles.get(key)
         if found is not None:
-            self._classes.move_to_end(key)
+            self._profiles.move_to_end(key)
             return found
-        found = self._guests.pop(key, None)
+        found = self._probation.pop(key, None)
         if found is not None:
-            self._classes[key] = found
+            self._profiles[key] = found
             self._make_room()
         return found
 
     def _admit(self, key: Hashable, made: RequestProfile) -> None:
         """Keep a new class; as a guest, if its kind of request has not been seen before."""
-        if key in self._seen:
-            self._classes[key] = made
+        if key in self._seen_keys:
+            self._profiles[key] = made
             self._make_room()
             return
-        self._seen[key] = None
-        if len(self._seen) > _KINDS_MAX:
-            self._seen.popitem(last=False)
-        self._guests[key] = made
-        if len(self._guests) > _GUESTS_MAX:
-            self._guests.popitem(last=False)
+        self._seen_keys[key] = None
+        if len(self._seen_keys) > _KEYS_MAX:
+            self._seen_keys.popitem(last=False)
+        self._probation[key] = made
+        if len(self._probation) > _PROBATION_MAX:
+            self._probation.popitem(last=False)
 
     def _make(self, query: Query) -> RequestProfile:
         policy = self.policy
         timed = [self._timed_of(rule, query) for rule in policy.filters if _is_timed(rule)]
-        return RequestProfile(self._setting, timed, query)
+        return RequestProfile(self._context, timed, query)
 
     def _timed_of(self, rule: Filter, query: Query) -> TimedVerdicts:
         found = self._timed.get(id(rule))
@@ -221,19 +221,19 @@ class Engine:
         return found
 
     def _make_room(self) -> None:
-        most = min(max(_KEPT_ROWS // max(len(self._hosts), 1), _CLASSES_MIN), _CLASSES_MAX)
-        while len(self._classes) > most:
-            self._classes.popitem(last=False)
+        most = min(max(_KEPT_ROWS // max(len(self._hosts), 1), _PROFILES_MIN), _PROFILES_MAX)
+        while len(self._profiles) > most:
+            self._profiles.popitem(last=False)
 
     def _drop_after_membership_change(self) -> None:
         """Start again when hosts have come or gone: everybody's place has changed."""
         if self._membership_epoch != self._hosts.membership_epoch:
             self._membership_epoch = self._hosts.membership_epoch
-            self._classes.clear()
-            self._guests.clear()
+            self._profiles.clear()
+            self._probation.clear()
             self._timed.clear()
             self._readings.reset()
-            self._setting = self._find_setting()
+            self._context = self._make_context()
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:
@@ -242,14 +242,14 @@ def engine_of(hosts: HostTable, policy: Policy) -> Engine:
     if not isinstance(engines, _Engines):
         engines = hosts.caches[_CACHE] = _Engines()
     for found in engines.all:
-        if _asks_the_same(found.policy, policy):
+        if _has_same_rules(found.policy, policy):
             return found
     found = Engine(hosts, policy)
     engines.all = [found, *engines.all[: _POLICIES_MAX - 1]]
     return found
 
 
-def _asks_the_same(one: Policy, other: Policy) -> bool:
+def _has_same_rules(one: Policy, other: Policy) -> bool:
     """Tell whether two policies have the same rules; how to choose is no matter of an engine."""
     if one.normalisation is not other.normalisation:
         return False
@@ -270,7 +270,7 @@ class ProfileRanking:
     """
 
     def __init__(self, kept: RequestProfile, query: Query, engine: Engine) -> None:
-        self._class = kept
+        self._profile = kept
         self._query = query
         self._engine = engine
         self._ordered: list[int] = []
@@ -281,9 +281,9 @@ class ProfileRanking:
         """See `Ranked.best`; the fewer are the first of the more."""
         if count > self._asked:
             try:
-                self._ordered = self._class.best(self._query, count)
+                self._ordered = self._profile.best(self._query, count)
             except BaseException:
-                self._engine.drop(self._class)
+                self._engine.drop(self._profile)
                 raise
             self._asked = count
         return self._ordered[:count]
@@ -291,9 +291,9 @@ class ProfileRanking:
     def tied(self) -> list[int]:
         """See `Ranked.tied`."""
         try:
-            return self._class.tied(self._query)
+            return self._profile.tied(self._query)
         except BaseException:
-            self._engine.drop(self._class)
+            self._engine.drop(self._profile)
             raise
 
     def row(self, number: int) -> int:
@@ -302,19 +302,19 @@ class ProfileRanking:
 
     def find(self, row: int) -> int | None:
         """See `Ranked.find`."""
-        (passes,) = self._class.stages.passing(np.array([row]))
+        (passes,) = self._profile.stages.passing(np.array([row]))
         return row if passes else None
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
         """See `Ranked.scored`."""
         try:
-            return self._class.scored(self._query, numbers)
+            return self._profile.scored(self._query, numbers)
         except BaseException:
-            self._engine.drop(self._class)
+            self._engine.drop(self._profile)
             raise
 
 
-def _may_be_kept(rule: Filter | Weigher) -> bool:
+def _is_cacheable(rule: Filter | Weigher) -> bool:
     """Tell whether verdicts of a rule can be kept.
 
     One that changes by time alone is kept once for all classes, so it may read nothing else.
@@ -326,7 +326,7 @@ def _may_be_kept(rule: Filter | Weigher) -> bool:
     return isinstance(rule, Filter) and rule.holds_until is not None and _is_timed(rule)
 
 
-def _is_of_kind(path: str) -> bool:
+def _is_of_flavor_or_image(path: str) -> bool:
     """Tell whether a path leads into flavor and image, which many requests share."""
     return path.partition(".")[0] in {"flavor", "image", "needs"}
 

@@ -1,4 +1,4 @@
-"""The setting of request classes: what all of one policy on one table have in common."""
+"""The context of request classes: what all of one policy on one table have in common."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -56,7 +56,7 @@ def _part_of(path: str) -> KeyPart:
     return lambda _, query: frozen(of_request(query.request))
 
 
-def _whereabouts(hosts: HostTable, query: Query) -> Hashable:
+def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
     """Return the row that the instance is on: rules read its uuid only to find it there."""
     occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
     return None if occupant is None else occupant.row
@@ -77,7 +77,7 @@ def _group_rows(hosts: HostTable, query: Query) -> Hashable:
 _SPECIAL: Mapping[str, KeyPart] = {
     "group": lambda _, query: query.group,
     "group_rows": _group_rows,
-    "instance_uuid": _whereabouts,
+    "instance_uuid": _row_of_instance,
     "project_aggregates": project_aggregates,
     "zone_aggregates": zone_aggregates,
 }

@@ -63,10 +63,10 @@ class Measures:
         self._lines = [readings.line(weigher) for weigher in weighers]
         self._are_lines = self._lines == list(range(len(readings.values)))
         self.own = [i for i, line in enumerate(self._lines) if line is None]
-        self.asks = bool(self.own)
+        self.reads_request = bool(self.own)
         self.lines = tuple(-1 if line is None else line for line in self._lines)
         self._volatile = [_is_volatile(weighers[i]) for i in self.own]
-        self._form: tuple[int, int, int] | None = None
+        self._structure: tuple[int, int, int] | None = None
         self._each: list[ReadOne] = []
         """How each weigher of `own` reads one row of a table of that form."""
         self._query = query
@@ -107,7 +107,7 @@ class Measures:
             known: those before it was consumed; only weighers that see that are asked then.
         """
         self._query = query
-        if self._form != self._hosts.structure:
+        if self._structure != self._hosts.structure:
             self._learn_to_read(query)
         if known is None:
             return [read(row) for read in self._each]
@@ -124,7 +124,7 @@ class Measures:
 
     def _learn_to_read(self, query: Query) -> None:
         hosts = self._hosts
-        self._form = hosts.structure
+        self._structure = hosts.structure
         self._each.clear()
         for index in self.own:
             of_one = self._reads_of_one[index]

@@ -65,7 +65,7 @@ class Readings:
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
         self._each: list[Scores] = []
         self._of_one: dict[tuple[str, ...], list[_OfOne]] = {}
-        self._form: tuple[int, int, int] | None = None
+        self._structure: tuple[int, int, int] | None = None
         """How one row is read after changes in some groups, on a table of that form."""
         self.epoch = 0
 
@@ -106,16 +106,16 @@ class Readings:
                 line = self._lines.get(number)
                 if line is not None and values is not None:
                     self._each[line][rows] = values
-                elif not self._sleeps_on(number, rows, values):
+                elif not self._stays_idle(number, rows, values):
                     return False
         return True
 
     def _read_few(self, query: Query, rows: set[int], groups: tuple[str, ...]) -> bool:
         """Do what `_read_changed` does for a few rows that changed in some of the groups."""
         hosts = self._hosts
-        if self._form != hosts.structure:
+        if self._structure != hosts.structure:
             self._of_one.clear()
-            self._form = hosts.structure
+            self._structure = hosts.structure
         concerned = self._of_one.get(groups)
         if concerned is None:
             concerned = self._concerned_by(groups, query)
@@ -142,7 +142,7 @@ class Readings:
         ]
         return found
 
-    def _sleeps_on(self, number: int, rows: Rows, values: Scores | None) -> bool:
+    def _stays_idle(self, number: int, rows: Rows, values: Scores | None) -> bool:
         """Tell whether a weigher without a line goes on without one."""
         value = self._idle.get(number)
         if value is None or values is None:

@@ -27,7 +27,7 @@ _FEW: Final = 256
 _ONE_BY_ONE: Final = 3
 """So many changed rows take less time as plain numbers than as arrays."""
 
-_TOLD_MAX: Final = 256
+_SCORED_MAX: Final = 256
 """Hosts whose values and scores are kept part by part."""
 
 _AHEAD: Final = 32
@@ -51,27 +51,27 @@ class RequestProfile:
     """One kind of request on one table: stages, extremes and scores of all hosts."""
 
     def __init__(
-        self, setting: EngineContext, timed: Sequence[TimedVerdicts], query: Query
+        self, context: EngineContext, timed: Sequence[TimedVerdicts], query: Query
     ) -> None:
-        hosts, readings, normalisation = setting.hosts, setting.readings, setting.normalisation
-        self._setting = setting
+        hosts, readings, normalisation = context.hosts, context.readings, context.normalisation
+        self._context = context
         self._hosts = hosts
         self._readings = readings
         self._epoch = readings.epoch
         self._normalisation = normalisation
         self._timed = timed
         self._timed_at = [one.position for one in timed]
-        self.stages = Stages(hosts, setting.filters, timed, query)
-        concerned = [weigher for weigher in setting.weighers if self._concerns(weigher, query)]
+        self.stages = Stages(hosts, context.filters, timed, query)
+        concerned = [weigher for weigher in context.weighers if self._concerns(weigher, query)]
         self._scoring = Scoring(
             hosts, concerned, normalisation, query, self.stages.passing, readings
         )
-        self._order = setting.order
+        self._order = context.order
         self._scores = BlockedScores(np.full(len(hosts), -np.inf))
         self._compiled = self._compile(kernel())
         self._scoring.begin(None if self._compiled is None else self._compiled.board)
-        self._told: dict[int, ScoredHost] = {}
-        self._told_on: tuple[Scale, ...] = ()
+        self._scored: dict[int, ScoredHost] = {}
+        self._scored_scales: tuple[Scale, ...] = ()
         self._own: dict[int, list[float]] = {}
         """What weighers that read the request say of rows; see `Measures.own_values`."""
         groups = self.stages.groups.union(
@@ -109,7 +109,7 @@ class RequestProfile:
             raise StaleProfileError
         listed = list(changed)
         if self._compiled is not None:
-            self._hand_over(query, listed, settled, self._compiled)
+            self._apply_by_kernel(query, listed, settled, self._compiled)
             return
         rows = np.array(listed, dtype=np.intp)
         also = np.array(list(settled), dtype=np.intp) if settled else None
@@ -130,25 +130,25 @@ class RequestProfile:
     def _compile(self, kernel: Kernel | None) -> KernelBoard | None:
         if kernel is None:
             return None
-        return KernelBoard(kernel, self._setting, self.stages, self._scoring, self._scores)
+        return KernelBoard(kernel, self._context, self.stages, self._scoring, self._scores)
 
-    def _hand_over(
+    def _apply_by_kernel(
         self, query: Query, rows: list[int], settled: set[int], compiled: KernelBoard
     ) -> None:
         """Let the kernel take in rows that changed."""
         if settled:
-            self.stages.settle(query, np.array(list(settled), dtype=np.intp))
+            self.stages.update_settled(query, np.array(list(settled), dtype=np.intp))
             self._own.clear()  # more than what consumption changes may be another
         own = self._own_values(query, rows)
         self._forget(rows)
         self._remember(rows, own)
-        if not compiled.take_in(query, rows, own, self._reference):
+        if not compiled.apply_changes(query, rows, own, self._reference):
             self._rescale(query)
 
     def _own_values(self, query: Query, rows: list[int]) -> list[list[float]]:
         """Return what weighers that read the request say of rows; none at all without any."""
         measures, known = self._scoring.measures, self._own
-        if not measures.asks:
+        if not measures.reads_request:
             return []
         if len(rows) <= _ONE_BY_ONE:
             return [measures.own_values_of_one(query, row, known.get(row)) for row in rows]
@@ -206,7 +206,7 @@ class RequestProfile:
         return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
 
     def scored(self, query: Query, rows: Sequence[int]) -> list[ScoredHost]:
-        """Return hosts with their scores part by part; what is told of one holds until it changes.
+        """Return hosts with their scores part by part; what is known of one holds until it changes.
 
         By Nova's rule a single host is not weighed.
 
@@ -217,31 +217,31 @@ class RequestProfile:
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
             named = map(self._hosts.identity, rows)
             return [ScoredHost(name, node, 0.0) for name, node, _ in named]
-        scales, told = self._scoring.scales(), self._told
-        if scales is not self._told_on and scales != self._told_on:
-            told.clear()
-        self._told_on = scales
-        unknown = [row for row in rows if row not in told]
+        scales, known = self._scoring.scales(), self._scored
+        if scales is not self._scored_scales and scales != self._scored_scales:
+            known.clear()
+        self._scored_scales = scales
+        unknown = [row for row in rows if row not in known]
         if unknown:
-            if len(told) > _TOLD_MAX:
+            if len(known) > _SCORED_MAX:
                 self._own.clear()
-                told.clear()
+                known.clear()
                 unknown = list(rows)
-            self._tell(query, unknown)
-        return [told[row] for row in rows]
+            self._score_parts(query, unknown)
+        return [known[row] for row in rows]
 
-    def _tell(self, query: Query, rows: list[int]) -> None:
+    def _score_parts(self, query: Query, rows: list[int]) -> None:
         """Work out what each weigher gave rows; values that hold still are not asked for again."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
-        own = self._known_values(query, rows) if scoring.measures.asks else []
-        if compiled is not None and compiled.tells and scoring.scales() == self._reference.all:
-            for row, score, given, normalised in compiled.tell(rows, own):
+        own = self._known_values(query, rows) if scoring.measures.reads_request else []
+        if compiled is not None and compiled.explains and scoring.scales() == self._reference.all:
+            for row, score, given, normalised in compiled.explain(rows, own):
                 name, node, _ = hosts.identity(row)
-                self._told[row] = ScoredHost(
+                self._scored[row] = ScoredHost(
                     name, node, score, scoring.names, given, normalised, scoring.plain_factors
                 )
             return
-        if scoring.measures.asks:
+        if scoring.measures.reads_request:
             raw = [scoring.measures.whole(*one) for one in zip(rows, own, strict=True)]
             check_finite(np.array(raw))
         else:
@@ -250,7 +250,7 @@ class RequestProfile:
             raw = values.T.tolist()
         for row, part in zip(rows, scoring.parts(rows, raw), strict=True):
             name, node, _ = hosts.identity(row)
-            self._told[row] = ScoredHost(
+            self._scored[row] = ScoredHost(
                 name, node, part.score, scoring.names,
                 raw=part.raw, normalised=part.normalised, multipliers=part.factors,
             )  # fmt: skip
@@ -269,16 +269,16 @@ class RequestProfile:
 
     def _remember(self, rows: list[int], own: list[list[float]]) -> None:
         """Remember values of rows that changed: the best of them are soon asked for again."""
-        if not self._scoring.measures.asks or len(rows) > _TOLD_MAX // 2:
+        if not self._scoring.measures.reads_request or len(rows) > _SCORED_MAX // 2:
             return
-        if len(self._own) + len(rows) > _TOLD_MAX:
+        if len(self._own) + len(rows) > _SCORED_MAX:
             self._own.clear()
-            self._told.clear()
+            self._scored.clear()
         self._own.update(zip(rows, own, strict=True))
 
     def _forget(self, rows: list[int]) -> None:
-        """Forget what is told of rows that have changed."""
-        for known in (self._told, self._own):
+        """Forget what is known of rows that have changed."""
+        for known in (self._scored, self._own):
             for row in known.keys() & rows if len(rows) > 1 else rows:
                 known.pop(row, None)
 

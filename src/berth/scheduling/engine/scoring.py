@@ -60,8 +60,10 @@ class Scoring:
     ) -> None:
         """Take the weighers of a class; `begin` finds their extremes."""
         self.names = tuple(weigher.name for weigher in weighers)
-        self._told = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
-        weighers = self.weighers = tuple(weigher for weigher, idle in self._told if idle is None)
+        self._all_weighers = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
+        weighers = self.weighers = tuple(
+            weigher for weigher, idle in self._all_weighers if idle is None
+        )
         self._hosts = hosts
         self.by_share = normalisation is Normalisation.SHARE
         self.measures = Measures(hosts, weighers, normalisation, query, readings)
@@ -73,12 +75,12 @@ class Scoring:
         self._clips = not self.by_share and bool(np.isfinite((self._floors, self._ceilings)).any())
         self._most: list[Extreme | None] = [None] * len(weighers)
         self._least: list[Extreme | None] = [None] * len(weighers)
-        self.plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._told)
+        self.plain_factors = tuple(float(weigher.multiplier) for weigher, _ in self._all_weighers)
         self._scales: tuple[Scale, ...] | None = None
         self.reference: tuple[Scale, ...] = ()
         self._ends_at: tuple[Scale, ...] | None = None
         self._ends: tuple[Ends, ...] = ()
-        self.varies = any(self._varies(weigher) for weigher, _ in self._told)
+        self.varies = any(self._varies(weigher) for weigher, _ in self._all_weighers)
         self.slack = _SLACK * (1.0 + sum(abs(weigher.multiplier) for weigher in weighers))
         self._board: Board | None = None
 
@@ -137,17 +139,17 @@ class Scoring:
         self._board.begin(index, sign, self.measures.of(index, everyone))
         return None
 
-    def told(self) -> tuple[tuple[int, float, float], ...] | None:
+    def explained_terms(self) -> tuple[tuple[int, float, float], ...] | None:
         """Return what `kernel.Board.set_told` takes; None when there is more to it."""
         if self.varies:
             return None
         indices = count()
         return tuple(
             (next(indices), 0.0, factor) if idle is None else (-1, idle, factor)
-            for (_, idle), factor in zip(self._told, self.plain_factors, strict=True)
+            for (_, idle), factor in zip(self._all_weighers, self.plain_factors, strict=True)
         )
 
-    def note_moved(self) -> None:
+    def invalidate_scales(self) -> None:
         """Take in that the extremes that a board follows are others now."""
         self._scales = None
 
@@ -268,23 +270,23 @@ class Scoring:
         """Put in what idle weighers say of every row."""
         given, shares = iter(values), iter(normalised)
         return (
-            [next(given) if idle is None else idle for _, idle in self._told],
-            [next(shares) if idle is None else 0.0 for _, idle in self._told],
+            [next(given) if idle is None else idle for _, idle in self._all_weighers],
+            [next(shares) if idle is None else 0.0 for _, idle in self._all_weighers],
         )
 
     def _factors_of_each(self, rows: Sequence[int]) -> list[tuple[float, ...]]:
         """Return for each row the multiplier of every weigher."""
         if not self.varies:
             return [self.plain_factors] * len(rows)
-        factors = np.empty((len(self._told), len(rows)), dtype=np.float64)
+        factors = np.empty((len(self._all_weighers), len(rows)), dtype=np.float64)
         selected = np.array(rows, dtype=np.intp)
-        for index, (weigher, _) in enumerate(self._told):
+        for index, (weigher, _) in enumerate(self._all_weighers):
             factors[index] = multipliers(self._hosts, weigher, selected)
         return [tuple(line) for line in factors.T.tolist()]
 
     def has_switched(self) -> bool:
         """Tell whether multipliers began or ceased to differ between hosts."""
-        return self.varies != any(self._varies(weigher) for weigher, _ in self._told)
+        return self.varies != any(self._varies(weigher) for weigher, _ in self._all_weighers)
 
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:
         if self.by_share:

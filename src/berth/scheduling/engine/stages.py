@@ -52,7 +52,7 @@ class Stages:
         self._volatile: list[int] = []
         self.stage, self.settled = self._first(query)
         self.counts = self._count(self.stage)
-        self._left: tuple[FilterCount, ...] | None = None
+        self._filter_counts: tuple[FilterCount, ...] | None = None
         own = (i for i in (*self._lasting, *self._volatile) if i not in self._timed)
         self.groups = frozenset(group for i in own for group in filters[i].reads.columns)
 
@@ -72,16 +72,16 @@ class Stages:
         indices = (*self._lasting, *self._volatile)
         return any("group_rows" in self._filters[i].reads.request for i in indices)
 
-    def left(self) -> tuple[FilterCount, ...]:
+    def filter_counts(self) -> tuple[FilterCount, ...]:
         """Count the hosts before and after each filter."""
-        if self._left is None:
+        if self._filter_counts is None:
             before = sum(self.counts[: self.passed + 1])
             found: list[FilterCount] = []
             for rule, removed in zip(self._filters, self.counts, strict=False):
                 found.append(FilterCount(rule.name, before, before - removed))
                 before -= removed
-            self._left = tuple(found)
-        return self._left
+            self._filter_counts = tuple(found)
+        return self._filter_counts
 
     def update(self, query: Query, rows: Rows, settled_too: Rows | None) -> Mask:
         """Ask again about rows; return which of them pass.
@@ -92,8 +92,8 @@ class Stages:
             settled_too: those of them that changed in more than volatile columns.
         """
         if settled_too is not None:
-            self.settle(query, settled_too)
-        stage = self.ask(query, rows)
+            self.update_settled(query, settled_too)
+        stage = self.evaluate(query, rows)
         old = self.stage[rows]
         if np.logical_or.reduce(old != stage):
             self._recount(old, stage)
@@ -101,11 +101,11 @@ class Stages:
         passes: Mask = stage == self.passed
         return passes
 
-    def settle(self, query: Query, rows: Rows) -> None:
+    def update_settled(self, query: Query, rows: Rows) -> None:
         """Ask the filters that read nothing volatile again; `ask` and the like have to follow."""
         self.settled[rows] = self._settle(query, rows)
 
-    def ask(self, query: Query, rows: Rows) -> Small:
+    def evaluate(self, query: Query, rows: Rows) -> Small:
         """Return the stages that rows have now, by what is settled and what is volatile."""
         stage = self.settled[rows]
         for i in self._volatile:
@@ -131,9 +131,9 @@ class Stages:
         """The index of the first volatile filter; `passed` when there is none."""
         return self._volatile[0] if self._volatile else self.passed
 
-    def note_moved(self) -> None:
+    def invalidate_counts(self) -> None:
         """Take in that stages and counts are others now."""
-        self._left = None
+        self._filter_counts = None
 
     def update_one(self, query: Query, row: int) -> bool:
         """Ask again about a row that changed in volatile columns only; tell whether it passes."""
@@ -148,7 +148,7 @@ class Stages:
                 break
         old = self.stage.item(row)
         if old != stage:
-            self._left = None
+            self._filter_counts = None
             self.counts[old] -= 1
             self.counts[stage] += 1
             self.stage[row] = stage
@@ -204,7 +204,7 @@ class Stages:
         return array("q", [int(np.count_nonzero(stage == number)) for number in numbers])
 
     def _recount(self, old: Small, new: Small) -> None:
-        self._left = None
+        self._filter_counts = None
         for stage in old.tolist():
             self.counts[stage] -= 1
         for stage in new.tolist():

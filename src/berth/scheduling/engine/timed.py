@@ -73,7 +73,7 @@ class TimedVerdicts:
             self._log(np.flatnonzero(self.verdicts != old))
         elif changed:
             rows = np.array(list({row for rows in changed.values() for row in rows}))
-            verdicts = self._ask(query, rows)
+            verdicts = self._verdicts(query, rows)
             # These rows were looked at now, so an earlier time is known of none but the others.
             self._evaluated_s = query.now_s
             self._until_s = min(self._until_s, self._holds_until(query, rows))
@@ -83,11 +83,11 @@ class TimedVerdicts:
     def _evaluate(self, query: Query) -> None:
         self._positions = JournalCursor(self._hosts.journal, self.rule.reads.columns)
         rows = np.arange(len(self._hosts))
-        self.verdicts = self._ask(query, rows)
+        self.verdicts = self._verdicts(query, rows)
         self._evaluated_s = query.now_s
         self._until_s = self._holds_until(query, rows)
 
-    def _ask(self, query: Query, rows: Rows) -> Mask:
+    def _verdicts(self, query: Query, rows: Rows) -> Mask:
         verdicts = self.rule.keep(self._hosts, query, rows)
         return np.ones(rows.size, dtype=np.bool_) if verdicts is None else verdicts
 

@@ -87,10 +87,12 @@ class KeptScene:
         if self._full is None:
             is_new = self._hosts.occupants.by_uuid.get(query.instance_uuid) is None
             known = self._class if is_new else None
-            found = self._engine.class_of(query, self._instances, known)
+            found = self._engine.profile_of(query, self._instances, known)
             if found is not None and found.count:
                 self._class = found if is_new else None
-                return Outlook(ProfileRanking(found, query, self._engine), found.stages.left)
+                return Outlook(
+                    ProfileRanking(found, query, self._engine), found.stages.filter_counts
+                )
             self._full = self._make_full()
         return self._full.look(query)
 

@@ -152,7 +152,7 @@ class PciDevices:
         ordered = plainest_first(pools)
         if ordered != mine.pools:
             mine.pools = ordered
-            self._tell(
+            self._update_free(
                 row, mine, tuple(FreePool(pool, pool.key, kind_of(pool), 0) for pool in ordered)
             )
         self._forget_empty(row, mine)
@@ -162,14 +162,14 @@ class PciDevices:
         if shares:
             mine = self._pools.setdefault(row, _Pools())
             mine.taken.update(shares)
-            self._tell(row, mine, mine.free)
+            self._update_free(row, mine, mine.free)
 
     def give(self, row: int, shares: Sequence[DeviceShare]) -> None:
         """Undo `take` with equal shares; what is not taken there any more is left alone."""
         mine = self._pools.get(row) if shares else None
         if mine is not None:
             mine.taken -= Counter(shares)
-            self._tell(row, mine, mine.free)
+            self._update_free(row, mine, mine.free)
             self._forget_empty(row, mine)
 
     def clear(self, row: int) -> None:
@@ -181,7 +181,7 @@ class PciDevices:
         if not mine.pools and not mine.taken:
             del self._pools[row]
 
-    def _tell(self, row: int, mine: _Pools, pools: Sequence[FreePool]) -> None:
+    def _update_free(self, row: int, mine: _Pools, pools: Sequence[FreePool]) -> None:
         """Write down what is left of the pools of a row; kinds that no pool has are forgotten."""
         before = mine.free
         mine.free = free_pools(pools, mine.used)

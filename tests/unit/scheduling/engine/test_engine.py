@@ -33,8 +33,8 @@ def engine_with(filters: Sequence[Filter], weighers: Sequence[Weigher]) -> Engin
 
 def is_kept(engine: Engine, query: Query) -> bool:
     """Tell whether the engine keeps a kind of request that comes again."""
-    engine.class_of(query, 1)
-    return engine.class_of(query, 1) is not None
+    engine.profile_of(query, 1)
+    return engine.profile_of(query, 1) is not None
 
 
 def test_a_rule_that_cannot_be_kept_concerns_only_those_it_speaks_of() -> None:
@@ -65,13 +65,13 @@ def test_classes_are_forgotten_when_hosts_come() -> None:
     hosts = table_of(snapshot_of([Box("b")]))
     engine = engine_of(hosts, policy_of())
     query = query_of({})
-    engine.class_of(query, 2)
-    assert engine.class_of(query, 1) is not None
+    engine.profile_of(query, 2)
+    assert engine.profile_of(query, 1) is not None
     hosts.put_host(Box("a").host)
-    assert engine.class_of(query, 2) is not None
-    found = engine.class_of(query, 1)
+    assert engine.profile_of(query, 2) is not None
+    found = engine.profile_of(query, 1)
     assert found is not None
-    assert found.stages.left()[0].before == 2
+    assert found.stages.filter_counts()[0].before == 2
 
 
 def test_how_widely_to_choose_makes_no_other_engine() -> None:
@@ -93,9 +93,9 @@ def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
         for request in (replace(asking(), flavor=flavor) for flavor in flavors)
     ]
     for query in queries:
-        engine.class_of(query, 1)
-    second = [engine.class_of(query, 1) for query in queries]
-    third = [engine.class_of(query, 1) for query in queries]
+        engine.profile_of(query, 1)
+    second = [engine.profile_of(query, 1) for query in queries]
+    third = [engine.profile_of(query, 1) for query in queries]
     assert all(one is not None for one in second)
     assert all(one is two for one, two in zip(second, third, strict=True))
 
@@ -114,8 +114,8 @@ def test_what_a_weigher_said_of_a_host_is_asked_again_when_the_host_is_another()
         for name in ("a", "b"):
             traits = frozenset({"CUSTOM_X"} if name == better else ())
             hosts.put_provider(replace(Box(name).provider, traits=traits))
-            engine.class_of(query, 1)
-        found = engine.class_of(query, 1)
+            engine.profile_of(query, 1)
+        found = engine.profile_of(query, 1)
         assert found is not None
         assert hosts.name(found.best(query, 2)[0]) == better
         assert found.scored(query, found.best(query, 1))[0].score == 1.0
