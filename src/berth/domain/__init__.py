@@ -1,1 +1,1 @@
-"""Nouns and laws of scheduling, on the standard library alone."""
+"""The nouns and rules of scheduling; the domain imports the standard library only."""

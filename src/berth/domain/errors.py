@@ -1,20 +1,21 @@
-"""What can go wrong, each named after the rule that was broken.
+"""The errors that Berth raises on purpose, each named after the rule that was broken.
 
-Every message says what was wrong, where, and what to do. Adapters at the edge turn these into
-HTTP statuses and exit codes; nothing here knows about either.
+Every message says what is wrong, where, and how to fix it. Adapters at the edge translate the
+errors into HTTP statuses and exit codes. Errors travel between processes by class name, so renaming
+a class breaks mixed versions.
 """
 
 
 class BerthError(Exception):
-    """Base of all errors that Berth raises on purpose."""
+    """Base class of all errors that Berth raises on purpose."""
 
 
 class InvalidInputError(BerthError):
-    """A value given from outside breaks a rule.
+    """An input value violates a rule.
 
     Args:
         field: path of the offending value, as the sender wrote it (`server.min_count`).
-        reason: what is wrong with it and what would be right.
+        reason: what is wrong with the value and which values are valid.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -24,11 +25,11 @@ class InvalidInputError(BerthError):
 
 
 class NotFoundError(BerthError):
-    """Nothing of that kind has that key.
+    """No record of the given kind has the given key.
 
     Args:
-        noun: the kind, in the words of the glossary (`flavor`).
-        key: what was asked for.
+        noun: the kind of the record (`flavor`).
+        key: the key that was requested.
     """
 
     def __init__(self, noun: str, key: str) -> None:
@@ -38,20 +39,21 @@ class NotFoundError(BerthError):
 
 
 class ConflictError(BerthError):
-    """The record changed, or exists already, or is in use; read it again and decide anew."""
+    """A record changed, already exists, or is in use; read it again and decide anew."""
 
 
 class InstanceStateError(ConflictError):
-    """An instance is not in a state in which something may be done with it.
+    """An instance is in a state that does not permit the requested action.
 
     Args:
-        action: what was asked (`start`).
-        instance_uuid: of which instance.
-        attribute: `vm_state`, `task_state` or whatever stands in the way.
-        state: what it is.
+        action: the requested action (`start`).
+        instance_uuid: the instance.
+        attribute: the blocking attribute, usually `vm_state` or `task_state`.
+        state: the current value of that attribute.
     """
 
     def __init__(self, action: str, instance_uuid: str, attribute: str, state: str) -> None:
+        # Nova's wording: its clients show this message to users.
         super().__init__(
             f"Cannot {action!r} instance {instance_uuid} while it is in {attribute} {state}"
         )
@@ -62,10 +64,10 @@ class InstanceStateError(ConflictError):
 
 
 class InstanceLockedError(ConflictError):
-    """An instance is locked, and whoever asks is no administrator.
+    """An instance is locked and the caller is not an administrator.
 
     Args:
-        instance_uuid: which.
+        instance_uuid: the locked instance.
     """
 
     def __init__(self, instance_uuid: str) -> None:
@@ -74,7 +76,7 @@ class InstanceLockedError(ConflictError):
 
 
 class PolicyError(BerthError):
-    """A policy file is wrong; the policy in force stays in force.
+    """A policy file is invalid; the policy in force stays in force.
 
     Args:
         where: the place in the file (`filters[2].name`).
@@ -88,35 +90,40 @@ class PolicyError(BerthError):
 
 
 class ContentionError(BerthError):
-    """Other schedulers took the room first, more often than the attempts allow."""
+    """Other schedulers claimed the capacity first in every attempt.
+
+    Args:
+        request_id: the request that was not placed.
+        attempts_max: how many attempts were made; the policy limits them.
+    """
 
     def __init__(self, request_id: str, attempts_max: int) -> None:
         super().__init__(
-            f"request {request_id}: lost the room to other schedulers {attempts_max} times; "
-            "try again, or raise host_subset_size so that schedulers pick different hosts"
+            f"request {request_id}: other schedulers claimed the capacity first in {attempts_max} "
+            "attempts; try again, or raise host_subset_size so that schedulers pick different hosts"
         )
         self.request_id = request_id
         self.attempts_max = attempts_max
 
 
 class FeedGapError(BerthError):
-    """The change feed no longer holds what a follower missed; load a snapshot instead."""
+    """The change feed no longer holds the versions that a follower missed; load a snapshot."""
 
 
 class DriverError(BerthError):
-    """The driver of a host cannot do what it was asked, or tried and failed.
+    """A driver does not support an operation, or tried it and failed.
 
-    The message names the guest or the driver and the verb, for operators.
+    The message is for operators and names the driver or the guest, and the operation.
     """
 
 
 class MigrationError(DriverError):
-    """A live migration did not take place; the guest goes on where it was."""
+    """A live migration failed; the guest keeps running on its source host."""
 
 
 class UnavailableError(BerthError):
-    """A part that is needed cannot be reached or is shutting down; try again later."""
+    """A required component cannot be reached or is shutting down; try again later."""
 
 
 class LedgerError(BerthError):
-    """The ledger could not be opened, migrated, read or written."""
+    """The ledger cannot be opened, migrated, read or written."""

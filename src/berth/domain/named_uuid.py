@@ -1,10 +1,11 @@
-"""Uuids that a name decides, so that whoever names a thing again means the same one."""
+"""UUIDs derived from names, so that every process computes the same UUID for the same name."""
 
 import hashlib
 
 
 def named_uuid(name: str) -> str:
-    """Return the uuid of a name: of the form of a name-based one (version 5), from a SHA-256."""
+    """Return the UUID of a name: formatted as version 5, computed with SHA-256 instead of SHA-1."""
     digits = hashlib.sha256(name.encode()).hexdigest()
+    # RFC 9562 requires the two highest bits of the 17th digit to be 10, hence 8, 9, a or b.
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"

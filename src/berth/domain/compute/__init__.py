@@ -1,1 +1,1 @@
-"""Hosts, flavors, instances and their moves: what a placement is about, and what it decides."""
+"""Hosts, flavors, instances and their moves: the inputs and the results of a placement."""

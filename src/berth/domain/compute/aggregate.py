@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 AZ_KEY = "availability_zone"
+"""Metadata key with the availability zones of an aggregate, separated by commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A set of hosts, by host name, with the metadata that rules read."""
+    """A named set of hosts, by host name, with metadata that filters and weighers read.
+
+    Times are Unix seconds; `created_at_s` is 0 when unknown and `updated_at_s` is None when the
+    aggregate was never changed.
+    """
 
     aggregate_id: int
     uuid: str
@@ -20,6 +25,6 @@ class Aggregate:
 
     @property
     def availability_zones(self) -> frozenset[str]:
-        """The availability zones that this aggregate puts its hosts in (comma list)."""
+        """The availability zones that the aggregate's hosts belong to; empty when it names none."""
         names = self.metadata.get(AZ_KEY, "").split(",")
         return frozenset(name.strip() for name in names if name.strip())

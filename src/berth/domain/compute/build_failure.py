@@ -1,7 +1,7 @@
-"""Failed builds of a host: by cause and by tenant, each fading with time.
+"""Failed builds of a host, counted by cause and tenant, and decaying with time.
 
-A host where builds fail is to be left by everybody, and a tenant whose image is broken must not
-make hosts look bad for all the others (docs/adr/0021-failed-builds-and-alternates.md).
+A host on which many builds fail should receive no new instances, but one tenant with a broken image
+must not make hosts look bad for all others (docs/adr/0021-failed-builds-and-alternates.md).
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,48 +12,50 @@ from berth.domain.errors import BerthError
 from berth.domain.open_name import OpenName
 
 TENANTS_MAX: Final = 16
-"""Tenants of which a host keeps failures apart; those of all further ones are counted together."""
+"""Number of tenants that a host counts separately; all further tenants share one count."""
 
 HALF_LIFE_S: Final = 3600.0
-"""In this time a count falls to half, unless the settings of the agent say otherwise."""
+"""Default half-life of a count in seconds (`agent.build_failure_half_life_s`)."""
 
 FORGOTTEN: Final = 0.05
-"""A count that has faded to less than this is forgotten."""
+"""A count that has decayed below this value is dropped."""
 
 
 class FailureCause(OpenName):
-    """Why a build failed, as the driver of the host saw it."""
+    """The cause of a failed build, as reported by the driver of the host."""
 
     IMAGE = "image"
-    """The image cannot be had, or nothing can be made of it."""
+    """The image cannot be fetched or converted."""
     CLAIM = "claim"
-    """The host has no room for it after all, or may not have it."""
+    """The host lacks the capacity after all, or must not use it."""
     DRIVER = "driver"
-    """The hypervisor, or whatever else makes guests; also whatever is not known better."""
+    """The hypervisor or its tools failed. Also the default when the cause is unknown."""
     NETWORK = "network"
-    """Something could not be reached that is elsewhere."""
+    """A remote service could not be reached."""
     TIMEOUT = "timeout"
-    """It took too long."""
+    """The build exceeded its time limit."""
     GUEST = "guest"
-    """What was asked cannot be built, on any host."""
+    """The request itself cannot be built on any host."""
 
     @property
     def blames_host(self) -> bool:
-        """It may be the host's fault, so it counts as a failed build of the host."""
+        """Whether the cause may be the host's fault, so that the build counts against the host."""
         return self not in _NOT_THE_HOST
 
 
+# A lost claim is a race between schedulers, and a request that no host can build says nothing about
+# this one.
 _NOT_THE_HOST: Final = frozenset({FailureCause.CLAIM, FailureCause.GUEST})
+# Either the host or the tenant may be at fault, so one tenant alone proves nothing.
 _DOUBTFUL: Final = frozenset({FailureCause.IMAGE})
-"""The host's fault or the tenant's: one tenant alone proves nothing about the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureCount:
-    """How often builds of one tenant have failed on a host, for one cause.
+    """The decaying number of failed builds of one tenant on a host, for one cause.
 
-    `level` is what the count had faded to when the newest failed, that one included; `at_s` is
-    when that was, in Unix seconds. `project_id` is None for all tenants that are not kept apart.
+    `level` is the count right after the newest failure, that failure included; `at_s` is the time
+    of that failure in Unix seconds. `project_id` is None for the tenants that are counted together.
     """
 
     project_id: str | None
@@ -62,7 +64,13 @@ class FailureCount:
     at_s: float
 
     def level_at(self, now_s: float, half_life_s: float) -> float:
-        """Return what is left of the count."""
+        """Return the decayed count at a time.
+
+        Args:
+            now_s: Unix seconds.
+            half_life_s: seconds in which the count halves.
+        """
+        # Clocks of hosts differ slightly: a failure from the future must not raise the count.
         age_s = max(0.0, now_s - self.at_s)
         left: float = self.level * 2.0 ** -(age_s / half_life_s)
         return left
@@ -76,17 +84,17 @@ def with_failure(
     now_s: float,
     half_life_s: float,
 ) -> tuple[FailureCount, ...]:
-    """Count one more failed build.
+    """Return the counts of a host after one more failed build.
 
     Args:
-        counts: of the host.
-        project_id: whose build it was.
+        counts: the counts before.
+        project_id: the tenant whose build failed.
         cause: why it failed.
         now_s: Unix seconds.
-        half_life_s: seconds in which a count falls to half.
+        half_life_s: seconds in which a count halves.
 
     Returns:
-        The counts, by tenant and cause; those that are forgotten by now are left out.
+        The counts, sorted by tenant and cause, without those that have decayed below `FORGOTTEN`.
     """
     kept = {(one.project_id, one.cause): one for one in faded(counts, now_s, half_life_s)}
     _add(kept, FailureCount(project_id, cause, 1.0, now_s), half_life_s)
@@ -94,11 +102,15 @@ def with_failure(
     for one in kept.values():
         if one.project_id is not None:
             tenants[one.project_id] = max(tenants[one.project_id], one.at_s)
+    # The tenant that has just failed is the newest and is never merged into the shared count.
     tenants.pop(project_id, None)
     if len(tenants) >= TENANTS_MAX:
+        # The tenant whose last failure is longest ago loses its own counts; ties go by name so that
+        # every process merges the same one.
         oldest = min(tenants, key=lambda tenant: (tenants[tenant], tenant))
         for key in [key for key in kept if key[0] == oldest]:
             _add(kept, replace(kept.pop(key), project_id=None), half_life_s)
+    # Sorted, so that equal counts give equal records and cause no write.
     return tuple(kept[key] for key in sorted(kept, key=lambda key: (key[0] or "", key[1])))
 
 
@@ -120,19 +132,19 @@ def _add(
 def faded(
     counts: Iterable[FailureCount], now_s: float, half_life_s: float
 ) -> tuple[FailureCount, ...]:
-    """Leave out counts that are forgotten by now."""
+    """Return the counts without those that have decayed below `FORGOTTEN`."""
     return tuple(one for one in counts if one.level_at(now_s, half_life_s) >= FORGOTTEN)
 
 
 def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: float) -> float:
-    """Return how much all that failed says against the host; 0 for a host in good order.
+    """Return how strongly the failures speak against the host; 0 for a healthy host.
 
-    Each tenant counts at most once for each cause, however often it tries. What is the request's
-    own fault counts nothing. Where the cause may be either's, the tenant with the most is left
-    out: only what others have seen, too, is the host's.
+    Each tenant counts at most 1 for each cause, however often it retries. Causes that are not the
+    host's fault count nothing. When either side may be at fault, the tenant with the highest count
+    is left out, so that only failures seen by a second tenant count.
 
     Returns:
-        At least 0, in thousandths.
+        A number of at least 0, rounded to thousandths.
     """
     votes: dict[FailureCause, list[float]] = {}
     for one in counts:
@@ -149,10 +161,10 @@ class BuildError(BerthError):
 
     Args:
         reason: what went wrong, for operators.
-        blames_host: it counts as a failed build of the host, which schedulers then avoid; False
-            when the host is in order and only may not have the instance (a group's policy).
-        cause: why it failed; None where the driver does not know: its own fault, or the
-            request's with `blames_host` False. Some causes blame no host, whatever that says.
+        blames_host: whether the failure counts against the host; False when the request is at
+            fault.
+        cause: the cause; None when the driver does not know it, which means `DRIVER`, or `GUEST` if
+        `blames_host` is False. Causes that never blame a host override `blames_host`.
     """
 
     def __init__(

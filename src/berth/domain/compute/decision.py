@@ -1,4 +1,4 @@
-"""Decisions: what was chosen, or why nothing was, kept so that anybody can ask later."""
+"""Decisions: the hosts chosen for a request, or the reasons for a refusal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -10,39 +10,37 @@ from berth.domain.hardware.assignment import Assignment
 from berth.domain.open_name import OpenName
 
 ZONE_AWARE_DRIVER = "zone_aware"
-"""What records of decisions over a tree of zones name as their driver; they name no placements.
-
-Each zone keeps its own records of what it has chosen for its part.
-"""
+"""Driver name in decisions over a tree of zones. Such a record has no placements: each zone keeps
+its own decision for the instances that it received."""
 
 
 class Verdict(StrEnum):
-    """How a decision ended."""
+    """The outcome of a decision."""
 
     PLACED = "placed"
     REFUSED = "refused"
 
 
 class RefusalCode(OpenName):
-    """Distinct reasons for a refusal, so that programs need not read the text."""
+    """The machine-readable reason for a refusal."""
 
     NO_HOSTS = "no_hosts"
     """The fleet is empty, or the named destination does not exist."""
     ALL_FILTERED = "all_filtered"
-    """Every host was removed by a filter."""
+    """The filters removed every host."""
     NOT_ENOUGH = "not_enough"
-    """Some of the instances found a host, not all."""
+    """Some instances found a host, but not all; the request is placed as a whole or not at all."""
     CONTENTION = "contention"
-    """Other schedulers took the room first, too often."""
+    """Other schedulers claimed the capacity first in every attempt."""
     UNSUPPORTED_POLICY = "unsupported_policy"
-    """The server group has a hard policy, and the filter that keeps it is not in force."""
+    """The server group has a hard policy whose filter is not enabled."""
     GROUP_POLICY = "group_policy"
-    """Where it was to go, past the filters, the hard policy of its server group is broken."""
+    """The plan bypassed the filters (a forced host, say) and violates the group's hard policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One step of the chain: hosts before and after, and some that it removed."""
+    """One filter of the chain: the number of hosts before and after it, and examples it removed."""
 
     name: str
     before: int
@@ -52,11 +50,12 @@ class FilterCount:
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """One single change that would have let the request fit, or two that would together.
+    """One change to the request that would have let it fit, or a pair of changes.
 
-    Two are told when no single one would do; `parts` has them. `hosts` counts hosts that pass
-    every other rule. `change` is what to change and by how much,
-    in the unit of `subject` when it is an amount.
+    A pair is reported only when no single change suffices; `parts` then has both. `hosts` counts
+    the hosts that pass every other rule. `change` is the amount to change, negative to ask for
+    less, in the unit of `subject`; None when the change is not an amount. `examples` are names of
+    hosts that would pass.
     """
 
     filter: str
@@ -70,7 +69,10 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no plan was made, in a form for people and programs."""
+    """The reasons why no plan was made, for people (`message`) and programs.
+
+    `placed` of the `asked` instances found a host; `hosts_total` is the size of the fleet.
+    """
 
     code: RefusalCode
     message: str
@@ -83,7 +85,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What one weigher gave a host. `score` = multiplier x normalised."""
+    """One weigher's contribution to the score of a host.
+
+    `raw` is in the weigher's own unit, `normalised` is on the policy's scale, usually [0, 1], and
+    `score` = `multiplier` * `normalised`.
+    """
 
     weigher: str
     raw: float
@@ -98,10 +104,10 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class ScoredHost:
-    """A host with its score, part by part.
+    """A host with its total score and the contribution of each weigher.
 
-    The parts are kept as lists of equal length, one entry a weigher, since there are many of
-    them and few are ever read.
+    The contributions are stored as parallel tuples with one entry per weigher: a decision has many
+    scored hosts, of which few are ever read.
     """
 
     host: str
@@ -114,13 +120,13 @@ class ScoredHost:
 
     @property
     def parts(self) -> tuple[ScorePart, ...]:
-        """What each weigher gave the host."""
+        """The contributions, one per weigher."""
         each = zip(self.weighers, self.raw, self.normalised, self.multipliers, strict=True)
         return tuple(ScorePart(*part) for part in each)
 
     @classmethod
     def of(cls, host: str, node: str, score: float, parts: Iterable[ScorePart]) -> Self:
-        """Make a scored host of its parts."""
+        """Build a scored host from the contributions of its weighers."""
         given = tuple(parts)
         return cls(
             host,
@@ -135,7 +141,7 @@ class ScoredHost:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """The host that would have won without one of the weighers, and its score then."""
+    """The host that would have won had one weigher been disabled, with its score in that case."""
 
     weigher: str
     host: str
@@ -144,18 +150,19 @@ class Counterfactual:
 
 
 def counterfactuals(hosts: Sequence[ScoredHost]) -> tuple[Counterfactual, ...]:
-    """Tell for each weigher which of some hosts would have the best score without it.
+    """Return, for each weigher, the host that would have won without it.
 
-    What the other weighers give does not change, as each is put on its scale by itself. Equal
-    scores are told apart by the hosts' names.
+    Removing a weigher does not change the values of the others, because each is normalised
+    separately. Ties are broken by host name, then node name.
 
     Args:
-        hosts: scored by the same weighers.
+        hosts: hosts scored by the same weighers; none gives an empty result.
     """
     if not hosts:
         return ()
     found: list[Counterfactual] = []
     for index, weigher in enumerate(hosts[0].weighers):
+        # Subtracting is exact: each weigher is normalised on its own, so no other value changes.
         scores = [one.score - one.multipliers[index] * one.normalised[index] for one in hosts]
         ranked = sorted(zip(scores, hosts, strict=True), key=_best_first)
         score, best = ranked[0]
@@ -165,12 +172,16 @@ def counterfactuals(hosts: Sequence[ScoredHost]) -> tuple[Counterfactual, ...]:
 
 def _best_first(pair: tuple[float, ScoredHost]) -> tuple[float, str, str]:
     score, host = pair
+    # Rounding to 9 decimals treats scores that differ only by float error as equal.
     return round(-score, 9), host.host, host.node
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The host chosen for one instance, with those that came next."""
+    """The host chosen for one instance, with the runners-up.
+
+    `candidates` counts the hosts that passed all filters for this instance.
+    """
 
     instance_uuid: str
     host: str
@@ -180,16 +191,17 @@ class Placement:
     chosen: ScoredHost
     runners_up: tuple[ScoredHost, ...] = ()
     alternates: tuple[tuple[str, str], ...] = ()
-    """(host, node) pairs to try first, in order, should the build fail."""
+    """(host, node) pairs to try in this order if the build fails."""
     assignment: Assignment | None = None
-    """What it gets there beyond the amounts of the decision."""
+    """Hardware and child providers given to the instance, beyond the decision's amounts on the root
+    provider; None when there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneCount:
-    """How many instances of a request a zone has got: the deciding one itself, or a child of it.
+    """The number of a request's instances that one zone received: the deciding zone or a child.
 
-    What a child has passed on to its own children counts as the child's.
+    Instances that a child passed on to its own children count as the child's.
     """
 
     zone: str
@@ -198,10 +210,11 @@ class ZoneCount:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The whole record of one decision.
+    """The complete record of one decision.
 
-    With the same table version, policy hash and seed, the same code makes the same choice.
-    `duration_us` is the time that deciding took, in microseconds of wall time.
+    The same code makes the same choice again, given the same table version, policy hash and seed.
+    `decided_at_s` is Unix seconds; `duration_us` is the wall time of planning in microseconds.
+    `attempts` counts the plans that were made because claims were rejected.
     """
 
     request_id: str
@@ -220,28 +233,35 @@ class Decision:
     refusal: Refusal | None = None
     attempts: int = 1
     chosen_among: int = 1
-    """How many of the best hosts each was chosen among, at random; 1 is the best alone."""
+    """Number of best hosts among which each host was chosen at random; 1 means always the best."""
     zones: tuple[ZoneCount, ...] = ()
-    """Who has got how many, when it was decided over a tree of zones; most first."""
+    """Instances by zone, most first, when the request was decided over a tree of zones; else empty.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TriedDecision(Decision):
-    """A decision that was only tried out, with what no record keeps."""
+    """A dry-run decision with explanations that no record keeps."""
 
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """Who would have won without each of the weighers, of all hosts that the first instance could
-    go to. None when it was refused, or the driver does not choose by the weighers."""
+    """For each weigher, the winner had it been disabled, among all hosts that passed the filters
+    for the first instance. Empty when the request was refused or the driver does not use
+    weighers."""
 
     @classmethod
     def of(cls, decision: Decision, found: tuple[Counterfactual, ...]) -> Self:
-        """Make one of a decision."""
+        """Build a dry-run decision from a decision and its counterfactuals."""
         kept = {one.name: getattr(decision, one.name) for one in fields(decision)}
         return cls(**kept, counterfactuals=found)
 
 
 class NoValidHostError(BerthError):
-    """No plan fits the request; the refusal says which rule, how many hosts, what would help."""
+    """No plan fits the request; the refusal names the rules, the host counts and possible remedies.
+
+    Args:
+        request_id: the request.
+        refusal: the reasons.
+    """
 
     def __init__(self, request_id: str, refusal: Refusal) -> None:
         super().__init__(f"request {request_id}: {refusal.message}")

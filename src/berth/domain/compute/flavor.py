@@ -1,4 +1,4 @@
-"""Flavors: what one instance is asked to be."""
+"""Flavors and images: the size of an instance and what it boots from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,11 @@ from berth.domain.inventory.resources import AMOUNT_MAX
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A named size with extra specs, as the compute API knows it."""
+    """A named size with extra specs, as in the compute API.
+
+    Memory and swap are in MiB, disks in GiB. `disabled` and `rxtx_factor` are kept for clients; no
+    rule reads them.
+    """
 
     flavor_id: str
     name: str
@@ -25,7 +29,7 @@ class Flavor:
     description: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse negative or absurd sizes.
+        """Reject sizes that are negative or above AMOUNT_MAX.
 
         Raises:
             InvalidInputError: naming the field.
@@ -38,7 +42,10 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image's id and the properties that rules read (`hw_architecture`, `trait:...`)."""
+    """The id of an image and the properties that rules read (`hw_architecture`, `trait:...`).
+
+    `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are the smallest flavor that the image accepts.
+    """
 
     image_id: str
     name: str = ""
@@ -48,5 +55,5 @@ class Image:
 
     @property
     def traits(self) -> dict[str, str]:
-        """The `trait:NAME` properties, as flavors write them."""
+        """The `trait:NAME` properties, in the syntax of flavor extra specs."""
         return {k: v for k, v in self.properties.items() if k.startswith("trait:")}

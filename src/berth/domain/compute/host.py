@@ -1,4 +1,4 @@
-"""Hosts and the compute service that runs on each."""
+"""Hosts, the compute service of each, and what attestation and self-audits report about them."""
 
 import math
 from collections.abc import Mapping
@@ -12,29 +12,30 @@ from berth.domain.hardware.pci import PciPool, check_pools
 from berth.domain.inventory.resources import RATIO_MAX
 
 UNKNOWN_LEVEL = "unknown"
-"""The level of a machine that is not attested, or no longer (nova-behaviour.md 2.6)."""
+"""The trust level of a machine whose attestation is missing or expired (nova-behaviour.md 2.6)."""
 
 
 NOTICES_MAX: Final = 20
-"""Notes of each sort that are kept of one host, the newest."""
+"""Number of notices of each sort, findings and repairs, that are kept for a host: the newest."""
 
 
 METRICS_MAX = 1_000
-"""Most metrics that one host may report."""
+"""Maximum number of metrics that one host may report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """The level of one machine (`trusted`, `untrusted`, ...), until `valid_until_s`, Unix seconds.
+    """The trust level of one machine (`trusted`, `untrusted`, ...), valid until `valid_until_s`.
 
-    Machines do not speak for themselves here: only who asks the attestation service writes it.
+    `valid_until_s` is Unix seconds. The record comes from the attestation service only; a machine
+    cannot attest itself.
     """
 
     level: str
     valid_until_s: float
 
     def __post_init__(self) -> None:
-        """Refuse an end that is no time.
+        """Reject an expiry time that is not finite.
 
         Raises:
             InvalidInputError: naming the field.
@@ -43,16 +44,16 @@ class Attestation:
             raise InvalidInputError("valid_until_s", f"{self.valid_until_s} is not a finite number")
 
     def level_at(self, now_s: float) -> str:
-        """Return the level that counts at a time: `unknown` when it has run out."""
+        """Return the trust level at a time: `unknown` once the attestation has expired."""
         return self.level if now_s <= self.valid_until_s else UNKNOWN_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class HostNotice:
-    """One thing that an agent has found, or has mended.
+    """One fault that an agent found on its host, or one that it repaired.
 
-    `code` is a discrepancy's, or the name of what only an agent can see: `orphan_guest`,
-    `orphan_files`, `orphan_disks`. `key` is the uuid that it is about. `at_s` is Unix seconds.
+    `code` is a `DiscrepancyCode`, among them those that only an agent can detect: `orphan_guest`,
+    `orphan_files`, `orphan_disks`. `key` is the UUID concerned. `at_s` is Unix seconds.
     """
 
     code: str
@@ -63,10 +64,10 @@ class HostNotice:
 
 @dataclass(frozen=True, slots=True)
 class HostAudit:
-    """What the agent of a host tells of its audits.
+    """The results of an agent's self-audits (docs/adr/0022-agents-audit-themselves.md).
 
-    `found` is what is there still, and only the agent can see; `found_total` counts those that
-    are left out, too. `mended` is what it has mended last, newest first.
+    `found` has the current faults that only the agent can detect; `found_total` also counts those
+    omitted beyond NOTICES_MAX. `mended` has the latest repairs, newest first.
     """
 
     found: tuple[HostNotice, ...] = ()
@@ -75,16 +76,16 @@ class HostAudit:
 
 
 NO_AUDIT: Final = HostAudit()
-"""Of a host whose agent has found nothing."""
+"""The audit of a host without findings and repairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine that runs instances, as its agent reports it.
 
-    The pair (name, node) is its identity, since one service host may manage many nodes. `uuid`
-    is also the uuid of its root provider, which holds its inventories and traits. `stats` is any
-    further attribute that the capability filter may read.
+    The pair (name, node) identifies the host, since one service host may manage several nodes.
+    `uuid` is also the UUID of its root provider, which has its inventories and traits. `stats` are
+    further attributes that the capability filter may read.
     """
 
     uuid: str
@@ -95,32 +96,34 @@ class Host:
     host_ip: str = ""
     cpu_info: Mapping[str, object] = field(default_factory=dict[str, object])
     supported_instances: tuple[tuple[str, str, str], ...] = ()
-    """(architecture, hypervisor type, vm mode) triples that the host can run."""
+    """(architecture, hypervisor type, VM mode) triples that the host can run."""
     stats: Mapping[str, str] = field(default_factory=dict[str, str])
     cell: str = ""
-    """The part of the fleet that instances better do not leave; empty when there are none."""
+    """The part of the fleet that moved instances prefer to stay in; empty when the fleet has no
+    cells."""
     numa_cells: tuple[NumaCell, ...] = ()
-    """Its NUMA cells; without any it takes no guest that asks for a topology."""
+    """Its NUMA cells. A host without any rejects guests that request a topology."""
     pci_pools: tuple[PciPool, ...] = ()
-    """The PCI devices that it may hand to guests, by kind."""
+    """The PCI devices that it may pass through to guests, in pools of equal devices."""
     child_uuids: tuple[str, ...] = ()
-    """The child providers that its agent has reported; others may have been added beside."""
+    """The child providers that its agent reported; clients of the Placement API may have added
+    others."""
     allocation_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Its own allocation ratios by resource class; 0 inherits (see `domain.ratios`)."""
+    """Allocation ratios reported by the host, by resource class; 0 inherits (see `ratios`)."""
     forced_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the settings of its agent say instead, at each report."""
+    """Ratios from the agent's settings, which override all others except those of aggregates."""
     operator_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What an operator has set while it runs; the agent's report does not say them."""
+    """Ratios set by an operator at run time. Reports of the agent leave them unchanged."""
     initial_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Those that it was first registered with; the agent's report does not say them."""
+    """Ratios set when the host was first registered. Reports of the agent leave them unchanged."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the host measures of itself, by name (`cpu.percent`)."""
+    """Measurements of the host by name (`cpu.percent`)."""
 
     def __post_init__(self) -> None:
-        """Refuse metrics that are no numbers, or very many of them, and impossible hardware.
+        """Reject invalid ratios, metrics that are not finite or too many, and impossible hardware.
 
         Raises:
-            InvalidInputError: naming the metric, cell or pool.
+            InvalidInputError: naming the ratio, metric, cell or pool.
         """
         for ratios in _ratios_of(self):
             for name, ratio in ratios.items():
@@ -133,6 +136,7 @@ class Host:
             reason = f"{len(self.metrics)} are too many; report at most {METRICS_MAX}"
             raise InvalidInputError("metrics", reason)
         for name, value in self.metrics.items():
+            # JSON has no NaN or infinity: one stored would stop every follower of the change feed.
             if not math.isfinite(value):
                 raise InvalidInputError(f"metrics.{name[:80]}", f"{value} is not a finite number")
 
@@ -148,16 +152,14 @@ def _ratios_of(host: Host) -> tuple[Mapping[str, float], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The compute service of one host: whether it may get new instances.
+    """The compute service of one host: its availability for new instances and its health.
 
-    `host` is its key. `last_seen_s` is the agent's last heartbeat in Unix seconds.
-    `failed_builds` counts the builds that failed on the host since one last succeeded, and
-    `failed_at_s` says when the newest did; only the agent changes them (nova-behaviour.md 5.2).
-    It also
-    keeps `build_failures`, by cause and tenant, and says in `failure_level` how much they speak
-    against the host now, at least 0.
-    `attestations` is what an attestation service says of each node of the host, by its name.
-    `audit` is what the agent has found and mended.
+    `host` is the key. `last_seen_s` is the agent's last heartbeat and `failed_at_s` the newest
+    failed build, both in Unix seconds. `failed_builds` counts the failed builds since the last
+    successful one (nova-behaviour.md 5.2); `build_failures` counts them by cause and tenant, and
+    `failure_level` is their current weight against the host, at least 0. Only the agent changes
+    these. `attestations` has the trust level of each node by name. `audit` has the findings and
+    repairs of the agent.
     """
 
     host: str
@@ -175,5 +177,12 @@ class Service:
     failure_level: float = 0.0
 
     def is_up(self, now_s: float, service_down_time_s: float) -> bool:
-        """Tell whether the last heartbeat is fresh and nobody forced the service down."""
+        """Return whether the last heartbeat is recent and no administrator forced the service down.
+
+        Args:
+            now_s: Unix seconds.
+            service_down_time_s: maximum age of a heartbeat in seconds, either way.
+        """
+        # The absolute difference tolerates a host whose clock runs ahead, but not one far in the
+        # future.
         return not self.forced_down and abs(now_s - self.last_seen_s) <= service_down_time_s

@@ -1,4 +1,4 @@
-"""Instances: what runs, or is to run, on a host."""
+"""Instances: their status, task, whereabouts and record."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,10 @@ from berth.domain.open_name import OpenName
 
 
 class Status(OpenName):
-    """Life of an instance, as clients see it while no task goes on."""
+    """The lifecycle status of an instance, as clients see it while no task is in progress."""
 
-    __hash__ = str.__hash__  # that of `Enum` is a call in Python
+    # `Enum.__hash__` is a Python function; statuses are dictionary keys on hot paths.
+    __hash__ = str.__hash__
 
     BUILD = "BUILD"
     ACTIVE = "ACTIVE"
@@ -21,18 +22,24 @@ class Status(OpenName):
     SUSPENDED = "SUSPENDED"
     SHUTOFF = "SHUTOFF"
     RESIZED = "VERIFY_RESIZE"
-    """It runs on another host, or in another size, and its owner is to confirm or revert that."""
+    """Running on another host or in another size, until the owner confirms or reverts the resize.
+    """
     SHELVED = "SHELVED"
     SHELVED_OFFLOADED = "SHELVED_OFFLOADED"
-    """Shelved, and on no host any more."""
+    """Shelved, and removed from its host."""
     ERROR = "ERROR"
     DELETED = "DELETED"
 
 
 class Task(OpenName):
-    """What is being done to an instance; the desired state that its agents work towards."""
+    """The task in progress on an instance: the state that schedulers and agents work towards.
 
-    __hash__ = str.__hash__  # that of `Enum` is a call in Python
+    The task is the command (docs/adr/0004-commands-are-states.md): it is cleared only by the unit
+    that records its outcome, so a process that dies loses nothing.
+    """
+
+    # `Enum.__hash__` is a Python function; tasks are dictionary keys on hot paths.
+    __hash__ = str.__hash__
 
     SCHEDULING = "scheduling"
     SPAWNING = "spawning"
@@ -46,9 +53,9 @@ class Task(OpenName):
     SUSPENDING = "suspending"
     RESUMING = "resuming"
     REBUILDING = "rebuilding"
-    """Its guest is made anew, here or, when it is evacuated, elsewhere."""
+    """The guest is being recreated, on its host or, during an evacuation, on another one."""
     RESIZE_PREP = "resize_prep"
-    """A host is looked for."""
+    """A scheduler is choosing the destination."""
     RESIZE_MIGRATING = "resize_migrating"
     RESIZE_MIGRATED = "resize_migrated"
     RESIZE_REVERTING = "resize_reverting"
@@ -60,7 +67,11 @@ class Task(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an instance is in ERROR. `message` is safe to show to its owner."""
+    """The reason why an instance is in ERROR.
+
+    `code` is an HTTP status, `message` is safe to show to the owner, and `details` are for
+    administrators. `created_at_s` is Unix seconds.
+    """
 
     code: int
     message: str
@@ -70,10 +81,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance, its request and its whereabouts.
+    """One instance: the request it came from, its state and its whereabouts.
 
-    `revision` is raised by the ledger at every save; a save with an old one is refused, so two
-    writers never overwrite each other. `host` and `node` are None until a claim is committed.
+    The ledger increments `revision` at every save and rejects a save with an outdated one, so two
+    writers never overwrite each other. `host` and `node` are None until a claim is committed. Times
+    are Unix seconds; `launched_at_s` and `terminated_at_s` are None until the event.
     """
 
     uuid: str
@@ -90,34 +102,38 @@ class Instance:
     host: str | None = None
     node: str | None = None
     assignment: Assignment | None = None
-    """What it has of its host beyond the amounts that its flavor asks for."""
+    """Hardware and child providers of its host given to the instance, beyond the flavor's amounts.
+    """
     requested_zone: str | None = None
-    """The availability zone that the owner asked for; the host's own may change."""
+    """The availability zone that the owner requested; None for any. The host's own zone may change.
+    """
     forced: bool = False
-    """The host was named by force, so a failed build is not tried elsewhere."""
+    """Whether the request forced the host, so that a failed build is not retried elsewhere."""
     retried: tuple[tuple[str, str], ...] = ()
-    """(host, node) pairs where building it has failed."""
+    """(host, node) pairs on which the build has failed."""
     alternates: tuple[tuple[str, str], ...] = ()
-    """(host, node) pairs to try first, in order, should its build fail."""
+    """(host, node) pairs to try in this order if the build fails."""
     group_uuid: str | None = None
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What clients set and read back but no rule uses (description, key_name, tags)."""
+    """Client attributes that no rule reads (description, key_name, tags)."""
     fault: Fault | None = None
     action: Action | None = None
-    """What somebody asked for and is not done yet; None while it is created or deleted."""
+    """The action in progress; None while there is none and during creation and deletion."""
     migration_uuid: str | None = None
-    """The move that it is in the midst of, or that its owner is to confirm."""
+    """The migration in progress, or the one that waits for the owner's confirmation; else None."""
     counts_as: tuple[int, int] | None = None
-    """Virtual CPUs and MiB of memory that its project has of it; None: those of its flavor.
+    """(virtual CPUs, MiB of memory) charged to the project's quota; None for those of the flavor.
 
-    From when a resize is asked for to its very end: the larger of both sizes.
+    During a resize, from the request until it is confirmed, reverted or failed: the larger of both
+    sizes (docs/adr/0024-quotas.md).
     """
     disks: str | None = None
-    """Where agents find its disks while it is shelved and on no host."""
+    """Address of the stored disks while the instance is shelved and on no host; else None."""
     decision_id: str | None = None
-    """The request id of the newest decision about it: after a failed build that of the retry."""
+    """Request id of the latest decision about the instance; after a failed build, that of the
+    retry."""
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
     launched_at_s: float | None = None
@@ -128,20 +144,31 @@ class Instance:
 _CREATE: Final = "create"
 
 
+# Nova's message for a failed action.
 _FAILED: Final = "Error"
 
 
 def is_kept(instance: Instance, actions: Iterable[Action]) -> bool:
-    """Tell whether the creation is among the actions that are kept of an instance."""
+    """Return whether the stored actions of an instance include its creation.
+
+    Args:
+        instance: the instance.
+        actions: the stored actions of the instance.
+    """
+    # The creation keeps the request id of the instance, so the id identifies it among the actions.
     return any(one.request_id == instance.request_id for one in actions)
 
 
 def creation_of(instance: Instance) -> Action:
-    """Return the creation as an action like others; it ended when the instance was launched."""
+    """Return the creation of an instance as an action; it ends when the instance is launched.
+
+    The creation is stored in the instance itself until the instance is launched for a second time.
+    """
     is_building = instance.status is Status.BUILD and instance.task in {
         Task.SCHEDULING,
         Task.SPAWNING,
     }
+    # A fault recorded after the launch belongs to a later action, not to the creation.
     fault = instance.fault if instance.launched_at_s is None else None
     at_s = instance.launched_at_s or (fault.created_at_s if fault else None)
     return Action(

@@ -1,26 +1,29 @@
-"""Actions: what was asked of an instance, by whom, and what came of it."""
+"""Instance actions: the history of what callers requested of an instance, and the outcomes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """One step of an action. `host` is where it was done; operators alone are told."""
+    """One step of an action. `host`, the host that executed it, is shown to administrators only.
+
+    Times are Unix seconds.
+    """
 
     name: str
     host: str
     started_at_s: float
     ended_at_s: float
     error: str = ""
-    """What went wrong, for operators; empty when nothing did."""
+    """The error for operators; empty when the step succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One request to do something with an instance, named as Nova names it (`resize`, say).
+    """One request to act on an instance, with Nova's name of the action (`resize`).
 
-    Times are Unix seconds. `message` is safe to show to the owner of the instance; it is empty
-    when the action went well, or goes on.
+    Times are Unix seconds; `ended_at_s` is None while the action is in progress. `message` is safe
+    to show to the owner; it is empty when the action succeeded or is in progress.
     """
 
     instance_uuid: str
@@ -35,13 +38,13 @@ class Action:
 
     @property
     def key(self) -> str:
-        """What tells it from all others; one request does one thing to an instance."""
+        """The key of the record, unique because one request starts one action on an instance."""
         return f"{self.instance_uuid} {self.request_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and the id of the request, which no other one has."""
+    """The caller of an operation, with the id of the HTTP request, which is unique."""
 
     request_id: str
     project_id: str

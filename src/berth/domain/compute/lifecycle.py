@@ -1,4 +1,7 @@
-"""The life of an instance: which actions may begin when, and what each makes of it."""
+"""The state machine of instances: which actions may begin in which status, and their outcomes.
+
+The names of actions, tasks and statuses are those of Nova's compute API.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -7,6 +10,7 @@ from berth.domain.compute.instance import Status, Task
 
 _RUNS: Final = frozenset({Status.ACTIVE})
 _OFF_OR_ON: Final = frozenset({Status.ACTIVE, Status.SHUTOFF})
+# A hard reboot is also the way out of ERROR, so it accepts every status that has a guest.
 _HARD_REBOOT: Final = frozenset(
     {Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED, Status.ERROR}
 )
@@ -14,13 +18,13 @@ _SHELVABLE: Final = frozenset({Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Sta
 
 
 class Transition(NamedTuple):
-    """What an action needs and does.
+    """The preconditions and effects of an action.
 
     Attributes:
-        action: its name in the history, as Nova has it.
-        begins: statuses in which it may begin.
-        task: what the instance's agents, or a scheduler, are then to do.
-        ends: the status after it; None when that depends on more, or stays.
+        action: its name in the history, as in Nova.
+        begins: the statuses in which the action may begin.
+        task: the task that agents or a scheduler then carry out.
+        ends: the status afterwards; None when the status stays or depends on the outcome.
     """
 
     action: str
@@ -71,7 +75,7 @@ LOADING_TASKS: Final = frozenset(
         Task.UNSHELVING,
     }
 )
-"""Tasks that put a load on the disks of a host (nova-behaviour.md 5.3)."""
+"""Tasks that cause disk load on a host (nova-behaviour.md 5.3)."""
 
 HOST_TASKS: Final = frozenset(
     {
@@ -85,9 +89,10 @@ HOST_TASKS: Final = frozenset(
         Task.DELETING,
     }
 )
-"""Tasks that the agent of an instance's host carries out, unless a move says otherwise."""
+"""Tasks carried out by the agent of the instance's host, unless a migration says otherwise."""
 
 _RESIZING: Final = frozenset({Task.RESIZE_PREP, Task.RESIZE_MIGRATING, Task.RESIZE_MIGRATED})
+# Nova shows these combinations under names of their own; any other shows the plain status.
 _SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
     (Status.ACTIVE, Task.REBOOTING): "REBOOT",
     (Status.ACTIVE, Task.REBOOTING_HARD): "HARD_REBOOT",
@@ -105,9 +110,9 @@ STATUSES_SHOWN: Final = (
     *(one.value for one in Status if one is not Status.DELETED),
     *sorted(set(_SHOWN.values())),
 )
-"""All that clients see as the status of an instance that is there."""
+"""All statuses that clients see of an existing instance."""
 
 
 def status_shown(status: Status, task: Task | None) -> str:
-    """Return what clients see as the status while a task goes on."""
+    """Return the status shown to clients, which depends on the task in progress."""
     return status.value if task is None else _SHOWN.get((status, task), status.value)

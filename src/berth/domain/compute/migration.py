@@ -1,7 +1,7 @@
-"""Migrations: moves of instances between hosts, step by step.
+"""Migrations: moves of instances between hosts, as a state machine (docs/adr/0018-moves.md).
 
-What was allocated on the host that is left is held by the migration, as a consumer of its own,
-until that host is clean; the instance itself holds what it has on the other one.
+The migration is itself a consumer. It holds the allocations on the host that the instance leaves
+until that host is clean, while the instance holds those on its new host.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ CONSUMER_TYPE: Final = "MIGRATION"
 
 
 class MoveKind(OpenName):
-    """The kinds of moves, as clients call them."""
+    """The kind of a move, as in the compute API."""
 
     RESIZE = "resize"
     COLD = "migration"
@@ -27,33 +27,34 @@ class MoveKind(OpenName):
 
 
 class Stage(OpenName):
-    """How far a move is. Each stage but the last ones is somebody's turn."""
+    """The stage of a move; in each non-final stage one side must act (`Migration.turn`)."""
 
     LEAVING = "leaving"
     """The source stops the guest and offers its disks."""
     ARRIVING = "arriving"
     """The destination builds the guest."""
     ARRIVED = "arrived"
-    """The owner is to confirm or revert."""
+    """The move waits for the owner to confirm or revert it."""
     CONFIRMING = "confirming"
-    """The source forgets the guest."""
+    """The source deletes its guest."""
     RETURNING = "returning"
-    """The destination forgets the guest, since the move is reverted."""
+    """The destination deletes its guest, because the owner reverted the move."""
     RESTORING = "restoring"
-    """The source starts the guest again, since the move is reverted or has failed."""
+    """The source restarts its guest, because the move was reverted or has failed."""
     PREPARING = "preparing"
-    """The destination opens itself for a live guest."""
+    """The destination prepares to receive the live guest."""
     MOVING = "moving"
-    """The source hands the live guest over."""
+    """The source transfers the live guest."""
     LANDING = "landing"
-    """The source has the live guest no more, and the destination says whether it has it."""
+    """The source no longer has the live guest, and the destination checks whether it arrived."""
     WITHDRAWING = "withdrawing"
-    """The destination clears away what it prepared, since the live move failed."""
+    """The destination deletes what it prepared, because the live migration failed."""
     ABANDONED = "abandoned"
-    """The destination clears away what it has of an instance that was deleted on its way."""
+    """The instance was deleted during the move; the destination deletes what it has of it."""
     LEFT_BEHIND = "left_behind"
-    """The source, when it is back, destroys what is left of an evacuated guest."""
+    """The instance was evacuated; the source deletes the old guest once it is back."""
 
+    # Final stages: neither side has anything left to do.
     CONFIRMED = "confirmed"
     REVERTED = "reverted"
     COMPLETED = "completed"
@@ -64,6 +65,8 @@ class Stage(OpenName):
 _ENDED: Final = frozenset(
     {Stage.CONFIRMED, Stage.REVERTED, Stage.COMPLETED, Stage.CANCELLED, Stage.FAILED}
 )
+# The instance's part has ended, but the record lives on: it holds the capacity until the agent of
+# that side has cleaned up, because a guest may still be running there (docs/adr/0018-moves.md).
 _LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 _OF_SOURCE: Final = frozenset(
     {Stage.LEAVING, Stage.CONFIRMING, Stage.RESTORING, Stage.MOVING, Stage.LEFT_BEHIND}
@@ -78,6 +81,8 @@ _OF_DESTINATION: Final = frozenset(
         Stage.ABANDONED,
     }
 )
+# Until ARRIVED the instance's record names the source host, so the destination is "elsewhere"; from
+# ARRIVED on it is the other way round.
 _BEFORE_ARRIVAL: Final = frozenset(
     {
         Stage.LEAVING,
@@ -113,6 +118,7 @@ _STATUSES: Final[Mapping[Stage, str]] = {
     Stage.CANCELLED: "cancelled",
     Stage.FAILED: "error",
 }
+# Nova reports some stages under a different status for these kinds.
 _STATUSES_OF_KIND: Final[Mapping[tuple[MoveKind, Stage], str]] = {
     (MoveKind.EVACUATION, Stage.ARRIVING): "accepted",
     (MoveKind.EVACUATION, Stage.FAILED): "failed",
@@ -122,7 +128,10 @@ _STATUSES_OF_KIND: Final[Mapping[tuple[MoveKind, Stage], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One side of a move: where the instance is, or is to be, and what it has there."""
+    """One side of a move: a host, and the flavor and hardware of the instance there.
+
+    `assignment` is None when the instance has nothing there beyond its flavor's amounts.
+    """
 
     host: str
     node: str
@@ -132,11 +141,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One move of one instance. `number` is its id for clients.
+    """One move of one instance.
 
-    `was` is the status of the instance before, which it has again afterwards. `address` is where
-    the other side finds the guest or its disks; it is for agents alone. `retried` are (host, node)
-    pairs where this move has failed before. Times are Unix seconds.
+    `number` is the id shown to clients. `was` is the instance's status before the move, which it
+    gets back afterwards. `address` tells the other side's agent where to find the guest or its
+    disks; it is never shown. `retried` are (host, node) pairs on which this move has failed. Times
+    are Unix seconds.
     """
 
     uuid: str
@@ -152,38 +162,39 @@ class Migration:
     user_id: str
     address: str = ""
     cancelled: bool = False
-    """Its owner wants it to end before it is done."""
+    """Whether the owner asked to abort the move."""
     forced: bool = False
-    """Its destination was named, so no other one is tried."""
+    """Whether the caller named the destination, so that no other host is tried."""
     retried: tuple[tuple[str, str], ...] = ()
     fault: Fault | None = None
     group_uuid: str | None = None
-    """The server group of the instance: its members keep off both sides."""
+    """The instance's server group, or None. Its policy applies on both sides during the move."""
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
 
     @property
     def is_known(self) -> bool:
-        """This Berth knows what it is and how far; if not, a newer one has to deal with it."""
+        """Whether this version knows the kind and stage; if not, a newer process must handle it."""
         return self.stage in _STATUSES and self.kind in _KINDS
 
     @property
     def has_ended(self) -> bool:
-        """Nothing is to be done for it any more."""
+        """Whether the move is finished and nothing is left to do."""
         return self.stage in _ENDED
 
     @property
     def is_left_over(self) -> bool:
-        """The instance is elsewhere for good, and one side is yet to clear away what it has."""
+        """Whether the instance is elsewhere for good and one side still has to clean up."""
         return self.stage in _LEFT_OVER
 
     def concerns(self, host: str) -> bool:
-        """Tell whether a host has, or is to have, something of the instance until it has ended."""
+        """Return whether a host is the source or the destination of a move that has not ended."""
         return not self.has_ended and host in {self.source.host, self.destination.host}
 
     @property
     def turn(self) -> str | None:
-        """The host whose agent has to do something; None when nobody has."""
+        """The host whose agent must act next; None when no agent has to."""
+        # A newer process added this kind. Guessing whose turn it is could destroy the only guest.
         if self.kind not in _KINDS:
             return None
         if self.stage in _OF_SOURCE:
@@ -192,13 +203,13 @@ class Migration:
 
     @property
     def elsewhere(self) -> Place | None:
-        """Where it keeps room beside the host that the instance is on; None when nowhere."""
+        """The side that holds allocations besides the instance's host; None when neither does."""
         if self.stage in _BEFORE_ARRIVAL:
             return self.destination
         return self.source if self.stage in _AFTER_ARRIVAL else None
 
     @property
     def status(self) -> str:
-        """How far it is, in the words of the compute API; else in those of a newer Berth."""
+        """The status shown by the compute API; for an unknown stage, the stage's own name."""
         stage = self.stage
         return _STATUSES_OF_KIND.get((self.kind, stage)) or _STATUSES.get(stage, stage.value)

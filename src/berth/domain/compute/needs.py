@@ -1,4 +1,4 @@
-"""TODO."""
+"""The needs of one instance, resolved from its flavor and image (nova-behaviour.md 2.1, 2.8)."""
 
 import math
 from collections.abc import Mapping
@@ -36,17 +36,18 @@ from berth.domain.inventory.resources import (
 _MB_PER_GB = 1024
 
 
+# Placement's `in:` form of a required trait, which Nova's extra specs cannot express.
 _ANY_TRAIT = "berth:any_trait"
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one instance needs of its host, resolved from flavor and image.
+    """The amounts, traits, topology and devices that one instance needs of its host.
 
-    `amounts` holds no zeros. A host must have every trait of `traits_required`, none of
-    `traits_forbidden`, and at least one of each set in `traits_any`. On top of that, each of
-    `groups` comes from one provider of the host's tree; with `isolate` no two from the same.
-    `topology` and `devices` are what it asks of NUMA cells and PCI devices (see `hw_needs`).
+    `amounts` are in the units of their classes and contain no zeros. The host must have every trait
+    of `traits_required`, none of `traits_forbidden`, and at least one of each set in `traits_any`.
+    Each of `groups` must come from a single provider of the host's tree, and with `isolate` no two
+    groups from the same provider. `topology` is None when the guest has no NUMA constraints.
     """
 
     amounts: Mapping[str, int]
@@ -62,18 +63,17 @@ class Needs:
 def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> Needs:
     """Resolve a flavor into amounts and traits (nova-behaviour.md 2.1 step 2, 2.8).
 
-    DISK_GB is ceil(((root + ephemeral) x 1024 + swap) / 1024). `resources:CLASS=n` overrides or
-    adds, 0 removes. `trait:NAME` is `required` or `forbidden`. With a suffix before the colon
-    both belong to a group (see `resource_group`); traits of the image never do.
-    `berth:any_trait=A|B` asks for one of several (Placement's `in:` form, which Nova's flavors
-    cannot say).
+    DISK_GB is ceil(((root + ephemeral) * 1024 + swap) / 1024). `resources:CLASS=n` replaces or adds
+    an amount, and 0 removes it. `trait:NAME` is `required` or `forbidden`. With a suffix before the
+    colon both belong to a group (see `resource_group`); traits of the image never do.
+    `berth:any_trait=A|B` requires one of several traits.
 
     Args:
-        flavor: the flavor asked for.
-        image_traits: `trait:NAME` properties of the image, same grammar.
+        flavor: the requested flavor.
+        image_traits: the image's `trait:NAME` properties, with the same values.
 
     Raises:
-        InvalidInputError: an extra spec that cannot be read, named by its key.
+        InvalidInputError: an extra spec is invalid; the error names its key.
     """
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:
@@ -81,11 +81,13 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     amounts = {
         VCPU: flavor.vcpus,
         MEMORY_MB: flavor.memory_mb,
+        # Rounded up once over the sum of all disks, as Nova does, not for each disk.
         DISK_GB: math.ceil(disk_mb / _MB_PER_GB),
     }
     unsuffixed = ResourceGroupBuilder(amounts=amounts)
     groups = read_groups(flavor.extra_specs, unsuffixed)
     for key, value in (image_traits or {}).items():
+        # Nova applies the traits of an image to the unsuffixed group only.
         unsuffixed.add_trait(key, key.removeprefix("trait:"), value)
     mine = unsuffixed.group()
     return Needs(
@@ -106,20 +108,21 @@ def _choices(flavor: Flavor) -> tuple[frozenset[str], ...]:
 
 
 def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
-    """Add topology and devices, and what they mean for amounts and traits.
+    """Return needs extended by topology and devices, with the amounts and traits these imply.
 
-    Dedicated CPUs are asked of the class PCPU and no longer of VCPU, with one more when the
-    emulator threads are isolated. The thread policies `require` and `isolate` require and forbid
-    the trait HW_CPU_HYPERTHREADING; near devices by socket require the host to know of sockets.
+    Dedicated CPUs are requested as PCPU instead of VCPU, plus one PCPU if emulator threads are
+    isolated. The thread policies `require` and `isolate` require and forbid the trait
+    HW_CPU_HYPERTHREADING. Devices near by socket require a host that reports its sockets.
 
     Raises:
-        InvalidInputError: an extra spec or image property that cannot be read or contradicts.
+        InvalidInputError: an extra spec or image property is invalid or contradicts another.
     """
     properties: Mapping[str, str] = image.properties if image else {}
     specs = HardwareSpecs(flavor.extra_specs, properties, flavor.vcpus, flavor.memory_mb)
     topology = topology_of(specs)
     policy = device_policy(specs)
     devices = device_needs(flavor.extra_specs, policy)
+    # Most requests ask for no hardware and keep the object that they have.
     if topology is None and policy is None and not devices:
         return needs
     required, forbidden = set(needs.traits_required), set(needs.traits_forbidden)
@@ -145,7 +148,9 @@ def _amounts(needs: Needs, flavor: Flavor, topology: GuestTopology) -> Mapping[s
         return needs.amounts
     amounts = {name: amount for name, amount in needs.amounts.items() if name != VCPU}
     if any(asked_cpus(flavor.extra_specs).values()):
-        return amounts  # resources:PCPU, perhaps of a group with a suffix, says it already
+        # The flavor requests PCPU explicitly, possibly in a suffixed group; adding would count
+        # twice.
+        return amounts
     dedicated = sum(len(cell.dedicated_cpus) for cell in topology.cells)
     floating = sum(len(cell.shared_cpus) for cell in topology.cells)
     cpus = {PCPU: dedicated + topology.isolates_emulator, VCPU: floating}

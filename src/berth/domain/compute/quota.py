@@ -1,4 +1,7 @@
-"""Quotas: how much of each thing a project may have, and what an instance counts for."""
+"""Quotas: the limits of a project, and the footprint that its instances count for.
+
+Usage is derived from the instances and never stored (docs/adr/0024-quotas.md).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -8,13 +11,14 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import BerthError
 
 UNLIMITED: Final = -1
-"""A limit that does not limit, as clients write it."""
+"""The value of a limit that does not limit, as in the compute API."""
 
 
 CLASS_DEFAULT: Final = "class:default"
-"""The key of the quota that counts for every project, where the project's own says nothing."""
+"""Key of the quota that applies to every project for which its own quota sets no limit."""
 
 
+# Names of the quotas in the compute API.
 _CLIENT_NAMES: Final = {
     "instances": "instances",
     "vcpus": "cores",
@@ -22,18 +26,17 @@ _CLIENT_NAMES: Final = {
     "server_groups": "server_groups",
     "group_members": "server_group_members",
 }
-"""What clients call what a quota limits."""
 
 
 class Footprint(NamedTuple):
-    """What instances come to, or may come to: their number, virtual CPUs, memory in MiB."""
+    """The quota usage of some instances: their number, virtual CPUs, and memory in MiB."""
 
     instances: int = 0
     vcpus: int = 0
     memory_mb: int = 0
 
     def plus(self, other: "Footprint", times: int = 1) -> "Footprint":
-        """Return the sum with so many times another."""
+        """Return the sum of this footprint and `times` times the other."""
         return Footprint(
             self.instances + times * other.instances,
             self.vcpus + times * other.vcpus,
@@ -42,13 +45,14 @@ class Footprint(NamedTuple):
 
 
 NO_FOOTPRINT: Final = Footprint()
+"""The footprint of no instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a project may have at most; None where it says nothing, -1 where there is no limit.
+    """The limits of one project; None inherits a limit and -1 is unlimited.
 
-    `project_id` is the project's, or `CLASS_DEFAULT`.
+    `project_id` is the project's, or `CLASS_DEFAULT`. `memory_mb` is in MiB.
     """
 
     project_id: str
@@ -57,15 +61,15 @@ class Quota:
     memory_mb: int | None = None
     server_groups: int | None = None
     group_members: int | None = None
-    """Instances in one server group."""
+    """Maximum number of instances in one server group."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")
-"""What a quota may limit."""
+"""Names of the limits of a `Quota`."""
 
 
 class Limits(NamedTuple):
-    """What a project may have at most, when all has been said; -1 is no limit."""
+    """The effective limits of a project, after inheritance; -1 is unlimited."""
 
     instances: int = UNLIMITED
     vcpus: int = UNLIMITED
@@ -75,11 +79,11 @@ class Limits(NamedTuple):
 
     @property
     def footprint(self) -> Footprint:
-        """The limits that all instances of a project have in common."""
+        """The limits on the sum of all instances of a project."""
         return Footprint(self.instances, self.vcpus, self.memory_mb)
 
     def overridden_by(self, quota: Quota | None) -> Self:
-        """Return the limits with what a quota says in their place."""
+        """Return these limits overridden by those that a quota sets; None changes nothing."""
         if quota is None:
             return self
         said = {name: getattr(quota, name) for name in LIMITED}
@@ -87,10 +91,10 @@ class Limits(NamedTuple):
 
 
 def footprint_of(instance: Instance) -> Footprint | None:
-    """Return what an instance counts for, from when it is accepted; None once it is deleted.
+    """Return the footprint of an instance; None once the instance is deleted.
 
-    While it is resized it counts for the larger of both sizes, so that neither end of the resize
-    can be refused.
+    An instance counts from the moment its request is accepted. During a resize it counts for the
+    larger of both sizes, so that neither confirming nor reverting can exceed the quota.
     """
     if instance.status is Status.DELETED:
         return None
@@ -99,9 +103,10 @@ def footprint_of(instance: Instance) -> Footprint | None:
 
 
 class Excess(NamedTuple):
-    """A thing of which a project would have more than it may.
+    """A limit that a project would exceed.
 
-    `name` is a field of `Footprint`. `asked` comes on top of `used`; `used` may be above `limit`.
+    `name` is a field of `Footprint` or `Quota`. `asked` is requested in addition to `used`, which
+    may already be above `limit`.
     """
 
     name: str
@@ -110,13 +115,13 @@ class Excess(NamedTuple):
     limit: int
 
     def fitting(self, count: int) -> int:
-        """Return how many would fit, of the `count` alike that were asked for together."""
+        """Return how many of `count` equal instances requested together would fit."""
         each = self.asked // count
         return max(0, self.limit - self.used) // each if each else count
 
 
 def sum_of(footprints: Iterable[Footprint]) -> Footprint:
-    """Return what all of them come to."""
+    """Return the sum of footprints."""
     total = NO_FOOTPRINT
     for one in footprints:
         total = total.plus(one)
@@ -124,9 +129,14 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return what is too much of what is there, among that of which there is more than before.
+    """Return the limits that a change exceeds, considering only amounts that it increases.
 
-    So whoever is above a limit that was lowered may still do what asks for no more.
+    A project above a lowered limit may therefore still delete, stop or shrink its instances.
+
+    Args:
+        before: the project's footprint before the change.
+        after: its footprint after the change.
+        limits: the project's limits.
     """
     rows = zip(Footprint._fields, before, after, limits, strict=True)
     return tuple(
@@ -137,14 +147,14 @@ def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[E
 
 
 class QuotaExceededError(BerthError):
-    """A project would have more than it may; nothing was kept.
+    """A request would exceed the quota of its project; nothing was stored.
 
     Args:
-        excess: of what, and by how much.
+        excess: the exceeded limits.
     """
 
     def __init__(self, excess: tuple[Excess, ...]) -> None:
-        # The words that clients know from Nova, in its order.
+        # Nova's wording, with the names sorted as in Nova: clients show this message to users.
         rows = sorted(excess, key=lambda one: _CLIENT_NAMES[one.name])
         names = ", ".join(_CLIENT_NAMES[one.name] for one in rows)
         asked, used, limits = (", ".join(str(one[column]) for one in rows) for column in (1, 2, 3))

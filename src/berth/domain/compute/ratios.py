@@ -1,11 +1,10 @@
-"""Allocation ratios: how far a host's capacity is stretched, and which setting decides.
+"""Allocation ratios: the factor by which a host's capacity is overcommitted, and its origin.
 
 Source: D2, nova-behaviour.md 3.
 
-The ratio belongs to the host, and is worked out here and nowhere else. The lowest ratio of the
-host's aggregates counts; else what the settings of its agent say; else what an operator has set
-while it runs; else what the host reports of itself; else the one it got when it was first
-registered; else that of the class. Everywhere 0, or nothing, says "inherit".
+Only this module resolves ratios. The first source that sets one wins: the lowest ratio of the
+host's aggregates, the settings of its agent, an operator at run time, the host's own report, the
+ratio at registration, and the default of the resource class. A ratio of 0 or none inherits.
 """
 
 import math
@@ -19,18 +18,19 @@ from berth.domain.compute.host import Host
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, RATIO_MAX, VCPU
 
 CLASS_DEFAULT: Final = 1.0
-"""Of classes that the defaults do not name: what cannot be shared is not promised twice."""
+"""Ratio of classes without a configured default: capacity is not overcommitted."""
 
 _NO_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType({})
+# Nova's names in the metadata keys of these classes; other classes use their own in lower case.
 _NOVA_NAMES: Final = MappingProxyType({VCPU: "cpu", MEMORY_MB: "ram", DISK_GB: "disk"})
 
 NEVER: Final = frozenset({"PCPU", "VGPU", "PCI_DEVICE"})
-"""Classes that are never overcommitted: their units are given out one by one."""
+"""Classes that are never overcommitted, because their units are assigned individually."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio in force, with its origin in words for an operator."""
+    """An effective ratio and its origin, in words for operators."""
 
     value: float
     origin: str
@@ -48,18 +48,19 @@ def resolve(
     aggregates: Iterable[Aggregate] = (),
     defaults: Mapping[str, float] = _NO_DEFAULTS,
 ) -> Ratio:
-    """Work out the ratio of one class of a host.
+    """Return the effective allocation ratio of one resource class of a host.
 
     Args:
         resource_class: the class.
-        host: what is known of it.
-        aggregates: those that the host is in.
-        defaults: ratios of classes when nobody says anything.
+        host: the record of the host.
+        aggregates: the aggregates that the host belongs to.
+        defaults: configured default ratios by class.
     """
     if resource_class in NEVER:
         return Ratio(1.0, "never overcommitted")
     found = [(value, one.name) for one in aggregates if (value := _of(one, resource_class))]
     if found:
+        # As in Nova's aggregate filters, so that an aggregate can only narrow what another allows.
         lowest = min(value for value, _ in found)
         names = sorted(name for _, name in found)
         minimum = "minimum of aggregates" if len(names) > 1 else "aggregate"
@@ -72,13 +73,14 @@ def resolve(
     )
     for values, origin in sources:
         value = values.get(resource_class, 0.0)
+        # 0 means "not set", never "no capacity" (nova-behaviour.md 3).
         if value:
             return Ratio(value, origin)
     return Ratio(defaults.get(resource_class) or CLASS_DEFAULT, "default of the class")
 
 
 def _of(aggregate: Aggregate, resource_class: str) -> float | None:
-    """Read an aggregate's ratio; None for one that is no number, 0 or out of range."""
+    """Return the ratio that an aggregate sets; None if missing, 0, invalid or out of range."""
     try:
         value = float(aggregate.metadata.get(key_of(resource_class), ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Requests: what was asked, before anything is chosen."""
+"""Requests: the input of a placement decision."""
 
 import hashlib
 import string
@@ -12,22 +12,25 @@ from berth.domain.named_uuid import named_uuid
 from berth.domain.open_name import OpenName
 
 COUNT_MAX = 10_000
-"""Most instances that one request may ask for."""
+"""Maximum number of instances of one request."""
 
 
 _LETTERS = string.ascii_lowercase + string.digits
+# All pairs of base-36 digits, the less significant digit first.
 _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
-"""Two digits of base 36 at once, the lower one first."""
 
 
 def instance_uuid_of(request_id: str, index: int) -> str:
-    """Return the uuid of a request's instance: a repeat of the request has the same ones."""
+    """Return the UUID of the request's n-th instance; a repeated request gets the same UUIDs."""
+    # Derived rather than random: a request may be submitted or decided twice, and the ledger then
+    # recognises the instances it already has (docs/adr/0004-commands-are-states.md).
     return named_uuid(f"instance:{request_id}/{index}")
 
 
 def reservation_id_of(request_id: str) -> str:
-    """Return the `r-` id, with eight further characters, that all the instances share."""
+    """Return the reservation id shared by all instances of a request: `r-` and eight characters."""
     number = int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
+    # Two digits per division: the id is computed for every create.
     number, first = divmod(number, len(_PAIRS))
     number, second = divmod(number, len(_PAIRS))
     number, third = divmod(number, len(_PAIRS))
@@ -35,11 +38,11 @@ def reservation_id_of(request_id: str) -> str:
 
 
 class Operation(OpenName):
-    """What a request is for; drivers may be chosen by it."""
+    """The purpose of a request. A policy may select a driver by operation."""
 
     CREATE = "create"
     RETRY = "retry"
-    """A build has failed, and another host is looked for."""
+    """Another host is needed because a build failed."""
     REBUILD = "rebuild"
     RESIZE = "resize"
     MIGRATE = "migrate"
@@ -50,7 +53,7 @@ class Operation(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host (and node) asked for by name; filters still have to agree."""
+    """A host (and node, or None for any) that the caller named; the filters still apply."""
 
     host: str
     node: str | None = None
@@ -58,13 +61,14 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request for n equal instances, placed all or not at all.
+    """A request for n equal instances, which are placed all together or not at all.
 
-    `instance_uuids` has one uuid an instance; its length is n. `force_*` skip the filters,
-    `ignore_hosts` and `force_hosts` compare without case, `force_nodes` and `destination` with
-    it (nova-behaviour.md 2.2). `retried` are (host, node) pairs where a build has failed before; of
-    `alternates` the first that every filter lets pass now is taken, before any other host.
-    `source_cell` is the cell that a moved instance is in, when it may leave it; empty otherwise.
+    `instance_uuids` has one UUID per instance, so its length is n. `force_hosts` and `force_nodes`
+    skip the filters. `ignore_hosts` and `force_hosts` are case-insensitive, `force_nodes` and
+    `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host, node) pairs on
+    which a build has failed. Of `alternates`, the first pair that passes every filter now is chosen
+    before any other host. `source_cell` is the current cell of an instance that is moved and may
+    leave the cell; empty otherwise.
     """
 
     request_id: str
@@ -86,7 +90,7 @@ class Request:
     source_cell: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse an empty, huge or doubled list of instances.
+        """Reject an empty list of instances, one above COUNT_MAX, and duplicate UUIDs.
 
         Raises:
             InvalidInputError: naming the field.
@@ -95,14 +99,14 @@ class Request:
         if not 1 <= count <= COUNT_MAX:
             raise InvalidInputError("instance_uuids", f"{count} must be 1 to {COUNT_MAX}")
         if len(set(self.instance_uuids)) != count:
-            raise InvalidInputError("instance_uuids", "holds one uuid twice")
+            raise InvalidInputError("instance_uuids", "contains a duplicate UUID")
 
     @property
     def needs(self) -> Needs:
-        """Amounts, traits, topology and devices that one instance needs.
+        """The amounts, traits, topology and devices that one instance needs.
 
         Raises:
-            InvalidInputError: an extra spec or image property that cannot be read.
+            InvalidInputError: an extra spec or image property is invalid.
         """
         needs = needs_of(self.flavor, self.image.traits if self.image else None)
         return with_hardware(needs, self.flavor, self.image)

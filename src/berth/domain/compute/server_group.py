@@ -1,11 +1,11 @@
-"""Server groups: instances that want to be together or apart."""
+"""Server groups: instances that should share a host or avoid one another."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class GroupPolicy(StrEnum):
-    """What a server group asks for; the soft ones only weigh."""
+    """The placement policy of a server group; the soft policies only weigh."""
 
     AFFINITY = "affinity"
     ANTI_AFFINITY = "anti-affinity"
@@ -15,12 +15,11 @@ class GroupPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """A group and its one policy; members are the instances that name it.
+    """A server group and its policy; the members are the instances that refer to it.
 
-    `max_server_per_host` counts only under anti-affinity (nova-behaviour.md 6.1). `zone_id` is
-    the child zone
-    that all members of a group with hard affinity go to, once the first ones were sent somewhere;
-    0 is this zone itself.
+    `max_server_per_host` applies to anti-affinity only (nova-behaviour.md 6.1). `zone_id` is the
+    child zone to which all members of a group with hard affinity go once the first was sent there;
+    0 is this zone itself and None means that no zone has been chosen.
     """
 
     uuid: str
