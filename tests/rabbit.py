@@ -41,7 +41,7 @@ def own_broker() -> Generator[RabbitBroker]:
     try:
         asyncio.run(_look(url))
     except (OSError, TimeoutError, aio_pika.exceptions.AMQPError) as error:
-        shown = RabbitBroker(url).shown
+        shown = RabbitBroker(url).safe_url
         pytest.skip(f"no RabbitMQ server at {shown}: {type(error).__name__}")
     if not _is_here(url) or not _ctl("add_vhost", name):
         yield RabbitBroker(url, prefix=name)

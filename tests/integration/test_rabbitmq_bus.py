@@ -68,7 +68,7 @@ async def test_servers_are_back_after_a_break(broker: RabbitBroker, proxy: Proxy
                 await caller.fanout(ASK, Letter("x"))
             proxy.is_closed = False
             assert await call_until_answered(caller, f"{number}") == Reply(f"re: {number}")
-        await server.catch_up()
+        await server.apply_changes()
         await caller.cast(ASK, Letter("b"), timeout_s=5, server="host-1")
         assert await kept.wait_for(1) == ["b"]
     assert "broker_connected" in told.events
@@ -105,7 +105,7 @@ async def test_calls_in_flight_fail_when_the_connection_breaks(
     told = Told()
     async with riding(broker, told) as server, riding(behind(proxy, broker), told) as caller:
         server.serve(ASK, take_time)
-        await server.catch_up()
+        await server.apply_changes()
         call = asyncio.create_task(caller.call(ASK, Letter("x"), timeout_s=60))
         await asyncio.wait_for(begun.wait(), _PATIENCE_S)
         await proxy.cut()
@@ -127,12 +127,12 @@ async def test_what_a_server_dies_at_is_given_to_another(
 
     async with riding(broker, told) as caller, riding(behind(proxy, broker), told) as mortal:
         mortal.serve(ASK, never_end)
-        await mortal.catch_up()
+        await mortal.apply_changes()
         call = asyncio.create_task(caller.call(ASK, Letter("x"), timeout_s=_PATIENCE_S))
         await asyncio.wait_for(begun.wait(), _PATIENCE_S)
         async with riding(broker, told) as other:
             other.serve(ASK, answering("other "))
-            await other.catch_up()
+            await other.apply_changes()
             proxy.is_closed = True
             await proxy.cut()
             assert await call == Reply("other x")
@@ -169,7 +169,7 @@ async def test_a_named_server_may_take_its_time(broker: RabbitBroker) -> None:
 
     async with riding(broker, Told()) as caller, riding(broker, Told()) as server:
         server.serve(ASK, take_time, server=name)
-        await server.catch_up()
+        await server.apply_changes()
         reply = await caller.call(ASK, Letter("x"), timeout_s=_PATIENCE_S, server=name)
         assert reply == Reply("x")
 
@@ -198,7 +198,7 @@ async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> Non
         running = asyncio.create_task(line.run())
         await line.wait_until_up()
         server.serve(ASK, kept)
-        await server.catch_up()
+        await server.apply_changes()
         await caller.cast(ASK, Letter("x"), timeout_s=5)
         await until(lambda: "command_expired" in told.events)
         running.cancel()
@@ -223,7 +223,7 @@ async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
     told = Told()
     async with riding(broker, told) as caller, riding(broker, told) as server:
         server.serve(ASK, answering(""))
-        await server.catch_up()
+        await server.apply_changes()
         connection = await aio_pika.connect(broker.url)
         inner = await (await connection.channel()).get_underlay_channel()
         for body in (b"", b"rubbish", b"\x90"):
@@ -254,4 +254,4 @@ async def test_the_password_is_told_nobody(
     await asyncio.gather(running, return_exceptions=True)
     errors = [error for _, error in told.failures]
     assert all(isinstance(error, BerthError) for error in errors)
-    assert "s3same" not in f"{errors} {wrong!r} {wrong.shown} {caplog.text}"
+    assert "s3same" not in f"{errors} {wrong!r} {wrong.safe_url} {caplog.text}"

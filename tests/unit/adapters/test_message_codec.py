@@ -78,18 +78,18 @@ def test_a_message_above_the_limit_is_not_sent() -> None:
     """Nor read, when somebody else sends it."""
     small, large = MessageCodec(1_000), MessageCodec(100_000)
     with pytest.raises(UnavailableError, match=r"body_bytes_max"):
-        small.letter(_ASK, {"text": "x" * 2_000}, Context())
+        small.command(_ASK, {"text": "x" * 2_000}, Context())
     with pytest.raises(UnavailableError, match="too large"):
-        small.read_letter(large.letter(_ASK, {"text": "x" * 2_000}, Context()))
+        small.read_command(large.command(_ASK, {"text": "x" * 2_000}, Context()))
     with pytest.raises(UnavailableError, match=r"body_bytes_max"):
-        small.answer(["x"] * 1_000)
+        small.reply(["x"] * 1_000)
 
 
 def test_a_failure_above_the_limit_is_told_in_few_words() -> None:
     """The caller learns that there was an answer."""
-    wire = MessageCodec(1_000)
+    codec = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="2"):
-        wire.read_answer(list[int], wire.failure(ConflictError("x" * 2_000)))
+        codec.read_reply(list[int], codec.failure(ConflictError("x" * 2_000)))
 
 
 def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
@@ -97,41 +97,41 @@ def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    wire = MessageCodec(10_000_000)
+    codec = MessageCodec(10_000_000)
     with pytest.raises(UnavailableError, match="deep"):
-        wire.letter(_ASK, {"deep": deep}, Context())
+        codec.command(_ASK, {"deep": deep}, Context())
     while deep:  # taking it apart in one go would be too deep, too
         deep = deep[0]
-    letter = wire.read_letter(wire.letter(_ASK, {}, Context()))
-    letter.args = msgspec.Raw(b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0")
+    message = codec.read_command(codec.command(_ASK, {}, Context()))
+    message.args = msgspec.Raw(b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0")
     with pytest.raises(UnavailableError, match="cannot be read"):
-        wire.read_args(_ASK.args, letter)
+        codec.read_args(_ASK.args, message)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x90", b"{}", b"\x99" + b"\xc0" * 9])
 def test_what_is_no_message_is_refused(body: bytes) -> None:
     """Whatever somebody puts into the queue."""
     with pytest.raises(UnavailableError, match="cannot be read"):
-        MessageCodec(1_000).read_letter(body)
+        MessageCodec(1_000).read_command(body)
 
 
 def test_a_message_of_another_version_is_refused() -> None:
     """A newer Berth may mean something else by it."""
-    wire = MessageCodec(1_000)
-    letter = wire.read_letter(wire.letter(_ASK, {}, Context()))
-    letter.version = VERSION + 1
+    codec = MessageCodec(1_000)
+    message = codec.read_command(codec.command(_ASK, {}, Context()))
+    message.version = VERSION + 1
     with pytest.raises(UnavailableError, match=f"version {VERSION + 1}"):
-        wire.read_letter(msgspec.msgpack.encode(letter))
+        codec.read_command(msgspec.msgpack.encode(message))
 
 
 def test_arguments_of_another_form_are_refused() -> None:
     """A process of another age may send them."""
-    wire = MessageCodec(1_000)
+    codec = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="cannot be read"):
-        wire.read_answer(list[int], wire.answer({"no": "list"}))
+        codec.read_reply(list[int], codec.reply({"no": "list"}))
 
 
 def test_a_mistake_of_the_sender_is_no_trouble_of_the_bus() -> None:
     """What no codec knows fails as it does on the local bus."""
     with pytest.raises(TypeError):
-        MessageCodec(1_000).letter(_ASK, {"odd": object()}, Context())
+        MessageCodec(1_000).command(_ASK, {"odd": object()}, Context())

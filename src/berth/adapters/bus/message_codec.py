@@ -32,8 +32,8 @@ class ErrorDocument(msgspec.Struct, array_like=True):
 
 def error_document_of(error: BerthError) -> ErrorDocument:
     """Return the document of an error; a type that is not known elsewhere is told as its base."""
-    types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KINDS)
-    fields = {name: getattr(error, name) for name in _FORMS[types[0]].names}
+    types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KNOWN_ERRORS)
+    fields = {name: getattr(error, name) for name in _ERROR_TYPES[types[0]].names}
     return ErrorDocument(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
 
 
@@ -42,19 +42,21 @@ def error_of(failure: ErrorDocument) -> BerthError:
 
     Where the fields cannot be read it is a plain BerthError, which still tells what was said.
     """
-    form = _FORMS[next((name for name in failure.types if name in _FORMS), "BerthError")]
+    error_type = _ERROR_TYPES[
+        next((name for name in failure.types if name in _ERROR_TYPES), "BerthError")
+    ]
     try:
-        fields = msgspec.structs.asdict(form.decoder.decode(failure.fields))
+        fields = msgspec.structs.asdict(error_type.decoder.decode(failure.fields))
     except (msgspec.MsgspecError, BerthError, RecursionError):
         return BerthError(failure.message)
-    error: BerthError = form.kind.__new__(form.kind)
+    error: BerthError = error_type.kind.__new__(error_type.kind)
     # Its own `__init__` would make the message anew, of what may be other words by then.
     BerthError.__init__(error, failure.message)
     vars(error).update(fields)
     return error
 
 
-class _Form(NamedTuple):
+class _ErrorType(NamedTuple):
     """A type of error, and its fields with a decoder for them."""
 
     kind: type[BerthError]
@@ -62,7 +64,7 @@ class _Form(NamedTuple):
     decoder: msgspec.msgpack.Decoder[msgspec.Struct]
 
 
-def _form_of(kind: type[BerthError]) -> _Form:
+def _error_type_of(kind: type[BerthError]) -> _ErrorType:
     """Find the fields of a type: what its `__init__` takes and keeps under the same name."""
     init: object = getattr_static(kind, "__init__")
     hints: dict[str, Any] = {}
@@ -70,13 +72,13 @@ def _form_of(kind: type[BerthError]) -> _Form:
         kept = init.__code__.co_names
         hints = {name: hint for name, hint in get_type_hints(init).items() if name in kept}
     struct = msgspec.defstruct(kind.__name__, [*hints.items()])
-    return _Form(kind, tuple(hints), msgspec.msgpack.Decoder(struct))
+    return _ErrorType(kind, tuple(hints), msgspec.msgpack.Decoder(struct))
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-_KINDS: Final = frozenset(
+_KNOWN_ERRORS: Final = frozenset(
     kind
     for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
     if isinstance(kind, type) and issubclass(kind, BerthError)
@@ -84,7 +86,7 @@ _KINDS: Final = frozenset(
 """The types that every process knows."""
 
 
-_FORMS: Final = {kind.__name__: _form_of(kind) for kind in _KINDS}
+_ERROR_TYPES: Final = {kind.__name__: _error_type_of(kind) for kind in _KNOWN_ERRORS}
 
 
 class CommandMessage(msgspec.Struct, array_like=True):
@@ -106,7 +108,7 @@ class CommandMessage(msgspec.Struct, array_like=True):
         return Context(self.request_id, self.deadline_s, self.traceparent)
 
 
-class _Answer(msgspec.Struct, array_like=True):
+class _ReplyMessage(msgspec.Struct, array_like=True):
     """What came of a call: a failure, or a value."""
 
     version: int
@@ -120,11 +122,11 @@ class MessageCodec:
     def __init__(self, body_bytes_max: int) -> None:
         self._body_bytes_max = body_bytes_max
         self._encoder = msgspec.msgpack.Encoder()
-        self._letters = msgspec.msgpack.Decoder(CommandMessage)
-        self._answers = msgspec.msgpack.Decoder(_Answer)
+        self._messages = msgspec.msgpack.Decoder(CommandMessage)
+        self._answers = msgspec.msgpack.Decoder(_ReplyMessage)
         self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
 
-    def letter(
+    def command(
         self,
         command: Command[Any, Any],
         args: object,
@@ -139,7 +141,7 @@ class MessageCodec:
             UnavailableError: it is larger than what the bus carries, or nested too deep.
             TypeError: the arguments are of no type that can be sent, which is a mistake.
         """
-        letter = CommandMessage(
+        message = CommandMessage(
             VERSION,
             command.topic,
             command.name,
@@ -148,11 +150,11 @@ class MessageCodec:
             context.request_id,
             context.deadline_s,
             context.traceparent,
-            self._raw(args),
+            self._encode(args),
         )
-        return self._checked(self._encoder.encode(letter))
+        return self._checked(self._encoder.encode(message))
 
-    def read_letter(self, body: bytes) -> CommandMessage:
+    def read_command(self, body: bytes) -> CommandMessage:
         """Read a command, all but its arguments.
 
         Raises:
@@ -160,31 +162,33 @@ class MessageCodec:
         """
         if len(body) > self._body_bytes_max:
             raise UnavailableError(f"a message of {len(body)} bytes came; that is too large")
-        letter: CommandMessage = self._read(self._letters, body)
-        if letter.version != VERSION:
+        message: CommandMessage = self._read(self._messages, body)
+        if message.version != VERSION:
             raise UnavailableError(
-                f"a message of version {letter.version} came, and this process knows {VERSION}; "
+                f"a message of version {message.version} came, and this process knows {VERSION}; "
                 "run the same Berth everywhere"
             )
-        return letter
+        return message
 
-    def read_args(self, kind: type[R], letter: CommandMessage) -> R:
+    def read_args(self, kind: type[R], message: CommandMessage) -> R:
         """Read the arguments of a command.
 
         Raises:
             UnavailableError: they are not what the command takes here.
             BerthError: they are, and break a rule.
         """
-        return self._read(self._decoder(kind), letter.args)
+        return self._read(self._decoder(kind), message.args)
 
-    def answer(self, value: object) -> bytes:
+    def reply(self, value: object) -> bytes:
         """Write the answer to a call.
 
         Raises:
             UnavailableError: it is larger than what the bus carries, or nested too deep.
             TypeError: it is of no type that can be sent, which is a mistake.
         """
-        return self._checked(self._encoder.encode(_Answer(VERSION, None, self._raw(value))))
+        return self._checked(
+            self._encoder.encode(_ReplyMessage(VERSION, None, self._encode(value)))
+        )
 
     def failure(self, error: BerthError) -> bytes:
         """Write an error as the answer to a call; one that is too large is told in few words."""
@@ -193,23 +197,23 @@ class MessageCodec:
         except UnavailableError as too_large:
             return self._encode_failure(too_large)
 
-    def read_answer(self, kind: type[R], body: bytes) -> R:
+    def read_reply(self, kind: type[R], body: bytes) -> R:
         """Read the answer to a call.
 
         Raises:
             BerthError: what the server raised.
             UnavailableError: the answer cannot be read.
         """
-        answer: _Answer = self._read(self._answers, body)
+        answer: _ReplyMessage = self._read(self._answers, body)
         if answer.failure is not None:
             raise error_of(answer.failure)
         return self._read(self._decoder(kind), answer.value)
 
     def _encode_failure(self, error: BerthError) -> bytes:
-        answer = _Answer(VERSION, error_document_of(error), msgspec.Raw(b"\xc0"))
+        answer = _ReplyMessage(VERSION, error_document_of(error), msgspec.Raw(b"\xc0"))
         return self._encoder.encode(answer)
 
-    def _raw(self, value: object) -> msgspec.Raw:
+    def _encode(self, value: object) -> msgspec.Raw:
         try:
             return msgspec.Raw(self._encoder.encode(value))
         except RecursionError as error:

@@ -6,4 +6,4 @@ from berth.adapters.bus.rabbitmq.connection import BrokerConnection
 from berth.adapters.bus.rabbitmq.leader_notifier import LeaderNotifier
 from berth.adapters.bus.rabbitmq.notifier import RabbitNotifier
 
-__all__ = ["RabbitBroker", "BrokerConnection", "LeaderNotifier", "RabbitBus", "RabbitNotifier"]
+__all__ = ["BrokerConnection", "LeaderNotifier", "RabbitBroker", "RabbitBus", "RabbitNotifier"]

@@ -40,13 +40,13 @@ class RabbitBroker:
     body_bytes_max: int = 16 * 1024 * 1024
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """The URL without user and password."""
         url = URL(self.url).with_user(None).with_query(None)
         return str(url)
 
     @property
-    def dial(self) -> URL:
+    def connect_url(self) -> URL:
         """The URL to connect to. What it says beyond the server is ours to say."""
         return URL(self.url).with_query(heartbeat=_HEARTBEAT_S)
 

@@ -34,46 +34,46 @@ _PERSISTENT: Final = 2
 
 
 class RabbitBus:
-    """Carries commands between processes over a line.
+    """Carries commands between processes over a connection.
 
-    Each process has one. It works while the line runs; without a connection a call fails at
+    Each process has one. It works while the connection runs; without a connection a call fails at
     once, and what is served here is served again as soon as there is one.
 
     Args:
-        line: the connection, to which it adds itself.
+        connection: the connection, to which it adds itself.
         own: tells this process from all others; it names its queue.
         now_s: tells the Unix time, for deadlines.
     """
 
     def __init__(
-        self, line: BrokerConnection, own: str, *, now_s: Callable[[], float] = time.time
+        self, connection: BrokerConnection, own: str, *, now_s: Callable[[], float] = time.time
     ) -> None:
-        self._line = line
-        self._broker = line.broker
+        self._connection = connection
+        self._broker = connection.broker
         self._now_s = now_s
-        self._wire = MessageCodec(line.broker.body_bytes_max)
-        self._servers = CommandHandlers(self._wire, line.telemetry, now_s)
-        self._serving = CommandConsumers(
-            line.broker, self._servers, self._wire, line.telemetry, own
+        self._codec = MessageCodec(connection.broker.body_bytes_max)
+        self._handlers = CommandHandlers(self._codec, connection.telemetry, now_s)
+        self._consumers = CommandConsumers(
+            connection.broker, self._handlers, self._codec, connection.telemetry, own
         )
         self._calls = PendingCalls()
-        self._watch = QueueWatch(self._calls, now_s)
+        self._queue_watch = QueueWatch(self._calls, now_s)
         self._channel: Channel | None = None
         self._session: BrokerSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        line.add(self)
+        connection.add(self)
 
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
         """See `Bus.call`."""
         name = f"{command.topic}.{command.name}"
-        await self.catch_up()
+        await self.apply_changes()
         queue = self._queue_of(command, server)
-        if self._watch.is_unserved(queue):
+        if self._queue_watch.is_unserved(queue):
             raise UnavailableError(f"nobody serves {name}; is one running?")
         context = CONTEXT.get().until(self._now_s() + timeout_s)
-        body = self._wire.letter(command, args, context, server=server)
+        body = self._codec.command(command, args, context, server=server)
         with self._calls.begin(queue) as call:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -84,21 +84,21 @@ class RabbitBus:
                     f"{name} did not answer in {timeout_s:g} s; it may still be carried out, "
                     "so repeat it with the same request id"
                 ) from error
-        return self._wire.read_answer(command.reply, answer)
+        return self._codec.read_reply(command.reply, answer)
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
         """See `Bus.cast`. The broker has it on disk, when it is for nobody in particular."""
-        await self.catch_up()
+        await self.apply_changes()
         context = CONTEXT.get().until(self._now_s() + timeout_s)
-        body = self._wire.letter(command, args, context, server=server)
+        body = self._codec.command(command, args, context, server=server)
         await self._send(command, body, timeout_s, server, None)
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """See `Bus.fanout`."""
-        await self.catch_up()
-        body = self._wire.letter(command, args, CONTEXT.get(), to_all=True)
+        await self.apply_changes()
+        body = self._codec.command(command, args, CONTEXT.get(), to_all=True)
         key = routing_key(command.topic, command.name)
         await self._publish(body, self._broker.fanout, key, Basic.Properties())
 
@@ -110,7 +110,7 @@ class RabbitBus:
         server: str | None = None,
     ) -> Callable[[], None]:
         """See `Bus.serve`. The broker is told in the background."""
-        remove = self._servers.add(command, handler, server)
+        remove = self._handlers.add(command, handler, server)
         self._changed()
 
         def stop() -> None:
@@ -121,25 +121,27 @@ class RabbitBus:
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
         """See `Bus.serves`: True while there is a connection and nothing speaks against it."""
-        return self._line.is_up and not self._watch.is_unserved(self._queue_of(command, server))
+        return self._connection.is_up and not self._queue_watch.is_unserved(
+            self._queue_of(command, server)
+        )
 
     async def finish(self) -> None:
         """Take no more commands, and wait a little for those that are being worked on."""
-        await self._serving.finish(_FINISH_S)
+        await self._consumers.finish(_FINISH_S)
 
-    async def board(self, session: BrokerSession) -> None:
-        """See `Rider.board`."""
+    async def on_connected(self, session: BrokerSession) -> None:
+        """See `SessionListener.on_connected`."""
         channel = await session.channel(confirms=True)
         await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
-        await self._serving.board(session)
-        self._watch.forget()
-        self._spawn(self._watch.run(session))
+        await self._consumers.connect(session)
+        self._queue_watch.forget()
+        self._spawn(self._queue_watch.run(session))
         self._channel, self._session = channel, session
 
-    def alight(self, reason: str) -> None:
-        """See `Rider.alight`."""
+    def on_disconnected(self, reason: str) -> None:
+        """See `SessionListener.on_disconnected`."""
         self._channel = self._session = None
-        self._serving.alight()
+        self._consumers.disconnect()
         for task in self._tasks:
             task.cancel()
         self._calls.fail(
@@ -169,7 +171,7 @@ class RabbitBus:
         key = routing_key(command.topic, command.name, server)
         try:
             await self._publish(body, self._broker.commands, key, properties, mandatory=True)
-        except _ReachedNobodyError as error:
+        except _NotRoutedError as error:
             raise UnavailableError(f"nobody serves {key}; is one running?") from error
 
     async def _publish(
@@ -185,11 +187,11 @@ class RabbitBus:
 
         Raises:
             UnavailableError: there is no connection, it broke, or the broker refused.
-            _ReachedNobodyError: there is no queue for it, and there had to be one.
+            _NotRoutedError: there is no queue for it, and there had to be one.
         """
         channel = self._channel
         if channel is None:
-            raise UnavailableError(f"there is no connection to the broker {self._broker.shown}")
+            raise UnavailableError(f"there is no connection to the broker {self._broker.safe_url}")
         try:
             with broken_not_cancelled():
                 await channel.basic_publish(
@@ -202,7 +204,7 @@ class RabbitBus:
                     wait=False,
                 )
         except PublishError as error:
-            raise _ReachedNobodyError from error
+            raise _NotRoutedError from error
         except DeliveryError as error:
             raise UnavailableError(
                 f"the broker took no more of {key}; its queue is full"
@@ -218,24 +220,24 @@ class RabbitBus:
                 "still be carried out, so repeat it with the same request id"
             ) from error
 
-    async def catch_up(self) -> None:
+    async def apply_changes(self) -> None:
         """Have the broker know who serves here, so that what is sent next may come back."""
-        if self._serving.is_behind:
-            await self._apply()
+        if self._consumers.is_behind:
+            await self._apply_changes()
 
-    async def _apply(self) -> None:
+    async def _apply_changes(self) -> None:
         session = self._session
         try:
             with broken_not_cancelled():
-                await self._serving.catch_up()
+                await self._consumers.apply_changes()
         except Exception as error:  # noqa: BLE001 - whatever it is, a new connection begins anew
             if session is not None:
                 session.end(f"{error!r}"[:300])
 
     def _changed(self) -> None:
-        self._serving.note_change()
+        self._consumers.note_change()
         if self._channel is not None:
-            self._spawn(self._apply())
+            self._spawn(self._apply_changes())
 
     def _spawn(self, work: Any) -> None:  # noqa: ANN401 - a coroutine without a result
         task = asyncio.get_running_loop().create_task(work)
@@ -243,5 +245,5 @@ class RabbitBus:
         task.add_done_callback(self._tasks.discard)
 
 
-class _ReachedNobodyError(Exception):
+class _NotRoutedError(Exception):
     """The broker knows no queue for a message."""

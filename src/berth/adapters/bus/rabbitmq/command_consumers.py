@@ -46,14 +46,14 @@ class CommandConsumers:
     def __init__(
         self,
         broker: RabbitBroker,
-        servers: CommandHandlers,
-        wire: MessageCodec,
+        handlers: CommandHandlers,
+        codec: MessageCodec,
         telemetry: Telemetry,
         own: str,
     ) -> None:
         self._broker = broker
-        self._servers = servers
-        self._wire = wire
+        self._handlers = handlers
+        self._codec = codec
         self._telemetry = telemetry
         self._own_prefix = f"{broker.prefix}.own.{own}"
         self._sessions = 0
@@ -63,12 +63,12 @@ class CommandConsumers:
         """Consumers of shared queues by what they serve, and that of the own queue by None."""
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._work: set[asyncio.Task[None]] = set()
         self._changes = 0
-        self._told = 0
+        self._applied_changes = 0
 
-    async def board(self, session: BrokerSession) -> None:
+    async def connect(self, session: BrokerSession) -> None:
         """Begin on a new connection."""
         # A new name each time: the broker may not know yet that the last connection is gone.
         self._sessions += 1
@@ -77,9 +77,9 @@ class CommandConsumers:
         for exchange in (self._broker.commands, self._broker.fanout):
             await self._declare(self._channel, exchange)
         self.note_change()
-        await self.catch_up()
+        await self.apply_changes()
 
-    def alight(self) -> None:
+    def disconnect(self) -> None:
         """The connection is gone. What is being worked on goes on, and is given out again."""
         self._channel = None
         self._consumed.clear()
@@ -93,22 +93,22 @@ class CommandConsumers:
     @property
     def is_behind(self) -> bool:
         """The servers have changed since the broker was told."""
-        return self._told != self._changes
+        return self._applied_changes != self._changes
 
-    async def catch_up(self) -> None:
+    async def apply_changes(self) -> None:
         """Have the broker send what the servers of now want."""
-        async with self._turn:
+        async with self._lock:
             channel = self._channel
             while self.is_behind and channel is not None:
                 changes = self._changes
-                wanted = {key: place.command for key, place in self._servers.places.items()}
+                wanted = {key: one.command for key, one in self._handlers.served.items()}
                 for key in [*self._bound.keys() - wanted.keys()]:
-                    await self._leave(channel, key)
+                    await self._unsubscribe(channel, key)
                 for key in [key for key in wanted if key not in self._bound]:
-                    await self._join(channel, key, wanted[key])
+                    await self._subscribe(channel, key, wanted[key])
                 # A process may serve for ten thousand hosts, so it waits once for all bindings.
                 await self._declare(channel, self._broker.fanout)
-                self._told = changes
+                self._applied_changes = changes
 
     async def finish(self, timeout_s: float) -> None:
         """Take nothing new, and wait for what is being worked on."""
@@ -124,9 +124,9 @@ class CommandConsumers:
         if self._work:
             await asyncio.wait(self._work, timeout=timeout_s)
 
-    async def _join(self, channel: Channel, key: Key, command: Command[Any, Any]) -> None:
+    async def _subscribe(self, channel: Channel, key: Key, command: Command[Any, Any]) -> None:
         topic, name, server = key
-        await self._own_queue(channel)
+        await self._consume_own_queue(channel)
         self._fanouts[topic, name] += 1
         if self._fanouts[topic, name] == 1:
             to_all = routing_key(topic, name)
@@ -142,7 +142,7 @@ class CommandConsumers:
             await channel.queue_bind(self._own, exchange, to_key, nowait=True)
         self._bound[key] = command
 
-    async def _leave(self, channel: Channel, key: Key) -> None:
+    async def _unsubscribe(self, channel: Channel, key: Key) -> None:
         topic, name, server = key
         del self._bound[key]
         if server is None:
@@ -155,7 +155,7 @@ class CommandConsumers:
             to_key = routing_key(topic, name)
             await channel.queue_unbind(self._own, self._broker.fanout, to_key)
 
-    async def _own_queue(self, channel: Channel) -> None:
+    async def _consume_own_queue(self, channel: Channel) -> None:
         if None not in self._consumed:
             await channel.queue_declare(
                 self._own, exclusive=True, auto_delete=True, arguments=_OWN_QUEUE
@@ -178,18 +178,20 @@ class CommandConsumers:
 
     async def _take(self, channel: Channel, message: DeliveredMessage) -> None:
         try:
-            letter = self._wire.read_letter(message.body)
+            command_message = self._codec.read_command(message.body)
         except BerthError as error:
             self._telemetry.failure("command_unreadable", error)
-            await self._answer(channel, message, self._wire.failure(error))
+            await self._reply(channel, message, self._codec.failure(error))
             return
-        if self._servers.is_late(letter):
-            self._telemetry.event("command_expired", command=f"{letter.topic}.{letter.name}")
-            await self._answer(channel, message, b"")
+        if self._handlers.is_late(command_message):
+            self._telemetry.event(
+                "command_expired", command=f"{command_message.topic}.{command_message.name}"
+            )
+            await self._reply(channel, message, b"")
             return
-        await self._answer(channel, message, await self._servers.work(letter))
+        await self._reply(channel, message, await self._handlers.carry_out(command_message))
 
-    async def _answer(
+    async def _reply(
         self, channel: Channel, message: DeliveredMessage, answer: bytes | None
     ) -> None:
         """Send the answer to who waits for it, and tell the broker that the command is done.

@@ -27,10 +27,10 @@ class CommandHandlers:
     """The handlers of a process."""
 
     def __init__(
-        self, wire: MessageCodec, telemetry: Telemetry, now_s: Callable[[], float]
+        self, codec: MessageCodec, telemetry: Telemetry, now_s: Callable[[], float]
     ) -> None:
-        self.places: dict[Key, ServedCommand] = {}
-        self._wire = wire
+        self.served: dict[Key, ServedCommand] = {}
+        self._codec = codec
         self._telemetry = telemetry
         self._now_s = now_s
 
@@ -39,67 +39,67 @@ class CommandHandlers:
     ) -> Callable[[], bool]:
         """Add a handler; what is returned takes it away, and tells whether it was there."""
         key = command.topic, command.name, server
-        place = self.places.setdefault(key, ServedCommand(command, server))
+        served_command = self.served.setdefault(key, ServedCommand(command, server))
 
-        async def serving(args: Any) -> Any:  # noqa: ANN401 - whatever the command names
+        async def handle(args: Any) -> Any:  # noqa: ANN401 - whatever the command names
             return await handler(args)
 
-        place.handlers.append(serving)
+        served_command.handlers.append(handle)
 
         def remove() -> bool:
-            if serving not in place.handlers:
+            if handle not in served_command.handlers:
                 return False
-            place.handlers.remove(serving)
-            if not place.handlers and self.places.get(key) is place:
-                del self.places[key]
+            served_command.handlers.remove(handle)
+            if not served_command.handlers and self.served.get(key) is served_command:
+                del self.served[key]
             return True
 
         return remove
 
-    def is_late(self, letter: CommandMessage) -> bool:
+    def is_late(self, message: CommandMessage) -> bool:
         """Tell whether nobody waits for a command any more."""
-        return letter.deadline_s is not None and letter.deadline_s < self._now_s()
+        return message.deadline_s is not None and message.deadline_s < self._now_s()
 
-    async def work(self, letter: CommandMessage) -> bytes | None:
+    async def carry_out(self, message: CommandMessage) -> bytes | None:
         """Have a command carried out and return the answer; None when nobody serves it here."""
-        if letter.to_all:
-            await self._work_all(letter)
+        if message.to_all:
+            await self._carry_out_all(message)
             return b""
-        place = self.places.get((letter.topic, letter.name, letter.server))
-        if place is None:
+        served_command = self.served.get((message.topic, message.name, message.server))
+        if served_command is None:
             return None
-        handler = place.handlers[0]
-        if not place.command.by_one:
-            place.handlers.append(place.handlers.pop(0))
-        return await self._answer(place.command, handler, letter)
+        handler = served_command.handlers[0]
+        if not served_command.command.by_one:
+            served_command.handlers.append(served_command.handlers.pop(0))
+        return await self._run(served_command.command, handler, message)
 
-    async def _work_all(self, letter: CommandMessage) -> None:
+    async def _carry_out_all(self, message: CommandMessage) -> None:
         work = [
-            self._answer(place.command, handler, letter)
-            for (topic, name, _), place in self.places.items()
-            if (topic, name) == (letter.topic, letter.name)
-            for handler in place.handlers
+            self._run(served_command.command, handler, message)
+            for (topic, name, _), served_command in self.served.items()
+            if (topic, name) == (message.topic, message.name)
+            for handler in served_command.handlers
         ]
         await asyncio.gather(*work)
 
-    async def _answer(
-        self, command: Command[Any, Any], handler: Handler, letter: CommandMessage
+    async def _run(
+        self, command: Command[Any, Any], handler: Handler, message: CommandMessage
     ) -> bytes:
         # The task has a context of its own, so nobody else's is changed.
-        CONTEXT.set(letter.context)
+        CONTEXT.set(message.context)
         try:
-            args = self._wire.read_args(command.args, letter)
-            return self._wire.answer(await handler(args))
+            args = self._codec.read_args(command.args, message)
+            return self._codec.reply(await handler(args))
         except BerthError as error:
-            if letter.to_all:
-                self._tell(command, error)
-            return self._wire.failure(error)
+            if message.to_all:
+                self._report_failure(command, error)
+            return self._codec.failure(error)
         except Exception as error:  # noqa: BLE001 - a mistake in one command must not end the rest
-            self._tell(command, error)
+            self._report_failure(command, error)
             text = f"{command.topic}.{command.name} failed unexpectedly; "
-            return self._wire.failure(
+            return self._codec.failure(
                 UnavailableError(text + "it may have been carried out in part")
             )
 
-    def _tell(self, command: Command[Any, Any], error: Exception) -> None:
+    def _report_failure(self, command: Command[Any, Any], error: Exception) -> None:
         self._telemetry.failure("command_failed", error, command=f"{command.topic}.{command.name}")

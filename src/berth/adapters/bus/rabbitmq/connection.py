@@ -95,11 +95,11 @@ class BrokerSession:
 class SessionListener(Protocol):
     """Somebody who uses the line."""
 
-    async def board(self, session: BrokerSession) -> None:
+    async def on_connected(self, session: BrokerSession) -> None:
         """Set up what is needed on a new connection."""
         ...
 
-    def alight(self, reason: str) -> None:
+    def on_disconnected(self, reason: str) -> None:
         """The connection is gone, and all that was set up on it."""
         ...
 
@@ -117,16 +117,16 @@ class BrokerConnection:
         self.broker = broker
         self.telemetry = telemetry
         self._rng = rng
-        self._riders: list[SessionListener] = []
+        self._listeners: list[SessionListener] = []
         for library in ("aio_pika", "aiormq"):
             # They tell of each break with a traceback, and of strange messages with all of them.
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self._up = asyncio.Event()
         self._connections = 0
 
-    def add(self, rider: SessionListener) -> None:
-        """Add a rider; only before `run`."""
-        self._riders.append(rider)
+    def add(self, listener: SessionListener) -> None:
+        """Add a listener; only before `run`."""
+        self._listeners.append(listener)
 
     @property
     def is_up(self) -> bool:
@@ -143,39 +143,39 @@ class BrokerConnection:
         while True:
             connections = self._connections
             try:
-                await self._ride()
+                await self._run_session()
             except (AMQPError, OSError, RuntimeError, UnavailableError) as error:
-                self._tell(error)
+                self._report(error)
             if self._connections != connections:
                 pause_s = _PAUSE_FIRST_S
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
 
-    async def _ride(self) -> None:
+    async def _run_session(self) -> None:
         """Make a connection and keep it until it breaks."""
         connection = await self._connect()
         session = BrokerSession(connection)
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 with broken_not_cancelled():
-                    for rider in self._riders:
-                        await rider.board(session)
+                    for listener in self._listeners:
+                        await listener.on_connected(session)
             self._connections += 1
             self._up.set()
-            self.telemetry.event("broker_connected", broker=self.broker.shown)
+            self.telemetry.event("broker_connected", broker=self.broker.safe_url)
             await session.ended()
             raise UnavailableError(f"the connection to the broker broke: {session.reason}")
         finally:
             self._up.clear()
-            for rider in self._riders:
-                rider.alight(session.reason)
+            for listener in self._listeners:
+                listener.on_disconnected(session.reason)
             await self._hang_up(connection)
 
     async def _connect(self) -> AbstractConnection:
         broker = self.broker
         with broken_not_cancelled():
             return await aio_pika.connect(
-                broker.dial,
+                broker.connect_url,
                 timeout=_CONNECT_TIMEOUT_S,
                 ssl_context=broker.tls(),
                 client_properties={
@@ -190,13 +190,13 @@ class BrokerConnection:
                 with broken_not_cancelled():
                     await connection.close()
         except (AMQPError, OSError, RuntimeError):
-            self.telemetry.event("broker_left_rudely", broker=self.broker.shown)
+            self.telemetry.event("broker_left_rudely", broker=self.broker.safe_url)
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         if not isinstance(error, UnavailableError):
             # What libraries say may name the URL, with its password.
-            text = f"the broker at {self.broker.shown} cannot be used: {_words_of(error)}"
-            error = UnavailableError(text.replace(self.broker.url, self.broker.shown))
+            text = f"the broker at {self.broker.safe_url} cannot be used: {_describe(error)}"
+            error = UnavailableError(text.replace(self.broker.url, self.broker.safe_url))
         self.telemetry.failure("broker_unavailable", error)
 
 
@@ -207,5 +207,5 @@ def _inner(channel: AbstractChannel) -> Channel:
     return channel
 
 
-def _words_of(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]

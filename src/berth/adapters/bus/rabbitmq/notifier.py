@@ -30,24 +30,28 @@ class RabbitNotifier:
     """Publishes notifications, each at least once while it fits into memory.
 
     Args:
-        line: the connection, to which it adds itself.
+        connection: the connection, to which it adds itself.
         publisher: who tells: the part and the machine (`scheduler.rack1`).
         now_s: tells the Unix time.
     """
 
     def __init__(
-        self, line: BrokerConnection, publisher: str, *, now_s: Callable[[], float] = time.time
+        self,
+        connection: BrokerConnection,
+        publisher: str,
+        *,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._broker = line.broker
-        self._telemetry = line.telemetry
+        self._broker = connection.broker
+        self._telemetry = connection.telemetry
         self._publisher = publisher
         self._now_s = now_s
         self._encoder = msgspec.json.Encoder()
         self._waiting: deque[tuple[str, str, bytes]] = deque()
-        self._came = asyncio.Event()
-        self._all_told = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._all_published = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        line.add(self)
+        connection.add(self)
 
     def notify(
         self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO
@@ -73,48 +77,50 @@ class RabbitNotifier:
             self._waiting.popleft()
             self._telemetry.event("notification_dropped", waiting=_WAITING_MAX)
         self._waiting.append((event_type, message.message_id, body))
-        self._all_told.clear()
-        self._came.set()
+        self._all_published.clear()
+        self._arrived.set()
 
-    async def board(self, session: BrokerSession) -> None:
-        """See `Rider.board`."""
+    async def on_connected(self, session: BrokerSession) -> None:
+        """See `SessionListener.on_connected`."""
         channel = await session.channel(confirms=True)
         await channel.exchange_declare(
             self._broker.notifications, exchange_type="topic", durable=True
         )
         self._task = asyncio.create_task(self._publish(session, channel))
 
-    def alight(self, reason: str) -> None:
-        """See `Rider.alight`."""
+    def on_disconnected(self, reason: str) -> None:
+        """See `SessionListener.on_disconnected`."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def finish(self, timeout_s: float = 2.0) -> None:
-        """Wait a little until all is told."""
+        """Wait a little until all is published."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._waiting:
-                    await self._all_told.wait()
+                    await self._all_published.wait()
         except TimeoutError:
             self._telemetry.event("notifications_untold", waiting=len(self._waiting))
 
     async def _publish(self, session: BrokerSession, channel: Channel) -> None:
         try:
             while True:
-                await self._came.wait()
-                self._came.clear()
+                await self._arrived.wait()
+                self._arrived.clear()
                 while self._waiting:
                     batch = [*self._waiting][:_AT_ONCE]
                     with broken_not_cancelled():
-                        await asyncio.gather(*(self._tell(channel, *one) for one in batch))
+                        await asyncio.gather(*(self._publish_one(channel, *one) for one in batch))
                     self._forget(batch)
-                self._all_told.set()
-        except Exception as error:  # noqa: BLE001 - the rest is told on the next connection
-            self._came.set()
+                self._all_published.set()
+        except Exception as error:  # noqa: BLE001 - the rest is published on the next connection
+            self._arrived.set()
             session.end(f"{error!r}"[:300])
 
-    async def _tell(self, channel: Channel, event_type: str, message_id: str, body: bytes) -> None:
+    async def _publish_one(
+        self, channel: Channel, event_type: str, message_id: str, body: bytes
+    ) -> None:
         properties = Basic.Properties(
             content_type="application/json",
             content_encoding="utf-8",
@@ -130,8 +136,8 @@ class RabbitNotifier:
             wait=False,
         )
 
-    def _forget(self, told: list[tuple[str, str, bytes]]) -> None:
-        """Take out what was told; more may have come meanwhile, and the oldest been dropped."""
-        ids = {message_id for _, message_id, _ in told}
+    def _forget(self, published: list[tuple[str, str, bytes]]) -> None:
+        """Remove published messages; meanwhile more may have come and the oldest been dropped."""
+        ids = {message_id for _, message_id, _ in published}
         while self._waiting and self._waiting[0][1] in ids:
             self._waiting.popleft()

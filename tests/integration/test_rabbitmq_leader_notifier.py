@@ -38,18 +38,18 @@ async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -
                 teller.notify("host.update", {"number": number}, key=f"{number}")
 
         async with running(first_line), reading(broker, "#") as queue:
-            await until(lambda: first.tells)
+            await until(lambda: first.leads)
             async with running(second_line):
                 for number in range(5):
                     happen(number)
                 told = await take(queue, 5)
                 assert [one["payload"]["number"] for one in told] == [0, 1, 2, 3, 4]
-                assert not second.tells
+                assert not second.leads
                 proxy.is_closed = True
                 await proxy.cut()
                 for number in range(5, 10):
                     happen(number)
-                await until(lambda: second.tells)
+                await until(lambda: second.leads)
                 happen(10)
                 told = await take(queue, 11)
                 assert {one["payload"]["number"] for one in told} == {*range(11)}
@@ -57,7 +57,7 @@ async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -
                 proxy.is_closed = False
                 await until(lambda: first_line.is_up)
                 await asyncio.sleep(0.1)
-                assert not first.tells
+                assert not first.leads
 
 
 async def test_what_another_has_told_is_not_kept_for_ever(broker: RabbitBroker) -> None:
@@ -71,5 +71,5 @@ async def test_what_another_has_told_is_not_kept_for_ever(broker: RabbitBroker) 
         for _ in range(10):
             other.notify("host.update", {}, key="k")
             now_s += 20.0
-        assert not other.tells
+        assert not other.leads
         assert len(other._kept) == 4
