@@ -110,7 +110,7 @@ async def save_decided(
     before = await _try_once(follower, ledger, decide)
     if isinstance(before, int):
         return before
-    async with follower.turn:
+    async with follower.contention_lock:
         for _ in range(tries - 1):
             outcome = await _try_once(follower, ledger, decide)
             if isinstance(outcome, int):

@@ -1,4 +1,4 @@
-"""Following the ledger: one reader of the change feed a process, and all who depend on it."""
+"""The follower: the one reader of the change feed in a process, and the subscribers it updates."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,62 +9,77 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.clock import Clock
 from berth.ports.ledger import Feed
 
+# The wait for the next version is cut off after 1 s, so that a lost notification delays a follower
+# by no more than that.
 _WAIT_S = 1.0
+# Versions that one read of the feed returns at most: bounds memory when the process is far behind.
 _VERSIONS_AT_ONCE = 1000
 
 
 class Subscriber(Protocol):
-    """Somebody who keeps something true to the ledger. Both methods must not block."""
+    """Keeps something up to date with the ledger.
+
+    Both methods run on the event loop and must not block.
+    """
 
     def load(self, snapshot: Snapshot) -> None:
-        """Start anew from a snapshot."""
+        """Replace all state with a snapshot."""
         ...
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Take in what happened since, in whole versions."""
+        """Apply changes that follow the current version, in whole versions."""
         ...
 
 
 class Follower:
-    """Reads the feed and tells its subscribers; whoever falls behind its floor loads anew.
+    """Reads the change feed and updates its subscribers, which all stand at the same version.
 
-    A subscriber that raises may have taken in half of what it was told, so after that all of
-    them start anew from a snapshot.
+    If the follower falls behind the oldest version in the feed, it loads a new snapshot. A
+    subscriber that raises may have applied half of its changes, so in that case every subscriber is
+    loaded anew, too.
 
     Attributes:
-        version: the ledger version that all subscribers are true to.
-        synced_at_s: Unix seconds when it was last known to be true to the ledger.
-        turn: held by who decides anew because somebody else was faster; so of many in a process
-            that are about the same thing each loses one race and no more.
+        version: the ledger version that all subscribers are at.
+        synced_at_s: Unix seconds when the subscribers were last known to be at the newest version.
+        contention_lock: held while a caller decides again after its write was refused as stale.
+            Callers in one process that contend for the same thing thus lose one race each at most,
+            to a writer in another process.
     """
 
     def __init__(self, feed: Feed, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
         self.version = 0
         self.synced_at_s = 0.0
-        self.turn = asyncio.Lock()
+        self.contention_lock = asyncio.Lock()
         self._feed = feed
         self._clock = clock
         self._subscribers = list(subscribers)
         self._lock = asyncio.Lock()
+        # Set before subscribers are touched and cleared after the last one, so an exception in
+        # between leaves it set and the next read loads a snapshot.
         self._needs_reload = False
+        # Numbers of the newest read that began and of the newest one that succeeded: see
+        # `catch_up`.
         self._reads_begun = 0
         self._last_good_read = 0
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Add a subscriber; only before `start`."""
+        """Add a subscriber. Call it before `start` only, since it does not load the subscriber."""
         self._subscribers.append(subscriber)
 
     async def start(self) -> None:
-        """Load the newest snapshot."""
+        """Load the newest snapshot into every subscriber."""
         async with self._lock:
             await self._load()
 
     async def catch_up(self) -> bool:
-        """Take in all that was committed before this call; tell whether there was anything.
+        """Apply everything committed before this call; return whether that changed the version.
 
-        Callers who come while another reads share the one read that begins after it.
+        Callers that arrive while a read is in progress share the next one.
         """
         before = self.version
+        # A read in progress may have asked the store before this call, so only a read that begins
+        # later can answer it. `_lock` is held during a read: when this caller gets the lock, either
+        # a later read has succeeded already or this caller does one for all that wait.
         begun = self._reads_begun
         async with self._lock:
             if self._last_good_read <= begun:
@@ -75,7 +90,7 @@ class Follower:
         return self.version != before
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """Follow the feed until cancelled."""
         while True:
             if not self._needs_reload:
                 await self._feed.wait(self.version, _WAIT_S)
@@ -83,7 +98,7 @@ class Follower:
                 await self.catch_up()
 
     async def _apply_known_changes(self) -> bool:
-        """Take in what is known without a look at the store; tell whether there was anything."""
+        """Apply changes that are known without asking the store; return whether there were any."""
         async with self._lock:
             changes = [] if self._needs_reload else self._feed.news(self.version)
             if changes:
@@ -92,13 +107,17 @@ class Follower:
         return bool(changes)
 
     async def _read(self) -> None:
-        """Read on until the feed had no more; what came after the last page is for the next."""
+        """Read until the feed has no more.
+
+        Versions committed after the last read are left for the next.
+        """
         is_behind = True
         while is_behind and not self._needs_reload:
             try:
                 changes = await self._feed.changes(self.version, _VERSIONS_AT_ONCE)
             except FeedGapError:
-                # Behind its floor, or ahead of it: another ledger, or restored from a backup.
+                # Older than the feed, or newer than the ledger, which was then replaced or restored
+                # from a backup.
                 self._needs_reload = True
                 break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE
@@ -108,6 +127,7 @@ class Follower:
             await self._load()
 
     def _tell(self, changes: Sequence[Change]) -> None:
+        """Apply changes to every subscriber and advance the version."""
         self._needs_reload = True
         for subscriber in self._subscribers:
             subscriber.apply(changes)

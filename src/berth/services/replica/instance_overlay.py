@@ -1,8 +1,8 @@
-"""Beside the feed: hosts of which agents tell what instances they have, and the feed does not.
+"""The instance overlay: the hosts whose instances are reported by their agents, not by the feed.
 
-What becomes of instances there comes by `put` and `remove` alone. The feed still tells what is
-used, so of its events about instances only those of claims of this process matter: their
-instances stay in the table as *expected* until an agent tells of them.
+Instances on these hosts change by `put` and `remove` alone. The feed still reports usage. Of its
+events about instances, only those of this process's own claims matter: such an instance stays in
+the table as *expected* until an agent reports it.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,44 +14,49 @@ from berth.tables.host.orphans import LocatedResident
 
 
 class InstanceOverlay:
-    """Instances that a host table has from elsewhere than the change feed.
+    """Instances in a host table that come from agents instead of the change feed.
 
     Args:
-        is_held: tells whether an instance is in the table by a hold of this process alone.
+        is_held: returns whether an instance is in the table only because this process holds it.
 
     Attributes:
-        hosts: names of the hosts whose instances the feed does not tell; mostly none.
-        outdated: those that lost an instance to another host, and the versions at which they had
-            lost it: their lists are older, and have changed since. Whoever tracks empties it.
+        hosts: names of the hosts whose instances the feed does not report; mostly none.
+        outdated: hosts that lost an instance to another host, with the version at which they lost
+            it. Agents' lists from before that version are out of date. The instance tracker empties
+            it.
     """
 
     def __init__(self, is_held: Callable[[str], bool]) -> None:
         self.hosts: set[str] = set()
         self.outdated: dict[str, int] = {}
         self._is_held = is_held
+        # Instances of this process's claims that no agent has reported yet, with the claim's
+        # version.
         self._expected: dict[str, int] = {}
-        """Instances of own claims that no agent has told of yet, and the versions of the claims."""
 
     def forget(self) -> None:
-        """Have the feed tell of all hosts again."""
+        """Empty the overlay: the feed reports the instances of all hosts again."""
         self.hosts.clear()
         self.outdated.clear()
         self._expected.clear()
 
     def ignores_event(self, hosts: HostTable, uuid: str, located: LocatedResident | None) -> bool:
-        """Tell whether an event of the feed is to change nothing.
+        """Return whether an event of the feed must leave the table as it is.
 
-        An instance that leaves a host of which the feed tells is taken off it all the same.
+        An instance that leaves a host which the feed reports is removed from that host
+        nevertheless.
 
         Args:
             hosts: the table.
-            uuid: of the instance, or the move.
-            located: where the event has it; None for nowhere.
+            uuid: of the instance, or of the migration.
+            located: where the event puts it, or None for nowhere.
         """
         before = place_of(hosts, uuid)
         if located is None:
             return before in self.hosts
         if located.name not in self.hosts:
+            # The feed reports the new host and so decides. The host that lost the instance still
+            # lists it until its agent reports again.
             self._note_loss(before, located.name, hosts.version)
             return False
         if before is not None and before not in self.hosts and not self._is_held(uuid):
@@ -59,24 +64,26 @@ class InstanceOverlay:
         return True
 
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
-        """Keep the instance of a claim of this process that the feed has told of now."""
+        """Keep the instance of a claim of this process that the feed has just reported."""
         if place_of(hosts, located.uuid) is None:
             put_located(hosts, located)
             self._expected[located.uuid] = hosts.version
 
     def residents_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
-        """Return the list of a host: what the table has there by more than claims of its own.
+        """Return the residents of a host by uuid, without those that only own holds put there.
 
         Args:
             hosts: the table.
             name: of the host.
-            version: of the ledger that the list is to be compared at; claims that are newer do
-                not count.
+            version: the ledger version that the agent's list is compared at; newer claims are left
+                out.
         """
         found: dict[str, Resident] = {}
         for resident in _residents(hosts, name):
             uuid = resident.uuid
             if self._expected:
+                # The agent wrote its list before this claim was committed, so its absence there
+                # says nothing.
                 if self._expected.get(uuid, 0) > version:
                     continue
                 self._expected.pop(uuid, None)
@@ -85,14 +92,17 @@ class InstanceOverlay:
         return found
 
     def put(self, hosts: HostTable, located: LocatedResident, version: int) -> None:
-        """Note an instance on a host as somebody told of it at a version; own claims are newer."""
+        """Put an instance on a host as reported at a version.
+
+        A newer claim of this process takes precedence.
+        """
         if not self._is_ours(located.uuid, version):
             self._expected.pop(located.uuid, None)
             self._note_loss(place_of(hosts, located.uuid), located.name, version)
             put_located(hosts, located)
 
     def remove(self, hosts: HostTable, uuid: str, name: str, version: int) -> None:
-        """Note that an instance is not on a host any more; elsewhere it stays."""
+        """Remove an instance from one host. It stays if the table has it on another host."""
         if place_of(hosts, uuid) == name and not self._is_ours(uuid, version):
             self._expected.pop(uuid, None)
             hosts.remove_instance(uuid)
@@ -106,7 +116,7 @@ class InstanceOverlay:
 
 
 def place_of(hosts: HostTable, uuid: str) -> str | None:
-    """Return the name of the host that an instance is on; None for nowhere."""
+    """Return the name of the host that an instance is on, or None for nowhere."""
     occupant = hosts.occupants.by_uuid.get(uuid)
     if occupant is not None:
         return hosts.name(occupant.row)

@@ -1,4 +1,4 @@
-"""The provider replica: this process's provider table and vocabulary, true to the ledger."""
+"""The provider replica: the provider table and vocabulary, kept up to date by the change feed."""
 
 from collections.abc import Sequence
 
@@ -13,21 +13,21 @@ from berth.tables.vocabulary import Vocabulary
 class ProviderReplica:
     """A subscriber of the feed that keeps what the Placement API reads.
 
-    Both attributes are other objects after each `load`; ask for them anew.
+    Each `load` replaces both attributes by new objects: do not keep references to them.
 
     Attributes:
         table: all providers.
-        vocabulary: the resource classes and traits that are known.
+        vocabulary: the known resource classes and traits.
     """
 
     def __init__(self, standard: StandardNames) -> None:
-        """Start without providers, knowing the standard names."""
+        """Start without providers and with the standard names."""
         self._standard = standard
         self.table = ProviderTable()
         self.vocabulary = Vocabulary(standard, self.table)
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`."""
+        """Replace both tables; see `Subscriber.load`."""
         table = ProviderTable()
         table.reserve(len(snapshot.providers))
         for provider in snapshot.providers:
@@ -41,9 +41,11 @@ class ProviderReplica:
             self.vocabulary.put(trait)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`."""
+        """Apply changes to both tables; see `Subscriber.apply`."""
         for change in changes:
             self._apply(change.event)
+            # After the event: a reader that sees the version must also see the event. Both run on
+            # the event loop, so no reader comes in between anyway.
             self.table.version = change.version
 
     def _apply(self, event: Event) -> None:

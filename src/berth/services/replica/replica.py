@@ -1,4 +1,4 @@
-"""The replica: this process's host table, true to the ledger and ahead of it by its own claims."""
+"""The replica: the host table at a version of the ledger, plus this process's own claims."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,15 +19,16 @@ from berth.tables.host.holding import hold, release_hold
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 
+# Look-ups of hosts by name that are cached: many instances go to few hosts.
 _FOUND_MAX = 1_024
-"""Look-ups of hosts by name that are kept: many instances go to few hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
     """What one instance will use of a host once its claim is committed.
 
-    `amounts` are what the request asks for; the resident's assignment says what goes beyond.
+    `amounts` are the requested amounts by resource class; CPUs and devices are in the resident's
+    assignment.
     """
 
     resident: Resident
@@ -36,17 +37,17 @@ class Hold:
 
     @property
     def instance_uuid(self) -> str:
-        """The instance."""
+        """The uuid of the instance."""
         return self.resident.uuid
 
 
 @dataclass(slots=True)
 class _Held:
-    """A hold and what the table counts for it now.
+    """A hold, and what the host table currently counts for it.
 
-    `version` is the one that committed the claim, once that is known. A hold on a host that is
-    not in the table counts for nothing until the host is back; one of an instance that the table
-    has on a host already takes room, but does not move it.
+    `version` committed the claim, or is None until that is known. A hold on a host that is not in
+    the table counts for nothing until the host is back. A hold of an instance that the table
+    already has on a host takes room, but leaves the instance where it is.
     """
 
     hold: Hold
@@ -56,11 +57,11 @@ class _Held:
 
 
 class Replica:
-    """A subscriber of the feed that keeps the host table, flavors and pending requests.
+    """A subscriber of the feed that keeps the host table, flavors, quotas and pending requests.
 
-    A hold makes a decision count at once for the next one. It ends when the feed tells the
-    instance's own claim (in the same step, so that nothing is counted twice or not at all), or
-    when the claim is refused. Each has one owner, who releases it or settles it.
+    A hold makes a decision visible to the next one at once. It ends when the feed reports the
+    instance's own claim, in the same step, so that usage is never counted twice or not at all; or
+    when the claim is refused. Each hold has one owner, which releases or settles it.
     """
 
     def __init__(self) -> None:
@@ -68,24 +69,25 @@ class Replica:
         self.flavors: dict[str, Flavor] = {}
         self.quotas: dict[str, Quota] = {}
         self.pending: dict[str, PendingRequest] = {}
+        # Set when a pending request arrives; the waiter clears it.
         self.pending_arrived = asyncio.Event()
-        """Set whenever a pending request comes; whoever waits for it clears it."""
         self._held: dict[str, _Held] = {}
+        # Holds ended by the version being applied, by host uuid, until its usage event arrives.
         self._handed_over: dict[str, list[Hold]] = {}
-        """Holds that this version has ended, by host, until it tells what is used there."""
         self._found: dict[tuple[str, str | None], str | None] = {}
+        # Hosts that instances were reported on lately, and the table's membership epoch at the
+        # time.
         self._found_at = 0
-        """Hosts that instances were told of lately, and the table's roster at the time."""
-        self.beside = InstanceOverlay(self.is_placed_by_hold)
+        self.overlay = InstanceOverlay(self.is_placed_by_hold)
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`; holds are kept, but for claims that the snapshot has.
+        """Replace all state; see `Subscriber.load`. Holds stay, except for claims in the snapshot.
 
-        An instance whose claim was committed may be gone again from the snapshot, so what counts
-        is the version of the claim, where it is known.
+        An instance whose claim was committed may be missing from the snapshot because it is deleted
+        again, so the version of the claim decides where it is known.
         """
         self.hosts = table_of(snapshot)
-        self.beside.forget()
+        self.overlay.forget()
         self._handed_over.clear()
         self._found.clear()
         self.flavors = {flavor.flavor_id: flavor for flavor in snapshot.flavors}
@@ -93,6 +95,7 @@ class Replica:
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
         self.pending_arrived.set()
         placed = {one.uuid for one in snapshot.instances if one.host is not None}
+        # A hold on the other host of a move has the uuid of its migration.
         placed |= {one.uuid for one in snapshot.migrations}
         kept = {
             uuid: _Held(held.hold, held.version)
@@ -104,14 +107,15 @@ class Replica:
             self._count(held)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`."""
-        hosts, beside = self.hosts, self.beside.hosts
+        """Apply changes; see `Subscriber.apply`."""
+        hosts, overlay = self.hosts, self.overlay.hosts
         for change in changes:
+            # Before the version advances: what it should have reported by now is overdue.
             if change.version != hosts.version:
                 self._end_version()
             hosts.version = change.version
             event = change.event
-            if beside and self._is_overlaid(event):
+            if overlay and self._is_overlaid(event):
                 continue
             if isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
@@ -155,21 +159,22 @@ class Replica:
                 apply_event(self.hosts, event)
 
     def hold(self, hold: Hold) -> None:
-        """Count an instance as being on a host before the ledger says so."""
+        """Count an instance on a host before the ledger reports it there."""
+        # A retry after a lost claim holds the same instance on another host.
         self.release(hold.instance_uuid)
         held = self._held[hold.instance_uuid] = _Held(hold)
         self._count(held)
 
     def release(self, instance_uuid: str) -> None:
-        """End a hold; one that has ended already is no error."""
+        """End a hold. It may have ended already: the feed and the claim's answer race."""
         held = self._held.pop(instance_uuid, None)
         if held is not None:
             self._forget(held)
 
     def settle(self, instance_uuids: Iterable[str], version: int) -> None:
-        """Note that the claim of these instances was committed as that version.
+        """Record that the claim of these instances was committed as `version`.
 
-        Their holds end when the feed gets there; those that it has passed end now.
+        Their holds end when the feed reaches that version, or now if it already has.
         """
         for uuid in instance_uuids:
             held = self._held.get(uuid)
@@ -181,20 +186,20 @@ class Replica:
 
     @property
     def held(self) -> int:
-        """How many instances are held."""
+        """The number of held instances."""
         return len(self._held)
 
     def is_placed(self, instance_uuid: str) -> bool:
-        """Tell whether an instance is on a host, or held there."""
+        """Return whether an instance is on a host, or is held on one."""
         return (
             instance_uuid in self._held
             or self.hosts.occupants.by_uuid.get(instance_uuid) is not None
         )
 
     def _is_overlaid(self, event: Event) -> bool:
-        """Pass an event by that is about hosts whose agents tell of instances; see `InstanceOverlay`.
+        """Return whether an event must be ignored because an agent reports that host's instances.
 
-        What it says of a claim of this process still ends the hold.
+        Its report of a claim of this process still ends the hold; see `InstanceOverlay`.
         """
         match event:
             case Instance() | Migration():
@@ -203,20 +208,20 @@ class Replica:
                 located, uuid = None, key
             case _:
                 return False
-        if not self.beside.ignores_event(self.hosts, uuid, located):
+        if not self.overlay.ignores_event(self.hosts, uuid, located):
             return False
         waits = isinstance(event, Instance) and event.status is not Status.DELETED
         if located is None and waits:
-            return True  # its claim is still to come
+            return True  # the claim that the hold stands for is not committed yet
         held = self._held.pop(uuid, None)
         if held is not None:
             self._forget(held)
             if located is not None:
-                self.beside.expect(self.hosts, located)
+                self.overlay.expect(self.hosts, located)
         return True
 
     def is_placed_by_hold(self, instance_uuid: str) -> bool:
-        """Tell whether an instance is where it is in the table by a hold alone."""
+        """Return whether the table has an instance on its host because of a hold alone."""
         held = self._held.get(instance_uuid)
         return held is not None and held.occupies
 
@@ -229,15 +234,17 @@ class Replica:
             return
         self._forget(held)
         apply_event(self.hosts, instance)
+        # The instance still waits for a host, so the claim of this hold is yet to come.
         if instance.host is None and instance.status is not Status.DELETED:
             self._count(held)
         else:
             del self._held[instance.uuid]
 
     def _hand_over(self, held: _Held, instance: Instance) -> bool:
-        """End a hold that is just what the ledger tells now, without a change to the table.
+        """End a hold that equals what the ledger now reports; return whether that was done.
 
-        The unit that placed the instance says what is used, too, before its version ends.
+        The table keeps the amounts, now as usage. The unit that placed the instance also reports
+        that usage before its version ends, so removing and adding the amounts would be wasted work.
         """
         mine = held.hold
         is_same = held.occupies and mine.resident == resident_of(instance)
@@ -245,7 +252,7 @@ class Replica:
             return False
         row = self.hosts.row_of(mine.host_uuid)
         is_here = self._find(instance.host or "", instance.node) == mine.host_uuid
-        # What is assigned is counted apart from the residents while it is held.
+        # While held, an assignment is counted apart from the resident, so the table has to change.
         if row is None or not is_here or mine.resident.assignment is not None:
             return False
         self.hosts.confirm_hold(row, mine.amounts)
@@ -254,7 +261,7 @@ class Replica:
         return True
 
     def _find(self, name: str, node: str | None) -> str | None:
-        """Return what `HostTable.find` does, which stays as long as no host comes or leaves."""
+        """Return the result of `HostTable.find`, which changes only when a host comes or leaves."""
         found, roster, key = self._found, self.hosts.membership_epoch, (name, node)
         if self._found_at != roster or len(found) > _FOUND_MAX:
             found.clear()
@@ -264,7 +271,10 @@ class Replica:
         return found[key]
 
     def _end_version(self) -> None:
-        """Take back what was handed over to a ledger that did not count it."""
+        """Remove amounts handed over to a version that did not report the usage of their host.
+
+        That happens to an instance stored as placed without a claim on that host.
+        """
         if not self._handed_over:
             return
         for mine in chain.from_iterable(self._handed_over.values()):

@@ -1,4 +1,4 @@
-"""The census: hosts and instances counted on the replica, for whoever asks how things are."""
+"""Counts of hosts and instances, computed from the replica for status and metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,45 +13,48 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
-"""Of a status that only a newer Berth knows."""
+"""The status under which instances count whose status only a newer Berth knows."""
 
 ERRORS_MAX = 1000
-"""Instances in ERROR that are counted at most, the newest ones."""
+"""Instances in ERROR that are counted at most, newest first."""
 
 
 class ShownStates:
-    """A subscriber that knows which instances are shown in another state than their status.
+    """A subscriber that knows which instances are shown in a state other than their status.
 
-    Only while a task goes on are they, so they are few, however many there are in all.
+    Only instances with a task in progress are, so there are few of them in a deployment of any
+    size.
     """
 
     def __init__(self) -> None:
+        # Status and shown state, by instance uuid.
         self._shown: dict[str, tuple[str, str]] = {}
-        """Status and what is shown, by instance."""
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`."""
+        """Replace all states; see `Subscriber.load`."""
         self._shown.clear()
         for instance in snapshot.instances:
             self._note(instance)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`."""
+        """Apply changes of instances; see `Subscriber.apply`."""
         for change in changes:
             if isinstance(change.event, Instance):
                 self._note(change.event)
 
     def counts(self, by_status: Mapping[str, int]) -> dict[str, int]:
-        """Return how many instances are shown in each state, all of them named.
+        """Return how many instances are shown in each state, states without instances included.
 
         Args:
-            by_status: how many have each status.
+            by_status: the number of instances by status.
         """
         counts = dict.fromkeys(STATUSES_SHOWN, 0)
         for status, count in by_status.items():
             key = status if status in STATUSES_SHOWN else OTHER
             counts[key] = counts.get(key, 0) + count
         for status, shown in self._shown.values():
+            # `by_status` comes from the ledger and `_shown` from the feed, which may be a few
+            # versions apart: a count must not become negative.
             if counts[status]:
                 counts[status] -= 1
                 counts[shown] += 1
@@ -66,9 +69,9 @@ class ShownStates:
 
 
 class HostStats(NamedTuple):
-    """Hosts by the state of their service; a disabled one is not counted as up or down.
+    """Hosts by the state of their service; a disabled host counts neither as up nor as down.
 
-    `oldest_s` is the age of the oldest heartbeat of those that are up, in seconds.
+    `oldest_s` is the age in seconds of the oldest heartbeat among the hosts that are up.
     """
 
     total: int
@@ -79,7 +82,11 @@ class HostStats(NamedTuple):
 
 
 class InstanceStats(NamedTuple):
-    """Instances that wait for a host or are built, that are on a host otherwise, and in ERROR."""
+    """Instances by what they do.
+
+    `building` wait for a host or are being built, `placed` are otherwise on a host, and `errors`
+    are in ERROR.
+    """
 
     building: int
     placed: int
@@ -87,7 +94,9 @@ class InstanceStats(NamedTuple):
 
 
 def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
-    """Count hosts, as decisions at `now_s` (Unix seconds) would see them."""
+    """Count hosts as a decision at `now_s` (Unix seconds) would see them."""
+    # The absolute value, as filters take it: a heartbeat from the future means a wrong clock, and a
+    # host that is far off is down.
     age_s = np.abs(now_s - table.last_seen_s)
     fresh = ~table.forced_down & (age_s <= service_down_time_s)
     enabled = table.alive & table.enabled
@@ -100,7 +109,7 @@ def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> H
 
 
 async def count_instances(replica: Replica, records: RecordReader) -> InstanceStats:
-    """Count instances, on the replica and, for those in ERROR, in the ledger.
+    """Count instances from the replica and, for those in ERROR, from the ledger.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -43,9 +43,9 @@ class LedgerView:
         return self.replica.hosts.version
 
     @property
-    def beside(self) -> InstanceOverlay:
+    def overlay(self) -> InstanceOverlay:
         """What the table has from elsewhere than the feed."""
-        return self.replica.beside
+        return self.replica.overlay
 
 
 class ReloadResult(NamedTuple):
@@ -109,13 +109,13 @@ class ListReloader:
         """Make the list in the table what was read; own claims that go on are newer."""
         view, here = self._view, self._list(host)
         for uuid in here.keys() - {one.uuid for one in read}:
-            view.beside.remove(view.hosts, uuid, host, NEWEST)
+            view.overlay.remove(view.hosts, uuid, host, NEWEST)
         for located in read:
             if here.get(located.uuid) != located.resident:
-                view.beside.put(view.hosts, located, NEWEST)
+                view.overlay.put(view.hosts, located, NEWEST)
 
     def _list(self, host: str) -> dict[str, Resident]:
-        return self._view.beside.residents_on(self._view.hosts, host, self._view.version)
+        return self._view.overlay.residents_on(self._view.hosts, host, self._view.version)
 
 
 def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:

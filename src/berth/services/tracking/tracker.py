@@ -164,10 +164,10 @@ class InstanceTracker:
             return
         self._changes += not hearing.heard_s
         hearing.heard_s = self._clock.now_s()
-        beside = self._view.beside.hosts
-        if self._by_casts and head.host not in beside:
+        overlay = self._view.overlay.hosts
+        if self._by_casts and head.host not in overlay:
             # Until now the feed told of the host, up to the version that the table has.
-            beside.add(head.host)
+            overlay.add(head.host)
             hearing.version = self._view.version
             kind = MessageKind.REPEATED if head.version < hearing.version else kind
         if kind is MessageKind.REPEATED:
@@ -180,7 +180,7 @@ class InstanceTracker:
     def _compare(self, message: Message) -> None:
         """Hold the table's list of a host against the digest that its agent tells."""
         head = message.head
-        here = self._view.beside.residents_on(self._view.hosts, head.host, head.version)
+        here = self._view.overlay.residents_on(self._view.hosts, head.host, head.version)
         if len(here) != head.count or list_digest(here.values()) != head.digest:
             self._count("differed")
             self._doubt(head.host, head.version)
@@ -196,15 +196,15 @@ class InstanceTracker:
             for one in message.told:
                 located = LocatedResident(one.resident, head.host, one.node)
                 if not self._is_elsewhere(located, head.version):
-                    view.beside.put(view.hosts, located, head.version)
+                    view.overlay.put(view.hosts, located, head.version)
             gone = message.gone
             if message.is_full:
-                here = view.beside.residents_on(view.hosts, head.host, head.version)
+                here = view.overlay.residents_on(view.hosts, head.host, head.version)
                 gone = here.keys() - {one.uuid for one in message.told}
         elif isinstance(message, InstancesDeleted):
             gone = message.gone
         for uuid in gone:
-            view.beside.remove(view.hosts, uuid, head.host, head.version)
+            view.overlay.remove(view.hosts, uuid, head.host, head.version)
         self._note_losses()
 
     def _is_elsewhere(self, located: LocatedResident, version: int) -> bool:
@@ -212,7 +212,7 @@ class InstanceTracker:
         place = place_of(self._view.hosts, located.uuid)
         if place is None or place == located.name:
             return False
-        if place not in self._view.beside.hosts:
+        if place not in self._view.overlay.hosts:
             return True  # the feed says so, and the table is newer than the message
         return self._hearings[place].version >= version
 
@@ -264,7 +264,7 @@ class InstanceTracker:
             versions.append(settled.seen)
         for uuid in hosts_with_choices(decision.placements) if self._by_casts else ():
             name = self._name_of(uuid)
-            if name in self._view.beside.hosts:
+            if name in self._view.overlay.hosts:
                 versions.append(self._hearings[name].version)
         least = min(versions)
         if least == decision.table_version:
@@ -275,7 +275,7 @@ class InstanceTracker:
         """Doubt the hosts of which somebody else has taken CPUs or devices meanwhile."""
         for uuid in hosts_with_choices(placements):
             name = self._name_of(uuid)
-            if name in self._view.beside.hosts:
+            if name in self._view.overlay.hosts:
                 self._doubt(name)
 
     async def run(self) -> None:
@@ -312,7 +312,7 @@ class InstanceTracker:
 
     def _note_losses(self) -> None:
         """Doubt hosts that have lost instances which their agents have not told of yet."""
-        outdated = self._view.beside.outdated
+        outdated = self._view.overlay.outdated
         while outdated:
             host, version = outdated.popitem()
             self._doubt(host, version)
@@ -335,8 +335,8 @@ class InstanceTracker:
         hearing = self._hearings.pop(host, None)
         self._waiting.pop(host, None)
         self._changes += hearing is not None and hearing.heard_s > 0
-        if host in self._view.beside.hosts:
-            self._view.beside.hosts.discard(host)
+        if host in self._view.overlay.hosts:
+            self._view.overlay.hosts.discard(host)
             self._doubt(host)
 
     async def _check_group(self, request: Request) -> int | None:
