@@ -63,7 +63,7 @@ def fleet() -> WorkingSet:
     """Return the working set of two small hosts."""
     working_set = WorkingSet()
     apply_units(working_set, make_fleet(2, vcpus=4))
-    working_set.settle()
+    working_set.take_changes()
     return working_set
 
 

@@ -74,7 +74,7 @@ class MemoryLedger:
         before = self._working_set.version
         self._start_counts(units)
         outcomes = apply_units(self._working_set, units)
-        self._write(self._working_set.settle())
+        self._write(self._working_set.take_changes())
         if self._retention.is_due(before, self._working_set.version):
             self._trim()
         self._watch.advance(self._working_set.version)

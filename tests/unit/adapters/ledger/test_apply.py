@@ -50,7 +50,7 @@ def judged(*units: Unit) -> WorkingSet:
     working_set = WorkingSet()
     for outcome in apply_units(working_set, units):
         assert isinstance(outcome, Committed)
-    working_set.settle()
+    working_set.take_changes()
     return working_set
 
 
@@ -107,7 +107,7 @@ def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
     )
     (outcome,) = apply_units(working_set, [unit[:3]])
     assert isinstance(outcome, Committed)
-    change_set = working_set.settle()
+    change_set = working_set.take_changes()
     assert list(change_set.freed) == [VM_1]
     assert list(change_set.taken) == [taker.uuid, VM_1, other.uuid]
     assert {uuid for uuid, holding in working_set.held.items() if holding} == {
@@ -141,7 +141,7 @@ def test_what_is_spent_is_netted_over_the_batch() -> None:
     """A batch that takes and frees writes down the difference, and the last holding."""
     working_set = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
     apply_units(working_set, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
-    change_set = working_set.settle()
+    change_set = working_set.take_changes()
     assert working_set.spent(change_set) == [(HOST_1, VCPU, -1, 3)]
     assert list(change_set.freed) == [VM_1]
     assert list(change_set.taken) == [make_uuid("instance", 2)]
@@ -157,9 +157,9 @@ def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
     """Of a heartbeat and a put of the same service only the later is written down."""
     working_set = judged((Put(make_service(1)),))
     apply_units(working_set, [(Heartbeats(("host-1",), 5.0),), (Put(make_service(1)),)])
-    assert working_set.settle().seen == {}
+    assert working_set.take_changes().seen == {}
     apply_units(working_set, [(Put(make_service(1)),), (Heartbeats(("host-1",), 5.0),)])
-    assert working_set.settle().seen == {"host-1": 5.0}
+    assert working_set.take_changes().seen == {"host-1": 5.0}
 
 
 def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:

@@ -20,7 +20,7 @@ def batch(
     """Return the news of a batch, that waits to be posted or was written at once."""
     before = working_set.version
     apply_units(working_set, units)
-    change_set = working_set.settle()
+    change_set = working_set.take_changes()
     batch = row_batch_of(working_set, change_set, at_s=0.0, first=before + 1)
     checkpointed = 0 if waits else working_set.version
     return CommitNotice(

@@ -39,7 +39,7 @@ def sheets_with(instance: Instance) -> RowBatch:
     """Return what a batch comes to that puts an instance."""
     working_set = WorkingSet()
     apply_units(working_set, [(Put(instance),)])
-    return row_batch_of(working_set, working_set.settle(), at_s=7.0, first=1)
+    return row_batch_of(working_set, working_set.take_changes(), at_s=7.0, first=1)
 
 
 def counted(connection: sqlite3.Connection) -> list[object]:

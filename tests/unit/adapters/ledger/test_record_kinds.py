@@ -90,7 +90,7 @@ def test_a_row_fills_the_columns_of_its_table(kind: Kind) -> None:
     working_set.change_set.puts[kind, key] = record
     if isinstance(record, Provider):
         working_set.capacities[key] = capacity_of(record)
-    batch = row_batch_of(working_set, working_set.settle(), at_s=0.0, first=1)
+    batch = row_batch_of(working_set, working_set.take_changes(), at_s=0.0, first=1)
     ((name, rows),) = batch.upserts.items()
     table = schema.RECORD_TABLES[kind]
     assert name == table.name == RECORD_SPECS[kind].collection

@@ -40,10 +40,10 @@ def written(*units: Unit, before: tuple[Unit, ...] = ()) -> RowBatch:
     """Return what units write down after others were written down before."""
     working_set = WorkingSet()
     apply_units(working_set, before)
-    working_set.settle()
+    working_set.take_changes()
     first = working_set.version + 1
     assert all(isinstance(outcome, Committed) for outcome in apply_units(working_set, units))
-    return row_batch_of(working_set, working_set.settle(), at_s=1000.0, first=first)
+    return row_batch_of(working_set, working_set.take_changes(), at_s=1000.0, first=first)
 
 
 def test_rows_have_a_value_for_each_column_of_their_table() -> None:

@@ -48,7 +48,7 @@ def test_what_is_used_is_told_once_after_everything_else() -> None:
     working_set = books_with(used=0)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: 5})
-    tx.tell(make_flavor(1))
+    tx.emit(make_flavor(1))
     tx.spend("p", {VCPU: -2})
     assert tx.commit() == Committed(8)
     assert working_set.change_set.changes == [
@@ -63,7 +63,7 @@ def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: -5})
     tx.drop(working_set.capacities, "p")
-    tx.tell(RecordRemoved(Kind.PROVIDER, "p"))
+    tx.emit(RecordRemoved(Kind.PROVIDER, "p"))
     tx.commit()
     assert working_set.change_set.changes == [Change(8, RecordRemoved(Kind.PROVIDER, "p"))]
 

@@ -62,7 +62,7 @@ def entered(working_set: WorkingSet, *units: Unit) -> RowBatch:
     first = working_set.version + 1
     for outcome in apply_units(working_set, units):
         assert isinstance(outcome, Committed), outcome
-    return row_batch_of(working_set, working_set.settle(), at_s=7.0, first=first)
+    return row_batch_of(working_set, working_set.take_changes(), at_s=7.0, first=first)
 
 
 def fleet() -> WorkingSet:

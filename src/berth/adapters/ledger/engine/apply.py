@@ -223,7 +223,7 @@ def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, ref, record)
     if kind not in KINDS_NOT_IN_FEED:
-        tx.tell(record)
+        tx.emit(record)
     if isinstance(record, RemoteInstance) and working_set.counted:
         count_in_unit(tx, record)
     return None
@@ -240,7 +240,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     stored = fast_replace(instance, revision=revision + 1)
     tx.set(working_set.revisions, ref, revision + 1)
     tx.set(working_set.change_set.puts, ref, stored)
-    tx.tell(stored)
+    tx.emit(stored)
     if working_set.counted:
         count_in_unit(tx, stored)
     return None
@@ -294,7 +294,7 @@ def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
     tx.set(working_set.capacities, provider.uuid, ProviderCapacity(generation, limits, stored.used))
     tx.set(working_set.change_set.puts, (Kind.PROVIDER, provider.uuid), stored)
-    tx.tell(stored)
+    tx.emit(stored)
 
 
 def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
@@ -319,7 +319,7 @@ def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, (kind, key), None)
     if kind not in KINDS_NOT_IN_FEED:
-        tx.tell(RecordRemoved(kind, key))
+        tx.emit(RecordRemoved(kind, key))
     return None
 
 
@@ -342,7 +342,7 @@ def _record_heartbeats(tx: UnitTransaction, seen: Heartbeats) -> None:
     for host in known:
         tx.set(working_set.change_set.seen, host, seen.at_s)
     if known:
-        tx.tell(HostsAlive(known, seen.at_s))
+        tx.emit(HostsAlive(known, seen.at_s))
 
 
 _HANDLERS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected | None]]] = {

@@ -183,7 +183,7 @@ class WorkingSet:
         capacities = self.capacities
         return [capacities[row[0]].generation for row in spent]
 
-    def settle(self) -> ChangeSet:
+    def take_changes(self) -> ChangeSet:
         """Hand over what the batch has done and start clean."""
         change_set, self.change_set = self.change_set, ChangeSet()
         return change_set
@@ -219,7 +219,7 @@ class UnitTransaction:
         if key in mapping:
             self._undo.append((mapping, key, mapping.pop(key)))
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Add an event to the feed."""
         self._events.append(event)
 

@@ -77,7 +77,8 @@ async def commit_batch(
     outcomes = apply_units(working_set, units)
     if working_set.version != before:
         await _write(
-            connection, row_batch_of(working_set, working_set.settle(), at_s=at_s, first=before + 1)
+            connection,
+            row_batch_of(working_set, working_set.take_changes(), at_s=at_s, first=before + 1),
         )
     return outcomes, before, working_set.version
 

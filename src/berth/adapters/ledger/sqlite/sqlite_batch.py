@@ -67,7 +67,7 @@ def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
     return row
 
 
-def count(connection: sqlite3.Connection, projects: Collection[str]) -> str:
+def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> str:
     """Return what the instances of projects count for, as the table of instances has them."""
     found: tuple[str] = connection.execute(
         counting_statement("sqlite"), (encode(list(projects)),)

@@ -224,7 +224,9 @@ class SqliteWriter:
         transactor = self._transactor
         result = transactor.apply_batch(units_of(requests))
         numbers = [
-            transactor.count(request.counter) for request in requests if request.counter is not None
+            transactor.next_id(request.counter)
+            for request in requests
+            if request.counter is not None
         ]
         if any(request.checkpoints for request in requests):
             transactor.checkpoint()

@@ -29,8 +29,8 @@ from berth.adapters.ledger.sql.writer_cache import WriterCache
 from berth.adapters.ledger.sqlite.sqlite_batch import (
     Step,
     checkpoint_steps,
-    count,
     load,
+    load_counted,
     read_state,
     write,
 )
@@ -104,7 +104,7 @@ class Transactor:
         self._now_s = now_s
         queries = Queries("sqlite")
         self._trims = queries.trims()
-        self._next_id = queries.next_id()
+        self._next_id_statement = queries.next_id()
         self._cache = WriterCache()
         self._logged: deque[RowBatch] = deque()
         self._running: _RunningCheckpoint | None = None
@@ -176,7 +176,7 @@ class Transactor:
         working_set = self._cache.working_set
         before = working_set.version
         outcomes = apply_units(working_set, units)
-        change_set = working_set.settle()
+        change_set = working_set.take_changes()
         self._cache.add_written(change_set.puts)
         logged: RowBatch | None = None
         if working_set.version != before:
@@ -208,10 +208,12 @@ class Transactor:
         else:
             self._recover(self._next_state)
 
-    def count(self, kind: Kind) -> int:
+    def next_id(self, kind: Kind) -> int:
         """Draw the next number of a kind, in the transaction that is open."""
-        parameters = self._next_id.bind(kind=str(kind))
-        number: int = self._connection.execute(self._next_id.text, parameters).fetchone()[0]
+        parameters = self._next_id_statement.bind(kind=str(kind))
+        number: int = self._connection.execute(self._next_id_statement.text, parameters).fetchone()[
+            0
+        ]
         return number
 
     def _load(self, required: RequiredKeys) -> bool:
@@ -237,7 +239,7 @@ class Transactor:
         working_set = self._cache.working_set
         uncounted = projects - working_set.counted.keys()
         if uncounted:
-            found = count(self._connection, uncounted)
+            found = load_counted(self._connection, uncounted)
             start_counting(working_set, uncounted, decode_json(list[CountedRow], found))
 
     def _read_state(self) -> FileState:
