@@ -7,7 +7,7 @@ from typing import cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import UUID
 
-from berth.api.placement.accept import liking
+from berth.api.placement.answers import liking
 from berth.api.placement.shapes import is_uuid
 from tests.differential.placement.comparing import Difference, bare
 from tests.differential.placement_writes.comparing import Exchange, told

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from berth.api.placement.matching import Matcher
+from berth.api.placement.dispatch import Matcher
 from berth.api.placement.routes import ACTIONS
 from tests.differential.placement_writes.comparing import Exchange, told
 

@@ -8,8 +8,8 @@ from starlette.types import Scope
 
 from berth.api.codec import encode
 from berth.api.errors import Header
-from berth.api.placement.caller import Caller
 from berth.api.placement.parts import PlacementParts
+from berth.api.placement.policy import Caller
 from berth.api.placement.shapes import Steps
 from berth.api.placement.versions import MINOR_MAX
 from berth.api.request_id import request_id_of

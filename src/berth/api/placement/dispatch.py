@@ -1,6 +1,6 @@
 """How a request becomes a handler's call: the checks, each once, in the order of the original."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
@@ -8,21 +8,20 @@ from berth.api.answers import tell_errors_by
 from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body
 from berth.api.observed import ROUTE
-from berth.api.placement.accept import liking
 from berth.api.placement.actions import PUBLIC, Action, Ask
 from berth.api.placement.answers import (
     JSON,
     NO_TYPE,
     allow_origin,
+    liking,
     media_type_of,
     send_empty,
     send_refusal,
     send_reply,
 )
-from berth.api.placement.caller import NOBODY, Caller, caller_of
 from berth.api.placement.errors import PlacementError, refusal_of
-from berth.api.placement.matching import Matcher
 from berth.api.placement.parts import PlacementParts
+from berth.api.placement.policy import NOBODY, Caller, caller_of
 from berth.api.placement.reading import body_of, check_query, query_of
 from berth.api.placement.shapes import shape_at
 from berth.api.placement.versions import negotiate, set_minor
@@ -142,3 +141,53 @@ def _check_types(scope: Scope, action: Action) -> None:
             raise PlacementError(415, f"The media type {media_type} is not supported, use {JSON}")
     if action.shows and not liking(header_of(scope, b"accept"), JSON):
         raise PlacementError(406, f"Only {JSON} is provided")
+
+
+Methods = Mapping[str, tuple[Action, ...]]
+"""The actions of one path by method, in order of their versions."""
+
+
+_KEY_MAX = 1024
+"""Longer than any name, so that handlers can say what is wrong with one."""
+
+
+class Matcher:
+    """Finds the actions of a path, without trying one path after the other.
+
+    Args:
+        actions: all of them. Of paths with equally many parts, all have their parameters at the
+            same places.
+
+    Raises:
+        ValueError: they do not.
+    """
+
+    def __init__(self, actions: Iterable[Action]) -> None:
+        self._keys_at: dict[int, tuple[int, ...]] = {}
+        self._found: dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, tuple[Action, ...]]]]
+        self._found = {}
+        for action in actions:
+            parts = action.path.split("/")
+            places = tuple(place for place, part in enumerate(parts) if part.startswith("{"))
+            if self._keys_at.setdefault(len(parts), places) != places:
+                raise ValueError(f"{action.path} has its parameters elsewhere than other paths")
+            names = tuple(parts[place].strip("{}") for place in places)
+            _, methods = self._found.setdefault(_fixed(parts, places), (names, {}))
+            methods[action.method] = (*methods.get(action.method, ()), action)
+
+    def find(self, path: str) -> tuple[Methods, dict[str, str]] | None:
+        """Return the actions of a path by method, and its parameters; None when there are none."""
+        parts = path.split("/")
+        places = self._keys_at.get(len(parts))
+        found = None if places is None else self._found.get(_fixed(parts, places))
+        if places is None or found is None:
+            return None
+        names, methods = found
+        keys = [parts[place] for place in places]
+        if not all(0 < len(key) <= _KEY_MAX and key.isprintable() for key in keys):
+            return None
+        return methods, dict(zip(names, keys, strict=True))
+
+
+def _fixed(parts: list[str], places: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple("" if place in places else part for place, part in enumerate(parts))

@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from berth.api.placement.actions import Ask
-from berth.api.placement.errors import PlacementError
-from berth.api.placement.refusing import no_provider
+from berth.api.placement.errors import PlacementError, no_provider
 from berth.domain.inventory.provider import Provider
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from berth.api.placement.actions import PUBLIC, Action, Handler
 from berth.api.placement.finding import provider_of
-from berth.api.placement.handlers.aggregates import list_aggregates, update_aggregates
 from berth.api.placement.handlers.allocation_candidates import list_candidates
 from berth.api.placement.handlers.allocations import (
     delete_allocations,
     list_provider_allocations,
     manage_allocations,
+    reshape,
     show_allocations,
+    show_usages,
     update_allocations,
 )
 from berth.api.placement.handlers.inventories import (
@@ -22,7 +23,6 @@ from berth.api.placement.handlers.inventories import (
     update_inventories,
     update_inventory,
 )
-from berth.api.placement.handlers.reshaper import reshape
 from berth.api.placement.handlers.resource_classes import (
     create_class,
     delete_class,
@@ -34,9 +34,11 @@ from berth.api.placement.handlers.resource_classes import (
 from berth.api.placement.handlers.resource_providers import (
     create_provider,
     delete_provider,
+    list_aggregates,
     list_providers,
     show_provider,
     show_provider_usages,
+    update_aggregates,
     update_provider,
 )
 from berth.api.placement.handlers.root import show_versions
@@ -49,9 +51,8 @@ from berth.api.placement.handlers.traits import (
     show_trait,
     update_provider_traits,
 )
-from berth.api.placement.handlers.usages import show_usages
 from berth.api.placement.schemas.allocations import POST_ALLOCATIONS, POST_RESHAPER, PUT_ALLOCATIONS
-from berth.api.placement.schemas.names import POST_CLASS, PUT_CLASS
+from berth.api.placement.schemas.building import POST_CLASS, PUT_CLASS
 from berth.api.placement.schemas.providers import (
     POST_INVENTORY,
     POST_PROVIDER,

@@ -1,8 +1,11 @@
 """Shapes: what a body or a query may be, as a JSON Schema with a check that is prepared once."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from jsonschema import Draft202012Validator, ValidationError, validators
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -63,8 +66,6 @@ class Shape:
         if self._validator is None:
             from jsonschema import FormatChecker  # noqa: PLC0415
 
-            from berth.api.placement.keywords import Validator  # noqa: PLC0415
-
             formats = FormatChecker(["uuid"]) if self._is_query else FormatChecker([])
             if not self._is_query:
                 formats.checks("uuid")(is_uuid)
@@ -92,3 +93,27 @@ def is_uuid(value: object) -> bool:
         return True  # another keyword's business
     digits = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "").lower()
     return len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - of a uuid
+
+
+Json = Mapping[str, Any]
+
+
+def _pattern(_: object, pattern: str, value: object, __: Json) -> Iterator[ValidationError]:
+    """Refuse a line feed at the end, too, before which `$` stands in Python."""
+    if isinstance(value, str) and (value.endswith("\n") or not re.search(pattern, value)):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterator[ValidationError]:  # noqa: FBT001, as jsonschema calls it
+    """Compare texts only, by their hashes; jsonschema compares each pair as soon as one is none."""
+    if not is_asked or not isinstance(value, list):
+        return
+    texts = [item for item in cast("list[object]", value) if isinstance(item, str)]
+    if len(set(texts)) < len(texts):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+Validator: Final[type[Draft202012Validator]] = cast("Any", validators).extend(
+    Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
+)
+"""Of JSON Schema 2020-12. `uniqueItems` is for lists of texts."""

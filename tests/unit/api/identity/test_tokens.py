@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from berth.api.placement.caller import caller_of
+from berth.api.placement.policy import caller_of
 from tests.unit.api.identity.cloud import LIFETIME_S, TOKENS, login, project
 from tests.unit.api.identity.conftest import LockedStack
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.placement.accept import liking
+from berth.api.placement.answers import liking
 
 JSON = "application/json"
 

@@ -3,8 +3,7 @@
 import pytest
 
 from berth.api.auth.authentication import NoAuth
-from berth.api.placement.caller import Caller
-from berth.api.placement.policy import Policy
+from berth.api.placement.policy import Caller, Policy
 from berth.api.placement.rules import ACTION_RULES, BASE, policy_of
 from berth.domain.errors import InvalidInputError
 from tests.unit.api.placement.service import service_of

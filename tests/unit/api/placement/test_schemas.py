@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from berth.api.placement.schemas import allocations, names, providers, queries
+from berth.api.placement.schemas import allocations, building, providers, queries
 from berth.api.placement.shapes import Steps, shape_at
 
 U = "11111111-1111-4111-8111-111111111111"
@@ -40,7 +40,7 @@ RIGHT: list[tuple[Steps, int, Any]] = [
     (providers.PUT_AGGREGATES, 1, [U]),
     (providers.PUT_AGGREGATES, 19, {"aggregates": [], "resource_provider_generation": 0}),
     (providers.PUT_TRAITS, 6, {"traits": ["anything"], "resource_provider_generation": 0}),
-    (names.POST_CLASS, 2, {"name": "CUSTOM_A"}),
+    (building.POST_CLASS, 2, {"name": "CUSTOM_A"}),
     (allocations.PUT_ALLOCATIONS, 0, {"allocations": LISTED}),
     (allocations.PUT_ALLOCATIONS, 8, {"allocations": LISTED, **OWNER}),
     (allocations.PUT_ALLOCATIONS, 12, CLAIM),
@@ -102,7 +102,7 @@ WRONG: list[tuple[Steps, int, Any, str]] = [
     (providers.PUT_AGGREGATES, 1, [U, U], "has non-unique elements"),
     (providers.PUT_AGGREGATES, 19, [U], "is not of type 'object'"),
     (providers.PUT_TRAITS, 6, {"traits": [""], "resource_provider_generation": 0}, "''"),
-    (names.POST_CLASS, 2, {"name": "IRON"}, "'IRON' does not match '^CUSTOM_[A-Z0-9_]+$'"),
+    (building.POST_CLASS, 2, {"name": "IRON"}, "'IRON' does not match '^CUSTOM_[A-Z0-9_]+$'"),
     (allocations.PUT_ALLOCATIONS, 7, {"allocations": LISTED, **OWNER}, "were unexpected"),
     (allocations.PUT_ALLOCATIONS, 8, {"allocations": LISTED}, "is a required property"),
     (allocations.PUT_ALLOCATIONS, 11, CLAIM, "is not of type 'array'"),
@@ -189,7 +189,7 @@ def test_what_may_not_be(steps: Steps, minor: int, value: object, text: str) -> 
 
 ALL = [
     shape
-    for module in (allocations, names, providers, queries)
+    for module in (allocations, building, providers, queries)
     for steps in vars(module).values()
     if isinstance(steps, tuple) and steps and isinstance(steps[0], tuple)
     for _, shape in steps

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from berth.api.placement.actions import PUBLIC, Action
+from berth.api.placement.dispatch import Matcher
 from berth.api.placement.handlers.root import show_versions
-from berth.api.placement.matching import Matcher
 from berth.api.placement.routes import ACTIONS
 from berth.api.placement.rules import ACTION_RULES
 from berth.api.placement.versions import MINOR_MAX

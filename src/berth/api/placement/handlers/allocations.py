@@ -5,14 +5,24 @@ from typing import Any, Final
 from uuid import UUID
 
 from berth.api.placement.actions import Ask, Reply, json_reply
-from berth.api.placement.errors import PlacementError
-from berth.api.placement.finding import provider_of
-from berth.api.placement.refusing import concurrent, no_provider_found
+from berth.api.placement.errors import (
+    AGAIN,
+    Code,
+    PlacementError,
+    concurrent,
+    no_provider_found,
+    told,
+)
+from berth.api.placement.finding import newest_of, provider_of
+from berth.api.placement.handlers.inventories import inventory_of
 from berth.api.placement.shapes import is_uuid
 from berth.api.placement.views.allocations import consumer_view, provider_allocations_view
+from berth.api.placement.views.inventories import usages_by_type, usages_of_project
 from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 from berth.domain.ledger.write import ConsumerUpdate
-from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
+from berth.services.providers.allocations import AllocationRefusedError, AllocationRule
+from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
+from berth.services.providers.reshape import GenerationError
 from berth.tables.provider.providers import ProviderTable
 
 _BY_PROVIDER = 12
@@ -182,3 +192,66 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
         elif uuid in table.unattached:
             found[uuid] = table.unattached[uuid].generation
     return found
+
+
+_BY_TYPE = 38
+
+
+async def show_usages(ask: Ask) -> Reply:
+    """Show what a project uses, or one user in it; from 1.38 by type of consumer."""
+    order = (await newest_of(ask)).vocabulary.class_order
+    project = ask.last("project_id") or ""
+    holdings = await ask.parts.ledger.project_consumers(project, ask.last("user_id"))
+    if ask.minor < _BY_TYPE:
+        return json_reply(usages_of_project(holdings, order))
+    return json_reply(usages_by_type(holdings, ask.last("consumer_type"), order))
+
+
+_SEEN = "resource_provider_generation"
+
+
+_MALFORMED = "malformed reshaper data: "
+
+
+_CONFLICT = "update conflict: "
+
+
+async def reshape(ask: Ask) -> Reply:
+    """Replace all inventories of some providers, and what some consumers hold."""
+    data: dict[str, Any] = ask.data
+    inventories = {
+        uuid: (one[_SEEN], {name: inventory_of(it) for name, it in one["inventories"].items()})
+        for uuid, one in data["inventories"].items()
+    }
+    try:
+        await ask.parts.reshaping.reshape(inventories, shares_of(ask, data["allocations"]))
+    except GenerationError as error:
+        about = f"provider {error.provider_uuid}: actual: {error.actual}, given: {error.seen}"
+        raise concurrent(f"resource provider generation conflict for {about}") from error
+    except AllocationRefusedError as error:
+        raise not_allocated(error, _MALFORMED) from error
+    except ProviderRefusedError as error:
+        raise _not_reshaped(ask, error) from error
+    return Reply(204)
+
+
+def _not_reshaped(ask: Ask, error: ProviderRefusedError) -> PlacementError:
+    uuid = error.subject
+    unknown = (
+        f"Resource provider {uuid} in inventories not found: "
+        f"No resource provider with uuid {uuid} found"
+    )
+    classes = ", ".join(ask.parts.replica.vocabulary.classes.in_order(error.names))
+    used = f"{_CONFLICT}Inventory for '{classes}' on resource provider '{uuid}' in use."
+    return told(
+        error,
+        {
+            RefusalRule.NO_PROVIDER: PlacementError(400, unknown, Code.PROVIDER_NOT_FOUND),
+            RefusalRule.NO_CLASS: PlacementError(
+                400, f"{_MALFORMED}No such resource class {uuid}."
+            ),
+            RefusalRule.INVENTORY_IN_USE: PlacementError(409, used, Code.INVENTORY_IN_USE),
+            RefusalRule.GENERATION: concurrent(f"{_CONFLICT}{AGAIN}"),
+            RefusalRule.CONTENDED: concurrent(f"{_CONFLICT}{AGAIN}"),
+        },
+    )

@@ -4,9 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.api.placement.actions import Ask, Reply, json_reply
-from berth.api.placement.errors import Code, PlacementError
+from berth.api.placement.errors import (
+    AGAIN,
+    Code,
+    PlacementError,
+    concurrent,
+    no_provider_found,
+    told,
+)
 from berth.api.placement.finding import provider_of
-from berth.api.placement.refusing import AGAIN, concurrent, no_provider_found, told
 from berth.api.placement.views.inventories import inventories_view, inventory_view
 from berth.api.placement.views.providers import changed_s
 from berth.domain.inventory.provider import Provider

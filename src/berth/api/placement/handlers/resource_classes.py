@@ -3,12 +3,11 @@
 from typing import Any
 
 from berth.api.placement.actions import Ask, Reply, json_reply
-from berth.api.placement.errors import PlacementError
+from berth.api.placement.errors import PlacementError, concurrent, told
 from berth.api.placement.finding import newest_of
 from berth.api.placement.reading import check
-from berth.api.placement.refusing import concurrent, told
-from berth.api.placement.schemas.names import CLASS_NAME
-from berth.api.placement.views.times import newest
+from berth.api.placement.schemas.building import CLASS_NAME
+from berth.api.placement.views.providers import newest
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.api.placement.actions import Ask, Reply, json_reply
-from berth.api.placement.errors import PlacementError
+from berth.api.placement.errors import PlacementError, concurrent, no_provider_found, told
 from berth.api.placement.finding import newest_of, provider_of
-from berth.api.placement.handlers.aggregates import CHANGED
+from berth.api.placement.handlers.resource_providers import CHANGED
 from berth.api.placement.reading import check
-from berth.api.placement.refusing import concurrent, no_provider_found, told
-from berth.api.placement.schemas.names import TRAIT_NAME
-from berth.api.placement.views.times import newest
+from berth.api.placement.schemas.building import TRAIT_NAME
+from berth.api.placement.views.providers import newest
 from berth.domain.inventory.provider import Provider
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.tables.vocabulary import Vocabulary

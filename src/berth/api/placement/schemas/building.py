@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from berth.api.placement.shapes import Shape, Steps
+
 Json = dict[str, Any]
 
 INT_MAX = 2_147_483_647
@@ -81,3 +83,16 @@ def text(length_max: int | None = None, length_min: int = 0, pattern: str = "") 
 def either(*schemas: Json) -> Json:
     """Make what one of several schemas accepts."""
     return {"anyOf": list(schemas)}
+
+
+CLASS_NAME = Shape(obj({"name": text(255, pattern=CUSTOM_NAME)}, ("name",)))
+"""Of `{"name": ...}`; for a class of the path, too."""
+
+
+TRAIT_NAME = Shape(obj({"name": text(255, 1, CUSTOM_NAME)}, ("name",)))
+
+
+POST_CLASS: Steps = ((2, CLASS_NAME),)
+
+
+PUT_CLASS: Steps = ((2, CLASS_NAME),)

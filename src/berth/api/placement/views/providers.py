@@ -1,5 +1,6 @@
 """Resource providers as JSON, from bytes prepared once a provider."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -119,3 +120,9 @@ def _template(prefix: str, provider: Provider, root_uuid: str, minor: int) -> by
     if minor >= _NESTED_SINCE:
         told |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": root_uuid}
     return b'{"generation":%d,' + encode(told)[1:].replace(b"%", b"%%")
+
+
+def newest(times_s: Iterable[float]) -> float | None:
+    """Return the latest of some Unix times; None, which stands for now, if one is unknown (0)."""
+    known = list(times_s)
+    return max(known) if known and all(known) else None
