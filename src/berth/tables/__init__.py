@@ -1,1 +1,1 @@
-"""The columns that every decision reads: one numpy array a property, one row a host."""
+"""Columnar tables that hold every host and every resource provider in memory."""

@@ -1,1 +1,1 @@
-"""Columns, sets and indexes that know no domain noun: what the tables are built of."""
+"""Columns, sets and indexes from which the tables are built; they know no domain noun."""

@@ -1,4 +1,4 @@
-"""Addresses: the IP address of each host, in a form that is compared with networks at once."""
+"""IP addresses of rows, stored so that whole columns are compared with a network at once."""
 
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -16,9 +16,9 @@ _V4_SIZE_MAX = len("255.255.255.255")
 
 
 class Addresses:
-    """The address of each row as two words, and its version: 4 or 6, 0 for none.
+    """The IP address of each row as two 64-bit words, and its version: 4, 6, or 0 for none.
 
-    Only a text that is not how its address is spelled is kept, too.
+    The text is stored as well only if it differs from the canonical spelling of its address.
     """
 
     def __init__(self, rows: int) -> None:
@@ -28,9 +28,9 @@ class Addresses:
         self._texts: dict[int, str] = {}
 
     def within(self, network: IPv4Network | IPv6Network, rows: Selection) -> Mask:
-        """Tell for each of the rows whether its address is in the network.
+        """Return for each of the rows whether its address is in the network.
 
-        A row without an address, or with a text that is none, is in no network.
+        A row without an address, or whose text is not an address, is in no network.
         """
         first, mask = int(network.network_address), int(network.netmask)
         inside: Mask = self._version[rows] == network.version
@@ -41,7 +41,7 @@ class Addresses:
         return inside
 
     def text(self, row: int) -> str:
-        """Return the address of a row as it was put; it is empty where there is none."""
+        """Return the address of a row as it was put; empty when it has none."""
         version = self._version.item(row)
         if row in self._texts or not version:
             return self._texts.get(row, "")
@@ -49,7 +49,7 @@ class Addresses:
         return _spelled(version, self._high.item(row) << _WORD_BITS | low)
 
     def put(self, row: int, text: str) -> None:
-        """Set the address of a row; an empty text is none."""
+        """Set the address of a row; an empty text means none."""
         packed = _packed(text)
         version, number = (_V4, int.from_bytes(packed, "big")) if packed else _read(text)
         self._version[row] = version
@@ -61,7 +61,7 @@ class Addresses:
             self._texts[row] = text
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no address."""
+        """Grow to `rows` rows; new rows have no address."""
         more = rows - self._version.size
         self._version = np.pad(self._version, (0, more))
         self._high = np.pad(self._high, (0, more))
@@ -69,9 +69,9 @@ class Addresses:
 
 
 def _packed(text: str) -> bytes | None:
-    """Return the four bytes of an IPv4 address in its usual spelling, None for any other text.
+    """Return the four bytes of a canonical IPv4 address, or None for any other text.
 
-    It takes a fifth of the time that `ip_address` does, and nearly all addresses are such.
+    This takes a fifth of the time of `ip_address`, and nearly all addresses of hosts are such.
     """
     if text.count(".") != _V4 - 1 or len(text) > _V4_SIZE_MAX:
         return None
@@ -83,7 +83,7 @@ def _packed(text: str) -> bytes | None:
 
 
 def _read(text: str) -> tuple[int, int]:
-    """Return version and number of an address; (0, 0) when it is none."""
+    """Return version and number of an address, or (0, 0) when the text is not an address."""
     if not text:
         return 0, 0
     try:

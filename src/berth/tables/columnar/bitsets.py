@@ -1,4 +1,4 @@
-"""Sets of names as bits: which hosts have which traits, aggregates and availability zones."""
+"""Sets of names as bits: the traits, aggregates and availability zones of each row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -11,17 +11,18 @@ from berth.tables.columnar.column_set import grown
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 Selection: TypeAlias = "Rows | slice[int, int, int]"
-"""Rows to look at: an index array, or a slice of all (`HostTable.all_rows`)."""
+"""Rows to read: an index array, or a slice of all rows (`HostTable.all_rows`)."""
 
 _BITS = 64
+# Up to this many rows, reading a mapping row by row is faster than filling an array.
 _FEW = 256
 
 
 class Bitset:
-    """One set of names a row, 64 names to a word array.
+    """One set of names per row, stored as one array per 64 names.
 
-    Names are numbered as they come and keep their number. Words are arrays of their own, so
-    that a test for one name reads eight bytes a row and no more.
+    Names are numbered in order of first appearance and keep their number. Because each word of 64
+    names is an array of its own, a test for one name reads eight bytes per row.
     """
 
     def __init__(self) -> None:
@@ -30,15 +31,16 @@ class Bitset:
         self._rows = 0
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones are empty sets."""
+        """Grow to `rows` rows; new rows have empty sets."""
         self._words = [grown(word, rows) for word in self._words]
         self._rows = rows
 
     def put(self, row: int | Rows, names: Iterable[str]) -> None:
-        """Make the set of a row, or of each of several, exactly `names`."""
+        """Set the set of a row, or of each of several rows, to exactly `names`."""
         for word in self._words:
             word[row] = 0
-        # A word is written once: numpy takes as long for one row as Python for several names.
+        # Names are collected first so that each word is written once: one NumPy write costs as much
+        # as handling several names in Python.
         words: dict[int, int] = {}
         for name in names:
             place, bit = divmod(self._number(name), _BITS)
@@ -51,12 +53,12 @@ class Bitset:
         return frozenset(n for n, number in self.names.items() if self._bit(row, number))
 
     def holds(self, row: int, name: str) -> bool:
-        """Tell whether the name is in the set of one row."""
+        """Return whether a name is in the set of one row."""
         number = self.names.get(name)
         return number is not None and self._bit(row, number)
 
     def has(self, name: str, rows: Selection) -> Mask:
-        """Tell for each of the rows whether the name is in its set."""
+        """Return for each of the rows whether the name is in its set."""
         number = self.names.get(name)
         if number is None:
             return np.zeros(count_of(rows), dtype=np.bool_)
@@ -65,30 +67,31 @@ class Bitset:
         return found
 
     def has_any(self, names: Iterable[str], rows: Selection) -> Mask:
-        """Tell for each of the rows whether any of the names is in its set."""
+        """Return for each of the rows whether any of the names is in its set."""
         found = np.zeros(count_of(rows), dtype=np.bool_)
         for name in names:
             found |= self.has(name, rows)
         return found
 
     def count_among(self, words: Sequence[int], rows: Selection) -> NDArray[np.int64]:
-        """Tell for each of the rows how many names of some set are in its own.
+        """Return for each of the rows how many names of a given set are in its own set.
 
         Args:
-            words: the set, as `words_of` gives it.
+            words: the given set, from `words_of`.
             rows: K rows.
 
         Returns:
             (K,) int64.
         """
         counts = np.zeros(count_of(rows), dtype=np.int64)
+        # Words that were added after `words` was made contain none of its names, hence not strict.
         for word, bits in zip(self._words, words, strict=False):
             if bits:
                 counts += np.bitwise_count(word[rows] & np.uint64(bits))
         return counts
 
     def words_of(self, names: Iterable[str]) -> list[int]:
-        """Return a set of names as one integer a word; names that no row ever had are left out."""
+        """Return a set of names as one integer per word, without names that no row ever had."""
         words = [0] * len(self._words)
         for name in names:
             number = self.names.get(name)
@@ -97,7 +100,7 @@ class Bitset:
         return words
 
     def is_empty(self, rows: Selection) -> Mask:
-        """Tell for each of the rows whether its set is empty."""
+        """Return for each of the rows whether its set is empty."""
         empty = np.ones(count_of(rows), dtype=np.bool_)
         for word in self._words:
             empty &= word[rows] == 0
@@ -114,19 +117,19 @@ class Bitset:
 
 
 def count_of(rows: Selection) -> int:
-    """Return how many rows a selection has; a slice must be `slice(0, count)`."""
+    """Return the number of rows in a selection; a slice must be `slice(0, count)`."""
     return rows.stop if isinstance(rows, slice) else rows.size
 
 
 def is_row(row: int, rows: Selection) -> Mask:
-    """Tell for each of the rows whether it is that one."""
+    """Return for each of the rows whether it is the given one."""
     every = np.arange(rows.stop) if isinstance(rows, slice) else rows
     same: Mask = every == row
     return same
 
 
 def spread(values: Mapping[int, float], rows: Selection) -> NDArray[np.float64]:
-    """Return the value of each of the rows, 0 for rows that have none.
+    """Return the value of each of the rows, 0 for rows without a value.
 
     Args:
         values: by row; few.

@@ -1,4 +1,4 @@
-"""What each host has of one resource class, as columns."""
+"""The columns of one resource class: what each row has of it and uses of it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,12 @@ SmallInts = NDArray[np.int32]
 
 
 class ClassColumns(ColumnSet):
-    """What each host has of one resource class (see `schema.CLASS_COLUMNS`).
+    """Inventory and usage of one resource class for all rows (see `schema.CLASS_COLUMNS`).
 
-    The capacity that ratios and reserves make is worked out once, and what changes with every
-    claim is kept; what an inventory says beyond its total is kept once for all that say the same,
-    by `terms`, and the rest is worked out when it is read.
+    `total`, `used`, `capacity` and `room` are arrays, because rules read them for every decision.
+    The rest of an inventory (ratio, reserve, units, step) has few distinct values in a fleet: each
+    distinct combination is stored once, `terms` has its number, and the corresponding columns are
+    derived.
     """
 
     total: Ints
@@ -32,8 +33,9 @@ class ClassColumns(ColumnSet):
 
     def __init__(self, rows: int) -> None:
         super().__init__(CLASS_COLUMNS, rows)
+        # Rows whose min_unit or step_size is not 1. Most fleets have none, and `fits` then skips
+        # two comparisons per row.
         self.stepped: set[int] = set()
-        """Rows whose min_unit or step_size is not 1; most fleets have none."""
         terms = self._terms = InternedTerms()
         self.reserved = DerivedInts(lambda at: terms.reserved.take(self.terms[at]))
         self.min_unit = DerivedInts(lambda at: terms.min_unit.take(self.terms[at]))
@@ -54,7 +56,7 @@ class ClassColumns(ColumnSet):
         )
 
     def put(self, row: int, inventory: Inventory, amount: int = 0) -> None:
-        """Set a row to an inventory of which that amount is used."""
+        """Set a row to an inventory and the amount used of it."""
         self._terms.release(self.terms.item(row))
         self.terms[row] = self._terms.take(inventory)
         self.total[row] = inventory.total
@@ -66,7 +68,7 @@ class ClassColumns(ColumnSet):
             self.stepped.discard(row)
 
     def put_used(self, row: int, amount: int) -> None:
-        """Set what is used of a row, and what there is room for."""
+        """Set the used amount of a row, and the room that is left for one allocation."""
         room = self.capacity.item(row) - amount
         unit_max = self._terms.all[self.terms.item(row)].unit_max or self.total.item(row)
         if room > unit_max:  # noqa: PLR1730 - calling `min` takes a quarter of the time
@@ -75,7 +77,7 @@ class ClassColumns(ColumnSet):
         self.room[row] = room
 
     def inventory(self, row: int) -> Inventory:
-        """Return the inventory of a row; `max_unit` is filled in."""
+        """Return the inventory of a row, with `max_unit` filled in."""
         terms = self._terms.all[self.terms.item(row)]
         return Inventory(
             total=self.total.item(row),
@@ -87,27 +89,27 @@ class ClassColumns(ColumnSet):
         )
 
     def clear(self, row: int) -> None:
-        """Set a row to having nothing of this class."""
+        """Set a row to having no inventory and no usage of this class."""
         self._terms.release(self.terms.item(row))
         super().clear(row)
         self.stepped.discard(row)
 
     def fits(self, amount: int, rows: Selection) -> Mask:
-        """Tell for each of the rows whether one allocation of `amount` may be made.
+        """Return for each of the rows whether one allocation of `amount` fits.
 
         Args:
             amount: in the unit of the class, at least 1.
-            rows: rows to look at.
+            rows: rows to test.
         """
         fits: Mask = self.room[rows] >= amount
         if self.stepped:
-            # A class that a row does not have has step 0, and no room either.
+            # A row without an inventory has step 0, by which nothing divides; its room is 0 too.
             step = np.maximum(self.step_size[rows], 1)
             fits &= (amount >= self.min_unit[rows]) & (amount % step == 0)
         return fits
 
     def taken(self, at: RowIndex) -> Ints:
-        """Return what is reserved or used of rows."""
+        """Return reserved plus used amounts of rows."""
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
 

@@ -1,4 +1,4 @@
-"""Arrays of one length that grow together."""
+"""Arrays of equal length that grow together."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -12,16 +12,16 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def grown(column: NDArray[_T], rows: int) -> NDArray[_T]:
-    """Return a copy of a column that has `rows` rows, which are not fewer; new ones are zero."""
+    """Return a copy of a column with `rows` rows, at least as many as before; new ones are zero."""
     copy = np.zeros(rows, dtype=column.dtype)
     copy[: column.size] = column
     return copy
 
 
 class ColumnSet:
-    """Arrays of one length, one attribute each; `rows` is how many they can hold.
+    """Arrays of equal length as attributes; `rows` is their length.
 
-    Columns that are derived from others have no array.
+    Derived columns have no array.
     """
 
     def __init__(self, columns: Iterable[Column], rows: int) -> None:

@@ -1,4 +1,4 @@
-"""Derived columns: worked out from others when they are read, for the rows that are asked about."""
+"""Derived columns, computed from other columns for the rows that are read."""
 
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
@@ -15,20 +15,18 @@ _T = TypeVar("_T", np.int64, np.float64)
 
 
 class Derived(Generic[_T]):
-    """A column that is read as an array is, by rows or by one row, and cannot be written to.
-
-    It costs no memory of its own.
+    """A read-only column that is indexed like an array, by row or rows, and uses no memory.
 
     Attributes:
         dtype: of its values.
     """
 
     def __init__(self, dtype: type[_T], read: Callable[[RowIndex], NDArray[_T]]) -> None:
-        """Derive values of that type by a function of a row or rows.
+        """Derive values of a type by a function of a row or rows.
 
         Args:
             dtype: of the values.
-            read: what an array would give for the same row or rows.
+            read: returns what an array would return for the same index.
         """
         self.dtype: Final[np.dtype[_T]] = np.dtype(dtype)
         self._read: Final[Callable[[RowIndex], NDArray[_T]]] = read
@@ -54,8 +52,8 @@ class DerivedInts(Derived[np.int64]):
         """Derive integers; see `Derived`.
 
         Args:
-            read: what an array would give for the same row or rows.
-            read_one: the same for one row as a plain number, where that takes less time.
+            read: returns what an array would return for the same index.
+            read_one: returns the value of one row as a plain int, when that is faster than `read`.
         """
         super().__init__(np.int64, read)
         self.item: Final[Callable[[int], int]] = read_one or (lambda row: int(self[row]))
@@ -73,8 +71,9 @@ class DerivedFloats(Derived[np.float64]):
         """Derive floats; see `Derived`.
 
         Args:
-            read: what an array would give for the same row or rows.
-            read_one: the same for one row as a plain number, where that takes less time.
+            read: returns what an array would return for the same index.
+            read_one: returns the value of one row as a plain float, when that is faster than
+                `read`.
         """
         super().__init__(np.float64, read)
         self.item: Final[Callable[[int], float]] = read_one or (lambda row: float(self[row]))

@@ -1,31 +1,31 @@
-"""Host names: the name and node of each row, and which rows a service host or a node has."""
+"""Service host names and nodes of rows, and the rows that have a name or node."""
 
 from berth.domain.compute.host import Host
 from berth.tables.columnar.row_texts import RowTexts
 
 
 class HostNames:
-    """Names and nodes by row, and rows by service host name, by the same without case, and by node.
+    """Name and node by row; rows by name, by case-folded name, and by node.
 
-    One service host may manage many nodes, so a name may have many rows. Nodes that are called
-    like their host, and names that have no upper case, are found by the name itself; there is
-    room for other nodes from the first one on.
+    One service host may manage many nodes, so a name may have many rows. A node equal to its host's
+    name is not stored, and a name without upper case needs no entry by folded name. Both are the
+    rule in most fleets, where only the names use memory.
     """
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._names = RowTexts(rows)
+        # Nodes of the rows whose node differs from the host name; None until the first such row.
         self._nodes: RowTexts | None = None
-        """Nodes of the rows that are not called like their host."""
         self._folded: dict[str, set[str]] = {}
 
     @property
     def are_unique(self) -> bool:
-        """No name has several rows."""
+        """Whether no name has several rows."""
         return self._names.are_unique
 
     def name(self, row: int) -> str:
-        """Return the name of the service host of a row; it is empty for an unused row."""
+        """Return the name of the service host of a row; empty for an unused row."""
         return self._names.texts.get(row)
 
     def node(self, row: int) -> str:
@@ -34,25 +34,25 @@ class HostNames:
         return self._names.texts.get(row) if node is None else node
 
     def other_node(self, row: int) -> str | None:
-        """Return the node of a row that is not called like its host; None when it is."""
+        """Return the node of a row if it differs from the host name, else None."""
         return None if self._nodes is None else self._nodes.find(row)
 
     def match(self, row: int, host: Host) -> bool:
-        """Tell whether a row has the name and node of a host."""
+        """Return whether a row has the name and node of a host."""
         if not self._names.texts.has(row, host.name):
             return False
         node = self.other_node(row)
         return host.node == (host.name if node is None else node)
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no name."""
+        """Grow to `rows` rows; new rows have no name."""
         self._rows = rows
         self._names.resize(rows)
         if self._nodes is not None:
             self._nodes.resize(rows)
 
     def add(self, row: int, host: Host) -> None:
-        """Note that a row holds a host."""
+        """Record the name and node of a row's host."""
         name = host.name
         self._names.add(row, name)
         if host.node != name:
@@ -72,7 +72,7 @@ class HostNames:
             self._unfold(name)
 
     def only_row(self, name: str) -> int | None:
-        """Return the row of a service host, by its exact name, if it has one and no other."""
+        """Return the row of a service host, by its exact name, if it has exactly one row."""
         return self._names.index.get(name)
 
     def of_name(self, name: str) -> frozenset[int]:
@@ -80,7 +80,8 @@ class HostNames:
         return self._names.rows(name)
 
     def of_folded_name(self, folded: str) -> frozenset[int]:
-        """Return the rows of every service host whose name, case folded, is `folded`."""
+        """Return the rows of all service hosts whose case-folded name is `folded`."""
+        # A name that is its own folded form has no entry in `_folded`; see `add`.
         rows = self.of_name(folded) if folded.casefold() == folded else frozenset[int]()
         return rows.union(*(self.of_name(name) for name in self._folded.get(folded, ())))
 

@@ -1,4 +1,4 @@
-"""Interned values: what many rows have alike, kept once and numbered."""
+"""Values that occur in many rows, stored once and numbered."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
@@ -6,18 +6,20 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T", bound=Hashable)
 _V = TypeVar("_V")
 
+# Bounds the memory of `ValueIds`: states of device pools change with every claim, without end.
 _IDS_KEPT = 65_536
 
 
 class Interned(Generic[_T]):
-    """Values by number, counted; a number that no row has any more is given to the next value.
+    """Reference-counted values by number.
 
-    Number 0 is that of rows that have nothing; it is never given away. Values are counted
-    because some change at every report, and a table that kept them all would never stop growing.
+    A number without rows is reused for the next new value. Values are counted because some of them
+    (host stats) change with every report, and a table that kept all of them would grow without
+    bound. Number 0 is the value of rows that have nothing and is never reused.
 
     Attributes:
-        all: the value of every number; None where no row has it.
-        version: grows whenever a number comes to stand for another value.
+        all: the value of every number; None for numbers without rows.
+        version: increases whenever a number gets another value.
     """
 
     def __init__(self, nothing: _T) -> None:
@@ -28,7 +30,7 @@ class Interned(Generic[_T]):
         self._unused: list[int] = []
 
     def take(self, value: _T) -> int:
-        """Return the number of a value, which one more row has from now on."""
+        """Return the number of a value, and count one more row for it."""
         number = self._number_of.get(value)
         if number is None:
             number = self._add(value)
@@ -36,7 +38,7 @@ class Interned(Generic[_T]):
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `take`: forget the value when no row has it any more."""
+        """Undo one `take`: drop the value with its last row."""
         self._rows_having[number] -= 1
         value = self.all[number]
         if number and not self._rows_having[number] and value is not None:
@@ -45,7 +47,7 @@ class Interned(Generic[_T]):
             self._unused.append(number)
 
     def having(self, number: int) -> int:
-        """Return how many rows have the value of a number; of 0 those that have taken it."""
+        """Return the number of rows with the value of a number; for 0 only those that took it."""
         return self._rows_having[number]
 
     def _add(self, value: _T) -> int:
@@ -62,26 +64,26 @@ class Interned(Generic[_T]):
 
 
 class Pool(Generic[_T, _V]):
-    """One object for all values that have equal keys, counted by who keeps it.
+    """One shared object for all equal values, reference-counted.
 
-    Unlike `Interned` it gives no numbers: whoever has the object needs nothing else.
+    Unlike `Interned` it assigns no numbers: the users hold the object itself.
     """
 
     def __init__(self) -> None:
         self._kept: dict[_T, tuple[_V, int]] = {}
 
     def __len__(self) -> int:
-        """Return how many different values there are."""
+        """Return the number of distinct values."""
         return len(self._kept)
 
     def take(self, key: _T, value: _V) -> _V:
-        """Return the object that stands for a value, which has one more keeper from now on."""
+        """Return the shared object of a value, and count one more user of it."""
         kept, keepers = self._kept.get(key, (value, 0))
         self._kept[key] = kept, keepers + 1
         return kept
 
     def release(self, key: _T) -> None:
-        """Undo one `take`: forget the value when nobody keeps it any more."""
+        """Undo one `take`: drop the value with its last user."""
         kept, keepers = self._kept[key]
         if keepers > 1:
             self._kept[key] = kept, keepers - 1
@@ -90,10 +92,10 @@ class Pool(Generic[_T, _V]):
 
 
 class ValueIds(Generic[_T]):
-    """Gives values numbers, counted from 1. A number never comes to stand for another value.
+    """Assigns numbers to values, from 1. A number never stands for two values.
 
-    Only so many values are remembered; one that was forgotten gets a new number. So equal
-    numbers mean equal values, and equal values mostly have equal numbers.
+    A bounded number of values is remembered; a forgotten value gets a new number. Equal numbers
+    therefore mean equal values, and equal values nearly always have equal numbers.
     """
 
     def __init__(self) -> None:
@@ -112,9 +114,9 @@ class ValueIds(Generic[_T]):
 
 
 class NameIds:
-    """Numbers by name, for as long as anybody has the name.
+    """Small numbers for the names in use, as `AggregateSets` needs them.
 
-    The number of a name that nobody has any more is given to the next one that comes.
+    The number of a name that is no longer in use is given to the next new name.
     """
 
     def __init__(self) -> None:
@@ -124,11 +126,11 @@ class NameIds:
 
     @property
     def by_name(self) -> Mapping[str, int]:
-        """The number of each name that anybody has."""
+        """The number of each name in use."""
         return self._numbers
 
     def take(self, names: Iterable[str]) -> None:
-        """Give each of the names one more user."""
+        """Count one more user of each of the names."""
         for name in names:
             self._users[self._number(name)] += 1
 

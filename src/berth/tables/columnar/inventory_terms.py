@@ -1,4 +1,4 @@
-"""Terms: what inventories say beyond how much there is, kept once for all that say the same."""
+"""The terms of inventories (reserve, units, step, ratio), each distinct combination stored once."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ _FIRST = 4
 
 
 class AllocationTerms(NamedTuple):
-    """How the inventories of some hosts may be asked for; units are those of their class.
+    """The constraints that an inventory puts on allocations; units are those of the class.
 
-    `unit_max` is 0 where one allocation may ask for the whole total, as hosts report it.
+    `unit_max` is 0 when one allocation may take the whole total, which is what hosts report.
     """
 
     reserved: int = 0
@@ -28,13 +28,13 @@ _NONE = AllocationTerms()
 
 
 class InternedTerms:
-    """InternedTerms by number; 0 is those of a host that has nothing of the class, all zero.
+    """Terms by number; number 0 is that of rows without an inventory, all zero.
 
     A fleet has many totals, but few ratios, reserves and steps.
 
     Attributes:
-        all: the terms of every number; a number that no row has stands for none in particular.
-        reserved, min_unit, unit_max, step_size, ratio: each by number, for `take`.
+        all: the terms of every number; undefined for numbers without rows.
+        reserved, min_unit, unit_max, step_size, ratio: arrays by number.
     """
 
     def __init__(self) -> None:
@@ -47,10 +47,11 @@ class InternedTerms:
         self.ratio: NDArray[np.float64] = np.zeros(_FIRST, dtype=np.float64)
 
     def take(self, inventory: Inventory) -> int:
-        """Return the number of an inventory's terms, which one more row has from now on."""
+        """Return the number of an inventory's terms, and count one more row for it."""
         terms = AllocationTerms(
             inventory.reserved,
             inventory.min_unit,
+            # Otherwise every distinct total would need terms of its own.
             0 if inventory.max_unit == inventory.total else inventory.max_unit,
             inventory.step_size,
             inventory.allocation_ratio,
@@ -61,7 +62,7 @@ class InternedTerms:
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `take`; number 0 is nobody's."""
+        """Undo one `take`; number 0 is not counted."""
         if number:
             self._interned.release(number)
 

@@ -1,34 +1,38 @@
-"""The journal: which rows have changed since when."""
+"""The journal of changed rows, from which caches learn what to compute again."""
 
 from array import array
 from collections.abc import Sequence
 from typing import Final
 
 GROUPS = ("host", "used", "traits", "service", "seen", "aggregates", "instances")
-"""Groups of columns, as entries name them.
+"""Groups of columns, as rules name them in `Reads.columns`.
 
-`host` has name, node and profile; `used` has all columns of the resource classes, inventories
-too; `traits` the traits; `service` what the compute service says, `seen` its heartbeats;
-`aggregates` the aggregates and availability zones; `instances` the instances and server group
-members. A row that gets a host or loses it changes in all groups.
-"""
+- `host`: name, node and profile.
+- `used`: all columns of the resource classes, including inventories.
+- `traits`: the traits.
+- `service`: the state of the compute service; `seen`: its heartbeats.
+- `aggregates`: the aggregates and availability zones.
+- `instances`: the instances and the members of server groups.
+
+A row that gets or loses a host changes in all groups."""
 
 VOLATILE: Final = frozenset({"used", "instances"})
-"""Groups of columns that change with every placement."""
+"""Groups that change with every placement."""
 
 KEPT: Final = 65_536
-"""Changes of a group that are remembered, at least."""
+"""Number of newest changes per group that are kept, at least."""
 
 
 class Journal:
-    """A bounded log of changed rows for each group of columns.
+    """A bounded log of changed rows per group of columns.
 
-    Whoever keeps something derived from the table remembers the position that it was true at, by
-    group, and asks for the rows changed since.
+    A reader remembers its position in each group that it depends on, and asks for the rows that
+    changed after it. Readers register nowhere: the journal trims its oldest half without them, and
+    a reader that was too slow gets None and has to start from the whole table.
 
     Attributes:
-        step: a count of all changes, in whatever group.
-        lasting: a count of those in groups that are not volatile.
+        step: the number of all changes in any group.
+        lasting: the number of changes in groups that are not volatile.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -39,7 +43,7 @@ class Journal:
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
 
     def record(self, row: int, group: str) -> None:
-        """Record that a row changed."""
+        """Record that a row changed in a group."""
         self.step += 1
         if group not in VOLATILE:
             self.lasting += 1
@@ -49,7 +53,7 @@ class Journal:
             self._shorten(group)
 
     def record_rows(self, rows: Sequence[int], group: str) -> None:
-        """Record that rows changed."""
+        """Record that several rows changed in a group."""
         self.step += len(rows)
         if group not in VOLATILE:
             self.lasting += len(rows)
@@ -68,30 +72,38 @@ class Journal:
                 self._shorten(group)
 
     def clear(self) -> None:
-        """Forget all changes, as when a table was just loaded and nobody has read it yet."""
+        """Drop all entries; positions that were taken before are outdated.
+
+        Used after a load from a snapshot: no reader exists yet, and the entries would only use
+        memory.
+        """
         for group, rows in self._rows.items():
             self._forgotten[group] += len(rows)
+            # Positions keep counting from the first change ever, so that an old one is recognised.
             self._rows[group] = array("i")
 
     def position(self, group: str) -> int:
-        """Return where a group stands now."""
+        """Return the current position of a group."""
         return self._forgotten[group] + len(self._rows[group])
 
     def since(self, group: str, position: int) -> list[int] | None:
-        """Return the rows that changed after a position, oldest first and perhaps more than once.
+        """Return the rows that changed after a position, oldest first, possibly repeated.
 
-        None when that is forgotten.
+        Returns:
+            The rows, or None when some of them have been trimmed.
         """
         start = position - self._forgotten[group]
         return self._rows[group][start:].tolist() if start >= 0 else None
 
     def advance(self, positions: dict[str, int]) -> dict[str, list[int]] | None:
-        """Return the rows that changed after each position, by group, and move these on.
-
-        None when some are forgotten; the positions are of no use then.
+        """Return the rows that changed after each position, by group, and advance the positions.
 
         Args:
-            positions: by group; groups that have not changed are left out of what is returned.
+            positions: by group, updated in place.
+
+        Returns:
+            The rows by group, groups without changes left out; or None when some have been trimmed.
+            The positions are unusable then.
         """
         found: dict[str, list[int]] = {}
         for group, position in positions.items():
@@ -106,5 +118,6 @@ class Journal:
         return found
 
     def _shorten(self, group: str) -> None:
+        # Trimmed in halves: each trim copies the rest, so its cost per entry stays constant.
         del self._rows[group][: self._kept]
         self._forgotten[group] += self._kept

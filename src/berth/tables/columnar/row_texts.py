@@ -1,30 +1,33 @@
-"""Texts by row and rows by text, where few texts have several rows."""
+"""Texts by row and rows by text, for texts that rarely occur in more than one row."""
 
 from berth.tables.columnar.text_index import TextIndex
 from berth.tables.columnar.texts import Texts
 
 
 class RowTexts:
-    """A text for each row, and the rows that have one.
+    """A text per row, and the rows that have a given text.
 
-    A row whose text no other row has costs its letters and some twenty bytes; only texts of
-    several rows stand in a mapping.
+    A text of a single row costs its bytes plus about twenty; only texts of several rows have a
+    mapping entry.
+
+    Attributes:
+        texts: the text of each row.
+        index: the row of each text that exactly one row has.
     """
 
     def __init__(self, rows: int) -> None:
         self.texts = Texts(rows)
         self.index = TextIndex(self.texts.has)
-        """Rows whose text is their own."""
+        # Rows by text, for texts of several rows.
         self._shared: dict[str, frozenset[int]] = {}
-        """Rows by a text that several have."""
 
     @property
     def are_unique(self) -> bool:
-        """No text has several rows."""
+        """Whether no text has several rows."""
         return not self._shared
 
     def find(self, row: int) -> str | None:
-        """Return the text of a row, or None."""
+        """Return the text of a row, or None when it has none."""
         return self.texts.get(row) if self.texts.is_put(row) else None
 
     def rows(self, text: str) -> frozenset[int]:
@@ -37,7 +40,7 @@ class RowTexts:
         return frozenset() if row is None else frozenset((row,))
 
     def add(self, row: int, text: str) -> None:
-        """Give a row, which has none, a text."""
+        """Set the text of a row that has none."""
         rows = self.rows(text)
         self.texts.put(row, text)
         if not rows:
@@ -47,7 +50,7 @@ class RowTexts:
             self._shared[text] = rows | {row}
 
     def discard(self, row: int) -> frozenset[int]:
-        """Take the text of a row away, and return the rows that still have it."""
+        """Remove the text of a row, and return the rows that still have it."""
         text = self.texts.get(row)
         left = self.rows(text) - {row}
         self.index.remove(text)
@@ -60,13 +63,13 @@ class RowTexts:
         return left
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no text."""
+        """Grow to `rows` rows; new rows have no text."""
         self.texts.resize(rows)
         self.index.reserve(rows)
 
 
 class RowsByText:
-    """Rows by text; adding or taking away one costs the same however many have the text."""
+    """Rows by text; adding or removing a row costs the same however many rows share the text."""
 
     def __init__(self) -> None:
         self._only: dict[str, int] = {}
@@ -78,7 +81,7 @@ class RowsByText:
         return frozenset(self._several.get(text, ())) if row is None else frozenset((row,))
 
     def add(self, text: str, row: int) -> None:
-        """Note that a row has a text."""
+        """Record that a row has a text."""
         several = self._several.get(text)
         if several is not None:
             several.add(row)

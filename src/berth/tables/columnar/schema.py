@@ -1,4 +1,4 @@
-"""Every fixed column of the host table: its name, type, unit and where it comes from."""
+"""The fixed columns of the host table: name, type, unit and source."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the host table: an array, unless it is derived from others (`Derived`)."""
+    """A column of the host table: an array, or derived from other columns (see `Derived`)."""
 
     name: str
     dtype: DTypeLike
@@ -64,7 +64,7 @@ CLASS_COLUMNS = (
     Column("step_size", np.int64, "unit of the class", "Inventory.step_size", is_derived=True),
     Column("ratio", np.float64, "", "Inventory.allocation_ratio", is_derived=True),
 )
-"""Columns that each resource class has."""
+"""Columns of each resource class."""
 
 CELL_COLUMNS = (
     Column("row", np.int64, "row", "the host that the cell belongs to"),
@@ -86,4 +86,4 @@ CELL_COLUMNS = (
     Column("smallest_total_kb", np.int64, "kB", "memory in pages of that size"),
     Column("smallest_free_kb", np.int64, "kB", "those of it that nobody has; may be < 0"),
 )
-"""Columns of the NUMA cells, one place a cell (see `numa.NumaCells`)."""
+"""Columns of the NUMA cells, one place per cell (see `numa.NumaCells`)."""

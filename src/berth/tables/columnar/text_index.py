@@ -1,7 +1,7 @@
-"""An index of rows by text: open addressing over two arrays of small integers.
+"""A hash index of rows by text, with open addressing over two arrays of small integers.
 
-A dict would keep a key object, a row object and an entry for each row, some two hundred bytes;
-this keeps four bytes of hash and about six of slots. The texts stay where the rows have theirs.
+A dict would store a key object, a row object and an entry per row, about two hundred bytes. This
+index stores four bytes of hash and about six of slots; the texts stay where the rows have them.
 """
 
 from array import array
@@ -11,26 +11,32 @@ from typing import Final
 import numpy as np
 
 _EMPTY: Final = -1
+# A removed row leaves a tombstone: an empty slot would end the probe sequences that pass it.
 _GONE: Final = -2
 _HASH_BITS: Final = 32
 _HASH_MASK: Final = 2**_HASH_BITS - 1
 _FIRST_SLOTS: Final = 16
-_FULL: Final = 0.75
-"""Share of slots in use beyond which look-ups become slow, and the index grows."""
 
+# Load factor above which probe sequences become long and the index grows.
+_FULL: Final = 0.75
+
+# Load factor after growing.
 _ROOMY: Final = 0.6
-"""Share of slots in use after it has grown."""
 
 
 class TextIndex:
-    """Finds the row that has a text; no two rows have the same.
+    """Finds the row that has a text; no two rows may have the same text.
 
-    Slots hold rows. A text's place is told by its hash; what is in the way moves it on to the
-    next free slot, so that slots are in the order of hashes as far as there is room.
+    Slots hold rows. The hash of a text determines its first slot, and linear probing moves it to
+    the next free one, so that slots are in hash order as far as there is room.
     """
 
     def __init__(self, has: Callable[[int, str], bool]) -> None:
-        """Index texts of which `has` tells whether a row, as `add` names them, has one."""
+        """Index texts that are stored elsewhere.
+
+        Args:
+            has: returns whether a row has a text.
+        """
         self._has = has
         self._slots = array("i", [_EMPTY]) * _FIRST_SLOTS
         self._hashes = array("I")
@@ -38,7 +44,7 @@ class TextIndex:
         self._gone = 0
 
     def __len__(self) -> int:
-        """Return how many rows are in the index."""
+        """Return the number of rows in the index."""
         return self._used
 
     def get(self, text: str) -> int | None:
@@ -47,7 +53,7 @@ class TextIndex:
         return None if slot is None else self._slots[slot]
 
     def add(self, text: str, row: int) -> None:
-        """Note that a row has a text, which no other row in the index may have."""
+        """Add a row with its text, which no other row in the index may have."""
         if (self._used + self._gone + 1) > _FULL * len(self._slots):
             self._rebuild(self._used + 1)
         hashed = hash(text) & _HASH_MASK
@@ -58,7 +64,7 @@ class TextIndex:
         self._used += 1
 
     def remove(self, text: str) -> None:
-        """Forget the row that has a text; none that has it is no error."""
+        """Remove the row that has a text; an unknown text is no error."""
         slot = self._slot_of(text)
         if slot is not None:
             self._slots[slot] = _GONE
@@ -66,7 +72,7 @@ class TextIndex:
             self._gone += 1
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows, so that adding them moves nothing."""
+        """Grow for a number of rows, so that adding them rebuilds nothing."""
         if rows > _ROOMY * len(self._slots):
             self._rebuild(rows)
 
@@ -85,7 +91,7 @@ class TextIndex:
                 at = 0
 
     def _settle(self, row: int, hashed: int) -> int:
-        """Put a row into the next free slot, and return what that held."""
+        """Put a row into the next free slot, and return the slot's former value."""
         slots = self._slots
         at = hashed * len(slots) >> _HASH_BITS
         while slots[at] >= 0:
@@ -97,7 +103,7 @@ class TextIndex:
         return before
 
     def _rebuild(self, rows: int) -> None:
-        """Take slots for so many rows, and put all rows into them, in the order of hashes."""
+        """Reallocate the slots for a number of rows, and insert all rows in hash order."""
         old = np.frombuffer(self._slots, dtype=np.intc)
         here = old[old >= 0]
         hashes = np.frombuffer(self._hashes, dtype=np.uintc)[here].astype(np.int64)
@@ -105,6 +111,8 @@ class TextIndex:
         order = hashes.argsort(kind="stable")
         here, homes = here[order], hashes[order] * size >> _HASH_BITS
         steps = np.arange(here.size)
+        # In hash order, each row takes its home slot or the one behind its predecessor, whichever
+        # is later. A running maximum computes that for all rows at once.
         places = np.maximum.accumulate(homes - steps) + steps if here.size else steps
         fits = places < size
         slots = np.full(size, _EMPTY, dtype=np.intc)
@@ -112,5 +120,5 @@ class TextIndex:
         self._slots = array("i", slots.tobytes())
         self._gone = 0
         rest: list[int] = here[~fits].tolist()
-        for row in rest:  # what the end has no room for goes on at the start
+        for row in rest:  # rows that do not fit at the end wrap around
             self._settle(row, self._hashes[row])

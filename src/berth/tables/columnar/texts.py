@@ -1,18 +1,20 @@
-"""Texts of rows: short ones, one after another in one stretch of bytes."""
+"""Short texts of rows, stored one after another in a single byte buffer."""
 
 from array import array
 
+# Size byte of a text whose size does not fit a byte; it is stored separately.
 _LONG = 255
-"""Size byte of a text that is kept apart, as its size does not fit a byte."""
 
+# Below this, compaction would cost more than the bytes it frees.
 _WASTED_MIN = 4_096
 _NONE = -1
 
 
 class Texts:
-    """One text a row, as UTF-8 behind a byte that tells its size.
+    """One text per row, as UTF-8 behind a size byte.
 
-    A text that is replaced stays where it was until as much is wasted as is used.
+    The bytes of a replaced text stay in place until more than half of the buffer is unused; then
+    the buffer is compacted.
     """
 
     def __init__(self, rows: int) -> None:
@@ -23,25 +25,26 @@ class Texts:
 
     @property
     def size(self) -> int:
-        """How many bytes the texts take, those that are wasted too."""
+        """The bytes in the buffer, including unused ones."""
         return len(self._bytes)
 
     def get(self, row: int) -> str:
-        """Return the text of a row; that of a row that has none is empty."""
+        """Return the text of a row; empty when it has none."""
         start = self._starts[row]
         if start < 0:
             return ""
         size = self._bytes[start]
         if size == _LONG:
             return self._long[row]
+        # Names come from agents and state files, which may contain lone surrogates.
         return self._bytes[start + 1 : start + 1 + size].decode("utf-8", "surrogatepass")
 
     def is_put(self, row: int) -> bool:
-        """Tell whether a row has a text, which may be empty."""
+        """Return whether a row has a text, possibly an empty one."""
         return self._starts[row] >= 0
 
     def has(self, row: int, text: str) -> bool:
-        """Tell whether a row has that text, quicker than by `get`."""
+        """Return whether a row has the given text, without decoding it."""
         start = self._starts[row]
         if start < 0:
             return not text
@@ -75,7 +78,7 @@ class Texts:
             self._close_up()
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no text."""
+        """Grow to `rows` rows; new rows have no text."""
         self._starts.extend(array("q", [_NONE]) * (rows - len(self._starts)))
 
     def _close_up(self) -> None:

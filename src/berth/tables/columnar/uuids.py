@@ -1,19 +1,19 @@
-"""Uuids of rows: sixteen bytes each, and no Python object."""
+"""Uuids of rows in sixteen bytes each, without a Python object per row."""
 
 from berth.tables.columnar.text_index import TextIndex
 
 _TEXT_SIZE = 36
 _SIZE = 16
 
+# Number of cached look-ups: a host that was just chosen is looked up several times.
 _RECENT_MAX = 1_024
-"""Look-ups that are kept: a host that was just chosen is asked for several times."""
 
 
 class Uuids:
-    """One uuid a row; any text may stand for one.
+    """One uuid per row; any text is accepted as one.
 
-    A text that is spelled otherwise (upper case, no dashes, no uuid at all) is kept as it is, and
-    costs some hundred bytes.
+    A text in another spelling (upper case, no dashes, not a uuid at all) is stored as text and
+    costs about a hundred bytes.
     """
 
     def __init__(self, rows: int) -> None:
@@ -21,7 +21,7 @@ class Uuids:
         self._texts: dict[int, str] = {}
 
     def get(self, row: int) -> str:
-        """Return the uuid of a row, as it was put; of a row that has none the nil uuid."""
+        """Return the uuid of a row as it was put; the nil uuid for a row that has none."""
         if self._texts:
             text = self._texts.get(row)
             if text is not None:
@@ -30,7 +30,7 @@ class Uuids:
         return _spelled(digits)
 
     def has(self, row: int, text: str) -> bool:
-        """Tell whether a row has that uuid, quicker than by `get`."""
+        """Return whether a row has the given uuid, without building its text."""
         if self._texts:
             kept = self._texts.get(row)
             if kept is not None:
@@ -53,17 +53,17 @@ class Uuids:
         self._packed[row * _SIZE : (row + 1) * _SIZE] = packed
 
     def clear(self, row: int) -> None:
-        """Forget the uuid of a row."""
+        """Remove the uuid of a row."""
         self._texts.pop(row, None)
         self._packed[row * _SIZE : (row + 1) * _SIZE] = bytes(_SIZE)
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have none."""
+        """Grow to `rows` rows; new rows have none."""
         self._packed += bytes(rows * _SIZE - len(self._packed))
 
 
 class HostUuids(Uuids):
-    """The uuids of hosts, and which row has each."""
+    """Uuids of hosts, and the row of each."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows)
@@ -82,19 +82,21 @@ class HostUuids(Uuids):
         return row
 
     def put(self, row: int, text: str) -> None:
-        """Set the uuid of a row that has none; no other row may have it."""
+        """Set the uuid of a row that has none; no other row may have the same."""
         super().put(row, text)
         self._index.add(text, row)
 
     def clear(self, row: int) -> None:
-        """Forget the uuid of a row."""
+        """Remove the uuid of a row."""
         text = self.get(row)
+        # Only positive look-ups are cached, so removing a row is the one change that outdates an
+        # entry.
         self._recent.pop(text, None)
         self._index.remove(text)
         super().clear(row)
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have none."""
+        """Grow to `rows` rows; new rows have none."""
         super().resize(rows)
         self._index.reserve(rows)
 
@@ -104,7 +106,7 @@ def _spelled(digits: str) -> str:
 
 
 def _packed(text: str) -> bytes | None:
-    """Return the bytes of a uuid; None when they would not be spelled like it."""
+    """Return the bytes of a uuid, or None when its text is not the canonical spelling."""
     if len(text) != _TEXT_SIZE:
         return None
     try:
