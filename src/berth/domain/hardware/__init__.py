@@ -1,1 +1,1 @@
-"""NUMA cells, CPUs, pages and PCI devices of hosts, and what guests ask of them."""
+"""NUMA cells, CPUs, memory pages and PCI devices of hosts, and the demands of guests on them."""

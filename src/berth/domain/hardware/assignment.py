@@ -1,4 +1,4 @@
-"""Assignments: what an instance gets of its host beyond the request's amounts of the root."""
+"""Assignments: the hardware and child providers that one instance receives on its host."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CellShare:
-    """What one guest cell has of the host cell that it was given.
+    """The resources of one host NUMA cell that are given to one guest cell.
 
-    `pinned` are (guest CPU, host CPU) pairs; `emulator_cpus` run the hypervisor's own threads;
-    `idle_cpus` are kept empty because a sibling is in use and the guest wants its cores to
-    itself. All of these are taken from the host's dedicated CPUs. `shared_cpus` counts guest
-    CPUs that float. `page_size_kb` is None where the guest asked for no size.
+    `pinned` are (guest CPU, host CPU) pairs. `emulator_cpus` run the hypervisor's own threads.
+    `idle_cpus` are kept unused because a sibling thread is in use and the guest's thread policy is
+    `isolate`. All of these come from the host's dedicated CPUs. `shared_cpus` counts the guest's
+    floating CPUs. `page_size_kb` is None when the guest requested no page size.
     """
 
     host_cell: int
@@ -25,29 +25,28 @@ class CellShare:
 
     @property
     def taken_cpus(self) -> frozenset[int]:
-        """The host's dedicated CPUs that nobody else may use."""
+        """The dedicated CPUs of the host that no other guest may use."""
         return frozenset(cpu for _, cpu in self.pinned) | self.emulator_cpus | self.idle_cpus
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """Devices that an instance has: how many of which pool, and the alias they were asked by."""
+    """A number of devices from one PCI pool, and the alias through which they were requested."""
 
     pool: str
-    """`PciPool.key`."""
+    """The key of the pool (`PciPool.key`)."""
     count: int
     alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one instance gets of the host that was chosen, as the rules worked it out.
+    """The resources that one instance receives on the chosen host, as determined by the filters.
 
-    `allocations` are amounts by provider uuid, for providers of the host's tree other than its
-    root. `root` is what is taken of the root itself; None when that is just what the request
-    asks for. `mappings` name, for each group of the request by its suffix, the providers that
-    give it (nova-behaviour.md 6.4). `numa` is what each guest cell has of its host cell, in their
-    order;
+    `allocations` are amounts by provider UUID, for providers of the host's tree other than the
+    root. `root` are the amounts taken from the root provider; None when they equal the request's
+    amounts. `mappings` list the providers that serve each group of the request, by group suffix
+    (nova-behaviour.md 6.4). `numa` has one share per guest cell, in the order of the guest's cells.
     `devices` are PCI devices by pool.
     """
 
@@ -61,16 +60,16 @@ class Assignment:
 
     @classmethod
     def merged(cls, parts: "Iterable[Assignment]") -> "Assignment | None":
-        """Put together what several rules assign; None when that is nothing.
+        """Combine the assignments of several filters; None when all of them are empty.
 
-        Amounts of one provider add up, and so do devices. At most one of the parts may say what
-        the root gives, and one which cells.
+        Amounts of the same provider are added, and devices are concatenated. At most one part may
+        set `root`, and at most one may set `numa`.
 
         Raises:
-            ValueError: two parts say what the root gives or which cells, or name providers of
-                one group.
+            ValueError: two parts set `root` or `numa`, or map the same group.
         """
         given = [part for part in parts if part != _NOTHING]
+        # Nearly every request ends here, with the object that its only filter made.
         if len(given) < 2:  # noqa: PLR2004 - nothing to put together
             return given[0] if given else None
         allocations: dict[str, Mapping[str, int]] = {}
@@ -79,14 +78,14 @@ class Assignment:
         cells = [part.numa for part in given if part.numa]
         for part in given:
             if not mappings.keys().isdisjoint(part.mappings):
-                raise ValueError("two rules assign the same group of a request")
+                raise ValueError("two filters assign the same group of a request")
             mappings |= part.mappings
             for uuid, amounts in part.allocations.items():
                 allocations[uuid] = dict(Counter(allocations.get(uuid, {})) + Counter(amounts))
         if len(roots) > 1:
-            raise ValueError("two rules say what the root of a host gives")
+            raise ValueError("two filters assign amounts of the root provider")
         if len(cells) > 1:
-            raise ValueError("two rules say which NUMA cells a guest gets")
+            raise ValueError("two filters assign NUMA cells")
         return cls(
             allocations,
             mappings,
@@ -96,18 +95,19 @@ class Assignment:
         )
 
 
+# Compared by value: a filter may return an assignment that turns out to be empty.
 _NOTHING = Assignment()
 
 
 def taken(
     root_uuid: str, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> dict[str, Mapping[str, int]]:
-    """Return all that an instance takes: amounts by provider uuid, empty ones left out.
+    """Return all allocations of an instance: amounts by provider UUID, without empty ones.
 
     Args:
-        root_uuid: the provider of the host itself.
-        amounts: what the request asks for without suffix, in units of the classes.
-        assignment: what goes beyond that.
+        root_uuid: the root provider of the host.
+        amounts: the request's unsuffixed amounts, in the units of their classes.
+        assignment: the assigned resources; None when there are only amounts on the root.
     """
     root = amounts_on_root(amounts, assignment)
     found = {root_uuid: root} if root else {}
@@ -117,5 +117,5 @@ def taken(
 
 
 def amounts_on_root(amounts: Mapping[str, int], assignment: Assignment | None) -> Mapping[str, int]:
-    """Return what an instance takes of its host's own provider."""
+    """Return the amounts that an instance takes from its host's root provider."""
     return amounts if assignment is None or assignment.root is None else assignment.root

@@ -1,29 +1,31 @@
-"""CPU sets: numbers of CPUs, as operators write them (`0-3,^2,8`)."""
+"""CPU sets: CPU numbers in the notation of operators (`0-3,^2,8`) and as bit masks."""
 
 from collections.abc import Iterable
 
 from berth.domain.errors import InvalidInputError
 
 CPU_MAX = 4095
-"""Highest number that a CPU of a host or of a guest may have."""
+"""Highest CPU number of a host or a guest."""
 
+# Bounds the work on texts that come from clients.
 _CHARS_MAX = 4096
 
 
 def parse_cpus(text: str, field: str) -> frozenset[int]:
-    """Read numbers, ranges and, with `^`, numbers and ranges to leave out, in any order.
+    """Return the CPUs of a text with numbers, ranges and, after `^`, exclusions, in any order.
 
     Args:
-        text: as in `0-3,^2,8`; empty parts are skipped.
-        field: what to call the text in errors.
+        text: as in `0-3,^2,8`; empty parts are ignored.
+        field: name of the text in errors.
 
     Raises:
-        InvalidInputError: a part that cannot be read, or a CPU above `CPU_MAX`.
+        InvalidInputError: a part is invalid, or a CPU is above `CPU_MAX`.
     """
     if len(text) > _CHARS_MAX:
         raise InvalidInputError(field, f"is longer than {_CHARS_MAX} characters")
     named: set[int] = set()
     left_out: set[int] = set()
+    # Exclusions apply at the end, so `^2,0-3` means the same as `0-3,^2`.
     for part in (piece.strip() for piece in text.split(",")):
         if part:
             (left_out if part.startswith("^") else named).update(_range(part, field))
@@ -31,7 +33,7 @@ def parse_cpus(text: str, field: str) -> frozenset[int]:
 
 
 def check_cpus(cpus: Iterable[int], field: str) -> None:
-    """Refuse numbers that no CPU may have.
+    """Reject CPU numbers out of range.
 
     Raises:
         InvalidInputError: naming the number.
@@ -42,7 +44,7 @@ def check_cpus(cpus: Iterable[int], field: str) -> None:
 
 
 def bits_of(cpus: Iterable[int]) -> int:
-    """Return CPUs as one number with a bit set for each."""
+    """Return a bit mask with one bit set for each CPU."""
     bits = 0
     for cpu in cpus:
         bits |= 1 << cpu
@@ -50,7 +52,7 @@ def bits_of(cpus: Iterable[int]) -> int:
 
 
 def cpus_of(bits: int) -> list[int]:
-    """Return the CPUs of such a number, ascending."""
+    """Return the CPUs of a bit mask, in ascending order."""
     found: list[int] = []
     while bits:
         lowest = bits & -bits
@@ -70,6 +72,7 @@ def _range(part: str, field: str) -> range:
 
 def _number(text: str, part: str, field: str) -> int:
     digits = text.strip()
+    # `isdigit` alone accepts digits of other scripts; the length bounds the cost of `int`.
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(CPU_MAX))):
         reason = f"{part[:80]!r} must be a CPU or a range such as 0-3, with ^ before what to leave"
         raise InvalidInputError(field, f"{reason} out, and no CPU above {CPU_MAX}")

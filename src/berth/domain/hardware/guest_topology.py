@@ -1,6 +1,6 @@
-"""Guest topologies: the NUMA cells, dedicated CPUs and page sizes that one instance asks for.
+"""Guest topologies: the NUMA cells, dedicated CPUs and page sizes that an instance requests.
 
-(nova-behaviour.md 6.2)
+Source: nova-behaviour.md 6.2.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from berth.domain.hardware.cpu_sets import CPU_MAX
 
 
 class CpuPolicy(StrEnum):
-    """Whether a guest's CPUs float over the host's shared ones or have dedicated ones."""
+    """Whether the CPUs of a guest float over shared host CPUs, are dedicated, or are mixed."""
 
     SHARED = "shared"
     DEDICATED = "dedicated"
@@ -20,33 +20,33 @@ class CpuPolicy(StrEnum):
 
 
 class ThreadPolicy(StrEnum):
-    """How dedicated CPUs are laid on the threads of the host's cores."""
+    """How dedicated CPUs are placed on the threads of the host's cores."""
 
     PREFER = "prefer"
-    """Whole cores where there are some, any threads otherwise; also what no policy means."""
+    """Whole cores if available, any threads otherwise; also the default."""
     REQUIRE = "require"
-    """Threads that have a sibling among them."""
+    """Only threads whose sibling is given to the guest as well."""
     ISOLATE = "isolate"
-    """One thread of a core, whose other threads stay idle."""
+    """One thread per core; the core's other threads stay idle."""
 
 
 class PageSizeClass(StrEnum):
-    """A page size that is asked for by its kind."""
+    """A page size requested by class instead of size."""
 
     SMALL = "small"
-    """The smallest that the cell has."""
+    """The smallest page size of the cell."""
     LARGE = "large"
-    """Any but the smallest."""
+    """Any page size of the cell but the smallest."""
     ANY = "any"
 
 
 PageSize = int | PageSizeClass | None
-"""A size in kB, a kind of size, or None for no wish: then memory may be overcommitted."""
+"""A size in KiB, a size class, or None for no request; None permits overcommitted memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuestCell:
-    """One NUMA cell of a guest: its CPUs by number, those that float and those that do not."""
+    """One NUMA cell of a guest: its floating and its dedicated CPUs, and its memory in MiB."""
 
     shared_cpus: frozenset[int]
     dedicated_cpus: frozenset[int]
@@ -55,11 +55,12 @@ class GuestCell:
 
 @dataclass(frozen=True, slots=True)
 class GuestTopology:
-    """What one instance asks of the NUMA cells of its host; each guest cell gets one of its own.
+    """The NUMA requirements of one instance; each guest cell gets a host cell of its own.
 
-    `isolates_emulator` asks for one more dedicated CPU beside guest cell 0, for the hypervisor's
-    own threads. With `wants_threads` some core of the host must have several threads, whichever
-    the guest gets: so Nova reads an image that requires siblings under a flavor that prefers them.
+    `isolates_emulator` requests one more dedicated CPU beside guest cell 0 for the hypervisor's own
+    threads. `wants_threads` requires a host on which some core has several threads, whether or not
+    the guest gets it: Nova reads an image that requires siblings under a flavor that prefers them
+    in this way. `thread_policy` None means `PREFER`.
     """
 
     cells: tuple[GuestCell, ...]
@@ -73,21 +74,23 @@ class GuestTopology:
 def split_evenly(
     count: int, vcpus: int, memory_mb: int, dedicated: frozenset[int]
 ) -> tuple[GuestCell, ...]:
-    """Make cells of equal size.
+    """Return guest cells of equal size.
 
     Args:
-        count: how many.
-        vcpus: of the whole guest.
-        memory_mb: of the whole guest.
-        dedicated: its CPUs that do not float.
+        count: number of cells.
+        vcpus: CPUs of the whole guest.
+        memory_mb: memory of the whole guest in MiB.
+        dedicated: the guest's dedicated CPUs.
 
     Raises:
-        InvalidInputError: CPUs or memory cannot be divided so.
+        InvalidInputError: the CPUs or the memory are not divisible by `count`.
     """
     for name, amount in (("CPUs", vcpus), ("MB of memory", memory_mb)):
         if amount % count:
-            reason = f"{amount} {name} cannot be divided by {count}"
-            raise InvalidInputError("hw:numa_nodes", f"{reason}; name the parts by hw:numa_cpus.N")
+            reason = f"{amount} {name} are not divisible by {count}"
+            raise InvalidInputError(
+                "hw:numa_nodes", f"{reason}; set hw:numa_cpus.N and hw:numa_mem.N for each cell"
+            )
     size = vcpus // count
     parts = [frozenset(range(first * size, (first + 1) * size)) for first in range(count)]
     return cells_of(parts, [memory_mb // count] * count, dedicated)
@@ -96,16 +99,16 @@ def split_evenly(
 def check_split(
     cpus: Sequence[frozenset[int]], memory_mb: Sequence[int], vcpus: int, total_mb: int
 ) -> None:
-    """Refuse parts that do not make up the guest.
+    """Reject cells that do not add up to the guest.
 
     Args:
-        cpus: of each cell.
-        memory_mb: of each cell.
-        vcpus: of the whole guest.
-        total_mb: of the whole guest.
+        cpus: the CPUs of each cell.
+        memory_mb: the memory of each cell in MiB.
+        vcpus: CPUs of the whole guest.
+        total_mb: memory of the whole guest in MiB.
 
     Raises:
-        InvalidInputError: naming the cell and what is wrong with it.
+        InvalidInputError: naming the cell and the fault.
     """
     left = set(range(vcpus))
     for number, part in enumerate(cpus):
@@ -114,11 +117,13 @@ def check_split(
                 reason = f"CPU {cpu} is not one of the flavor's {vcpus}"
                 raise InvalidInputError(f"numa_cpus.{number}", reason)
             if cpu not in left:
-                reason = f"CPU {cpu} is in another cell too; give each to one"
+                reason = f"CPU {cpu} is in another cell too; assign each CPU to one cell"
                 raise InvalidInputError(f"numa_cpus.{number}", reason)
             left.remove(cpu)
     if left:
-        raise InvalidInputError("numa_cpus", f"CPU {min(left)} is in no cell; give each to one")
+        raise InvalidInputError(
+            "numa_cpus", f"CPU {min(left)} is in no cell; assign each CPU to one cell"
+        )
     if sum(memory_mb) != total_mb:
         reason = f"the cells have {sum(memory_mb)} MB, the flavor has {total_mb}"
         raise InvalidInputError("numa_mem", f"{reason}; make them equal")
@@ -127,7 +132,13 @@ def check_split(
 def cells_of(
     cpus: Sequence[frozenset[int]], memory_mb: Sequence[int], dedicated: frozenset[int]
 ) -> tuple[GuestCell, ...]:
-    """Make cells of the parts that were named."""
+    """Return guest cells with the given CPUs and memory.
+
+    Args:
+        cpus: the CPUs of each cell.
+        memory_mb: the memory of each cell in MiB.
+        dedicated: the guest's dedicated CPUs.
+    """
     return tuple(
         GuestCell(part - dedicated, part & dedicated, mb)
         for part, mb in zip(cpus, memory_mb, strict=True)
@@ -135,10 +146,10 @@ def cells_of(
 
 
 def check_size(vcpus: int) -> None:
-    """Refuse a guest that no host could hold, before its CPUs are numbered one by one.
+    """Reject a guest that is too large for any host, before its CPUs are enumerated.
 
     Raises:
-        InvalidInputError: too many CPUs.
+        InvalidInputError: the guest has more than `CPU_MAX` + 1 CPUs.
     """
     if vcpus > CPU_MAX + 1:
         reason = f"{vcpus} are more than the {CPU_MAX + 1} that a guest with a topology may have"

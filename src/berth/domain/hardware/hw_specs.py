@@ -1,8 +1,7 @@
-"""Extra specs `hw:...` and image properties `hw_...`, read into a guest topology.
+"""Extra specs `hw:...` and image properties `hw_...`, parsed into a guest topology.
 
-Source: nova-behaviour.md 6.2.
-
-What Nova's API refuses is refused here too, by the key that says it.
+Source: nova-behaviour.md 6.2. Values and combinations that Nova's API rejects are rejected here
+too, with an error that names the key.
 """
 
 import math
@@ -31,17 +30,23 @@ from berth.domain.hardware.pci import NumaPolicy
 from berth.domain.inventory.resources import AMOUNT_MAX
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
+"""Trait of hosts whose cores have several threads."""
 SOCKET_AFFINITY = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
+"""Trait of hosts that report the sockets of their NUMA cells."""
 
 NODES_MAX = 128
+"""Maximum number of guest cells."""
 _TRUE = ("1", "t", "true", "on", "y", "yes")
+# Nova accepts sizes in bits too (`b`, `bit`); `B` is bytes.
 _BYTES = re.compile(r"(\d{1,15})(?:([KMGT])i?)?(b|bit|B)")
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _BITS = 8
 _KILO = 1024
+# `resources:VCPU` and `resources:PCPU`, also of numbered groups, as Nova matches them.
 _CPU_CLASS = re.compile(r"resources(?:[1-9][0-9]*)?:([VP]CPU)")
 _THREADS_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
 EMULATOR = "hw:emulator_threads_policy"
+"""Extra spec with the policy for the hypervisor's own threads."""
 _DEDICATED_MASK = "hw:cpu_dedicated_mask"
 _PMEM = "hw:pmem"
 
@@ -50,7 +55,10 @@ _E = TypeVar("_E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class HardwareSpecs:
-    """Where wishes are read from: extra specs of a flavor, properties of an image, and sizes."""
+    """The inputs of a topology: extra specs, image properties and the guest's size.
+
+    `memory_mb` is in MiB.
+    """
 
     extra_specs: Mapping[str, str]
     properties: Mapping[str, str]
@@ -59,37 +67,38 @@ class HardwareSpecs:
 
     @property
     def say_nothing(self) -> bool:
-        """No spec or property is about topologies, which is so of most requests."""
+        """Whether no spec or property concerns topologies, as in most requests."""
         return not any(
             key.startswith("hw:") or _CPU_CLASS.match(key) or _THREADS_TRAIT.match(key)
             for key in self.extra_specs
         ) and not any(key.startswith("hw_") or _THREADS_TRAIT.match(key) for key in self.properties)
 
     def both(self, name: str) -> tuple[str, str]:
-        """Return what flavor and image say, each empty when it says nothing."""
+        """Return the values of the flavor and of the image, each empty when absent."""
         return self.extra_specs.get(f"hw:{name}", ""), self.properties.get(f"hw_{name}", "")
 
     def parts(self, name: str) -> tuple[str, list[str]]:
-        """Return `hw:NAME.0`, `hw:NAME.1`, ... of the flavor, or the same of the image.
+        """Return the flavor's `hw:NAME.0`, `hw:NAME.1`, ... or those of the image, with their key.
 
         Raises:
-            InvalidInputError: both have some.
+            InvalidInputError: flavor and image both have some.
         """
         flavor = _counted(self.extra_specs, f"hw:{name}")
         image = _counted(self.properties, f"hw_{name}")
         if flavor and image:
-            raise InvalidInputError(f"hw_{name}", "the flavor says it already; remove one of both")
+            raise InvalidInputError(f"hw_{name}", "is set by the flavor too; remove one of the two")
         return (f"hw_{name}", image) if image else (f"hw:{name}", flavor)
 
 
 def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
-    """Return the topology that flavor and image ask for, None when they ask for none.
+    """Return the topology that flavor and image request; None when they request none.
 
-    There is one when cells, a page size, persistent memory, or dedicated CPUs are asked for.
+    Cells, a page size, persistent memory and dedicated CPUs each imply a topology.
 
     Raises:
-        InvalidInputError: a value that cannot be read, or two that contradict each other.
+        InvalidInputError: a value is invalid, or two contradict each other.
     """
+    # Most requests have no such spec: a scan of the keys must be all that they pay.
     if specs.say_nothing:
         return None
     isolates = _emulator_policy(specs) == "isolate"
@@ -97,12 +106,15 @@ def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
     threads = _threads(specs)
     realtime = _realtime_cpus(specs)
     dedicated = _dedicated_mask(specs)
+    # All values are validated before the early return, so that an invalid one is rejected even if
+    # the request ends up without a topology.
     _check_policy(specs, policy, isolates=isolates, realtime=realtime, dedicated=dedicated)
     nodes = _nodes(specs)
     page_size = _page_size(specs)
     _check_locked(specs)
     if not (nodes or page_size or pmem_classes(specs.extra_specs) or _is_pinned(policy)):
         return None
+    # From here on CPUs are enumerated, and a flavor may have up to 2**53 - 1 of them.
     check_size(specs.vcpus)
     if policy is CpuPolicy.DEDICATED:
         own = frozenset(range(specs.vcpus))
@@ -120,10 +132,10 @@ def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
 
 
 def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
-    """Return how near devices have to be, as flavor or image say for all of them.
+    """Return the NUMA policy for all PCI devices that flavor or image set; None when neither does.
 
     Raises:
-        InvalidInputError: unknown, or the two say different things.
+        InvalidInputError: the policy is unknown, or flavor and image differ.
     """
     flavor, image = specs.both("pci_numa_affinity_policy")
     if flavor and image and flavor != image:
@@ -134,10 +146,11 @@ def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
 
 
 def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return the amounts that `hw:pmem=LABEL,LABEL` asks for, by resource class."""
+    """Return the amounts requested by `hw:pmem=LABEL,LABEL`, by resource class."""
     amounts: dict[str, int] = {}
     for label in extra_specs.get(_PMEM, "").split(","):
         if label.strip():
+            # Nova derives the name of the custom resource class from the label in this way.
             name = re.sub(r"[^A-Z0-9_]", "_", f"PMEM_NAMESPACE_{label.strip()}".upper())
             amounts[f"CUSTOM_{name}"] = amounts.get(f"CUSTOM_{name}", 0) + 1
     return amounts
@@ -147,6 +160,7 @@ def _counted(values: Mapping[str, str], key: str) -> list[str]:
     found: list[str] = []
     for number in range(NODES_MAX):
         value = values.get(f"{key}.{number}")
+        # Numbering ends at the first gap, as in Nova.
         if value is None:
             break
         found.append(value)
@@ -158,10 +172,10 @@ def _is_pinned(policy: CpuPolicy) -> bool:
 
 
 def choice(kind: type[_E], text: str, key: str) -> _E | None:
-    """Read one of some words; None for no text.
+    """Return the enumeration member with the given value; None for an empty text.
 
     Raises:
-        InvalidInputError: it is another word; `key` is its spec.
+        InvalidInputError: the value is unknown; the error names `key`.
     """
     if not text:
         return None
@@ -177,10 +191,10 @@ def _is_true(text: str) -> bool:
 
 
 def emulator_policy(text: str, key: str) -> str:
-    """Read where emulator threads run.
+    """Validate and return an emulator thread policy; empty for none.
 
     Raises:
-        InvalidInputError: it is no policy; `key` is its spec.
+        InvalidInputError: the policy is unknown; the error names `key`.
     """
     if text not in ("", "share", "isolate"):
         raise InvalidInputError(key, f"{text[:80]!r} must be 'share' or 'isolate'")
@@ -192,10 +206,11 @@ def _emulator_policy(specs: HardwareSpecs) -> str:
 
 
 def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
-    """Return the CPU policy that flavor and image agree on, or that PCPU amounts stand for."""
+    """Return the CPU policy that flavor and image agree on, or that requested PCPUs imply."""
     of_flavor, of_image = specs.both("cpu_policy")
     flavor = choice(CpuPolicy, of_flavor, "hw:cpu_policy")
     image = choice(CpuPolicy, of_image, "hw_cpu_policy")
+    # As in Nova: an image may restrict its flavor, but not request more than it.
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
         reason = f"the image says {image}, the flavor {flavor}; an image may not ask for more"
@@ -218,7 +233,7 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
 
 
 def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return what `resources:VCPU` and `resources:PCPU` ask for, those with a number too."""
+    """Return the requested VCPU and PCPU, including those of numbered groups."""
     asked = {"VCPU": 0, "PCPU": 0}
     for key, value in extra_specs.items():
         found = _CPU_CLASS.fullmatch(key)
@@ -228,7 +243,7 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
 
 
 def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
-    """Return the thread policy that flavor and image agree on, or that a trait stands for."""
+    """Return the thread policy that flavor and image agree on, or that a trait implies."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
     flavor = choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
     image = choice(ThreadPolicy, of_image, "hw_cpu_thread_policy")
@@ -245,6 +260,7 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
 
 
 def _wants_threads(specs: HardwareSpecs) -> bool:
+    # See `GuestTopology`: the image's requirement survives as a requirement on the host.
     is_dedicated = CpuPolicy.DEDICATED in specs.both("cpu_policy")
     return is_dedicated and ThreadPolicy.REQUIRE in specs.both("cpu_thread_policy")
 
@@ -253,12 +269,15 @@ def _threads_trait(specs: HardwareSpecs) -> str:
     for key, value in specs.extra_specs.items():
         if _THREADS_TRAIT.fullmatch(key):
             return value
+    # Images can only require traits; Nova ignores a forbidden one.
     of_image = specs.properties.get(f"trait:{HYPERTHREADING}", "")
     return of_image if of_image == "required" else ""
 
 
 def _mask(text: str, key: str, vcpus: int) -> frozenset[int]:
+    # Before the range is expanded: a flavor may have up to 2**53 - 1 CPUs.
     check_size(vcpus)
+    # A mask that starts with an exclusion starts from all CPUs, as in Nova.
     whole = f"0-{vcpus - 1}," if text.strip().startswith("^") and vcpus else ""
     return parse_cpus(whole + text, key)
 
@@ -299,7 +318,7 @@ def _check_policy(
     realtime: frozenset[int] | None,
     dedicated: frozenset[int] | None,
 ) -> None:
-    """Refuse wishes that only make sense with dedicated CPUs, where there are none."""
+    """Reject options that require dedicated CPUs when the guest has none."""
     if policy is CpuPolicy.MIXED:
         if bool(realtime) == bool(dedicated):
             reason = "hw:cpu_policy=mixed needs this or hw:cpu_realtime_mask, and not both"
@@ -321,7 +340,7 @@ def _check_policy(
 def _nodes(specs: HardwareSpecs) -> int:
     flavor, image = specs.both("numa_nodes")
     if flavor and image:
-        raise InvalidInputError("hw_numa_nodes", "the flavor says it already; remove one of both")
+        raise InvalidInputError("hw_numa_nodes", "is set by the flavor too; remove one of the two")
     text = flavor or image
     if not text:
         return 0
@@ -330,10 +349,10 @@ def _nodes(specs: HardwareSpecs) -> int:
 
 
 def whole_number(text: str, key: str, *, least: int, most: int) -> int:
-    """Read a whole number.
+    """Return a text as an integer.
 
     Raises:
-        InvalidInputError: it is none, or out of bounds; `key` is its spec.
+        InvalidInputError: the text is not a whole number in the bounds; the error names `key`.
     """
     digits = text.strip()
     short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
@@ -348,16 +367,16 @@ def _page_size(specs: HardwareSpecs) -> PageSize:
     if not image:
         return size
     if size not in (PageSizeClass.ANY, PageSizeClass.LARGE):
-        reason = "an image may only name a size where the flavor says 'large' or 'any'"
+        reason = "an image may set a size only if the flavor says 'large' or 'any'"
         raise InvalidInputError("hw_mem_page_size", reason)
     return read_size(image, "hw_mem_page_size")
 
 
 def read_size(text: str, key: str) -> PageSize:
-    """Read a size of pages, in KiB, or a wish for one; None for no text.
+    """Return a page size in KiB or a size class; None for an empty text.
 
     Raises:
-        InvalidInputError: it is none; `key` is its spec.
+        InvalidInputError: the text is neither; the error names `key`.
     """
     if not text:
         return None
@@ -370,14 +389,18 @@ def read_size(text: str, key: str) -> PageSize:
         size = int(found[1]) * _FACTORS[found[2] or ""] / (1 if found[3] == "B" else _BITS) / _KILO
         if size.is_integer() and 1 <= size <= AMOUNT_MAX:
             return math.floor(size)
-    reason = f"{text[:80]!r} must be small, large, any, or a size in kB or such as 2MB and 1GB"
+    reason = (
+        f"{text[:80]!r} must be small, large, any, a size in kB, or a size with unit (2MB, 1GB)"
+    )
     raise InvalidInputError(key, reason)
 
 
 def _check_locked(specs: HardwareSpecs) -> None:
     flavor, image = specs.both("locked_memory")
     if flavor and image and _is_true(flavor) != _is_true(image):
-        raise InvalidInputError("hw_locked_memory", "the flavor says otherwise; remove one of both")
+        raise InvalidInputError(
+            "hw_locked_memory", "differs from the flavor's; remove one of the two"
+        )
     if (_is_true(flavor) or _is_true(image)) and not any(specs.both("mem_page_size")):
         raise InvalidInputError("hw:locked_memory", "needs hw:mem_page_size")
 
@@ -389,7 +412,7 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
         return split_evenly(count, specs.vcpus, specs.memory_mb, own)
     for key, texts in ((cpu_key, cpu_texts), (memory_key, memory_texts)):
         if len(texts) != count:
-            reason = f"is there for {len(texts)} cells of {count}; name CPUs and memory of each"
+            reason = f"is set for {len(texts)} of {count} cells; set CPUs and memory of each"
             raise InvalidInputError(key, reason)
     cpus = [parse_cpus(text, f"{cpu_key}.{number}") for number, text in enumerate(cpu_texts)]
     memory_mb = [
@@ -400,6 +423,7 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
     return cells_of(cpus, memory_mb, own)
 
 
+# Flavors are edited one spec at a time, so at that time a spec cannot be judged with others.
 _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "hw:cpu_policy": partial(choice, CpuPolicy),
     "hw:cpu_thread_policy": partial(choice, ThreadPolicy),
@@ -411,7 +435,9 @@ _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def check_values(extra_specs: Mapping[str, str]) -> None:
-    """Refuse values that cannot be read, whatever else is asked for.
+    """Validate each `hw:` extra spec on its own.
+
+    Contradictions between specs, or with an image, are detected when a request combines them.
 
     Raises:
         InvalidInputError: naming the key.

@@ -1,4 +1,4 @@
-"""NUMA cells: the parts of a host whose CPUs and memory are near each other.
+"""NUMA cells: the parts of a host whose CPUs and memory are close to each other.
 
 Source: nova-behaviour.md 6.2.
 """
@@ -11,39 +11,44 @@ from berth.domain.hardware.cpu_sets import check_cpus
 from berth.domain.inventory.resources import AMOUNT_MAX
 
 CELLS_MAX = 64
-"""Most NUMA cells of one host."""
+"""Maximum number of NUMA cells of one host."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPages:
-    """The pages of one size that a cell has: how many, and how many of them the host keeps."""
+    """The memory pages of one size in a cell: their number, and how many the host reserves.
+
+    `size_kb` is in KiB.
+    """
 
     size_kb: int
     total: int
     reserved: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what could not be pages.
+        """Reject impossible values.
 
         Raises:
-            InvalidInputError: an amount out of range.
+            InvalidInputError: an amount is out of range.
         """
         if not 1 <= self.size_kb <= AMOUNT_MAX:
             raise InvalidInputError("size_kb", f"{self.size_kb} must be 1 to {AMOUNT_MAX}")
         if not 0 <= self.reserved <= self.total <= AMOUNT_MAX // self.size_kb:
-            reason = f"{self.reserved} of {self.total} pages of {self.size_kb} kB cannot be"
-            raise InvalidInputError("mempages", f"{reason}; 0 <= reserved <= total")
+            reason = (
+                f"{self.reserved} reserved of {self.total} pages of {self.size_kb} kB is invalid"
+            )
+            raise InvalidInputError("mempages", f"{reason}; use 0 <= reserved <= total")
 
 
 @dataclass(frozen=True, slots=True)
 class NumaCell:
-    """One NUMA cell of a host, as its agent reports it; what is used is not part of it.
+    """One NUMA cell of a host as its agent reports it, without its usage.
 
-    `cpuset` are the CPUs that float between guests, `pcpuset` those that one guest gets for
-    itself. A host may report one set as both, as old ones do that tell no difference; then
-    nothing but the order to use PCPU keeps the two kinds apart. Each of `siblings` is a core:
-    CPUs that are threads of it. Without any, every CPU is a core of its own. `memory_mb` is all
-    memory of the cell; `mempages` say it again by page size and may be left out.
+    `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those that are dedicated to one
+    guest. Hosts that do not distinguish them report one set as both; the PCPU inventory alone then
+    separates the two uses. Each set in `siblings` has the threads of one core; without any, every
+    CPU is a core of its own. `memory_mb` is the cell's total memory in MiB; `mempages` optionally
+    divides it by page size. `socket` is None when unknown.
     """
 
     cell_id: int
@@ -55,10 +60,11 @@ class NumaCell:
     socket: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be a cell.
+        """Reject impossible values.
 
         Raises:
-            InvalidInputError: a number out of range, a CPU in two cores, or a page size twice.
+            InvalidInputError: a number is out of range, a CPU is in two cores, or a page size
+                occurs twice.
         """
         where = f"numa_cells[{self.cell_id}]"
         if not 0 <= self.cell_id <= AMOUNT_MAX:
@@ -68,23 +74,25 @@ class NumaCell:
         threads = [cpu for core in self.siblings for cpu in core]
         check_cpus((*self.cpuset, *self.pcpuset, *threads), where)
         if len(set(threads)) < len(threads):
-            raise InvalidInputError(where, "a CPU is in two sets of siblings; give it to one core")
+            raise InvalidInputError(where, "a CPU is in two sets of siblings; list it in one core")
         if len({pages.size_kb for pages in self.mempages}) < len(self.mempages):
-            raise InvalidInputError(where, "a page size is there twice; add its pages up")
+            raise InvalidInputError(where, "a page size is listed twice; add up its pages")
 
 
 def check_cells(cells: Iterable[NumaCell]) -> None:
-    """Refuse cells that could not be on one host.
+    """Reject cells that cannot be on one host together.
 
     Raises:
-        InvalidInputError: too many, or a number, a CPU or a core in two of them.
+        InvalidInputError: there are too many cells, or two share a number or a CPU.
     """
     ids: set[int] = set()
     cpus: set[int] = set()
     for cell in cells:
         where = f"numa_cells[{cell.cell_id}]"
         if cell.cell_id in ids:
-            raise InvalidInputError(where, "cell_id is there twice; number the cells")
+            raise InvalidInputError(where, "duplicate cell_id; give each cell its own")
+        # Within a cell a CPU may be shared and dedicated at once (see `NumaCell`), across cells it
+        # may not: guests of both cells would be pinned to it.
         mine = cell.cpuset | cell.pcpuset
         if not cpus.isdisjoint(mine):
             raise InvalidInputError(where, f"CPU {min(cpus & mine)} is in another cell too")

@@ -1,6 +1,6 @@
-"""PCI devices: pools of equal ones on hosts, aliases that name kinds, and what is asked of them.
+"""PCI devices: pools of equal devices on hosts, aliases for device types, and guests' requests.
 
-(nova-behaviour.md 6.3)
+Source: nova-behaviour.md 6.3.
 """
 
 import re
@@ -13,7 +13,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX
 
 POOLS_MAX = 4096
-"""Most device pools of one host."""
+"""Maximum number of device pools of one host."""
 
 _ALIAS_KEY = "pci_passthrough:alias"
 _DEVICES_MAX = 256
@@ -25,7 +25,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class DeviceType(StrEnum):
-    """What kind of function a device is."""
+    """The type of a PCI function, in Nova's words."""
 
     STANDARD = "type-PCI"
     PHYSICAL = "type-PF"
@@ -34,26 +34,26 @@ class DeviceType(StrEnum):
 
 
 class NumaPolicy(StrEnum):
-    """How near to the guest's NUMA cells a device has to be."""
+    """How close a device must be to the guest's NUMA cells."""
 
     REQUIRED = "required"
     """On one of the guest's own cells."""
     LEGACY = "legacy"
-    """On one of them, or on a host that does not say where its device is."""
+    """On one of the guest's cells, or a device whose cell the host does not report."""
     PREFERRED = "preferred"
-    """Anywhere, near ones first."""
+    """Anywhere, close devices first."""
     SOCKET = "socket"
-    """On a cell in the same socket as one of them."""
+    """On a cell in the same socket as one of the guest's cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class PciPool:
-    """Devices of a host that are alike; `count` is all of them, used or not.
+    """Equal PCI devices of a host; `count` includes those in use.
 
-    `numa_node` is the id of the NUMA cell that they are near, None when the host does not know.
-    `address` is that of the device itself or of the physical function that its virtual ones
-    belong to: while one of these is used the physical function is not free, and the other way
-    round. `tags` are what the operator says of them (`physical_network`, `remote_managed`, ...).
+    `numa_node` is the id of the closest NUMA cell; None when the host does not report it. `address`
+    is the address of the device, or of the physical function of virtual functions: while a virtual
+    function is in use its physical function is unavailable, and vice versa. `tags` are set by the
+    operator (`physical_network`, `remote_managed`, ...).
     """
 
     vendor_id: str
@@ -65,17 +65,19 @@ class PciPool:
     count: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what could not be a pool.
+        """Reject a count out of range.
 
         Raises:
-            InvalidInputError: a count out of range.
+            InvalidInputError: naming the count.
         """
         if not 0 <= self.count <= AMOUNT_MAX:
             raise InvalidInputError("pci_pools", f"count {self.count} must be 0 to {AMOUNT_MAX}")
 
     @property
     def key(self) -> str:
-        """What tells the pool from others of the host, in one text; the count plays no part."""
+        """The text that identifies the pool on its host."""
+        # The count is left out: instances refer to pools by key, and a device that is added or
+        # removed must not invalidate these references.
         tags = ",".join(f"{name}={value}" for name, value in sorted(self.tags.items()))
         node = "" if self.numa_node is None else self.numa_node
         parts = (self.vendor_id, self.product_id, self.dev_type, node, self.address, tags)
@@ -84,9 +86,9 @@ class PciPool:
 
 @dataclass(frozen=True, slots=True)
 class DeviceNeed:
-    """What one instance asks for: so many devices of an alias.
+    """A guest's request for a number of devices of an alias.
 
-    `numa_policy` is what flavor or image say for all devices; None leaves it to the alias.
+    `numa_policy` is set by flavor or image for all devices; None uses the policy of the alias.
     """
 
     alias: str
@@ -96,7 +98,7 @@ class DeviceNeed:
 
 @dataclass(frozen=True, slots=True)
 class PciSpec:
-    """One kind of device that an alias stands for; `live_migratable` None takes either."""
+    """One device type that an alias matches; None matches any type or migratability."""
 
     vendor_id: str
     product_id: str
@@ -106,7 +108,7 @@ class PciSpec:
 
 @dataclass(frozen=True, slots=True)
 class PciAlias:
-    """A name for one or several kinds of device: any of `specs` will do."""
+    """A name for one or more device types; a device that matches any of `specs` is suitable."""
 
     name: str
     specs: tuple[PciSpec, ...]
@@ -114,30 +116,31 @@ class PciAlias:
 
 
 def check_pools(pools: Sequence[PciPool]) -> None:
-    """Refuse pools that could not be on one host.
+    """Reject pools that cannot be on one host together.
 
     Raises:
-        InvalidInputError: too many, or two that nothing tells apart.
+        InvalidInputError: there are too many pools, or two have the same key.
     """
     if len(pools) > POOLS_MAX:
         raise InvalidInputError("pci_pools", f"{len(pools)} are more than {POOLS_MAX}")
     keys = [pool.key for pool in pools]
     if len(set(keys)) < len(keys):
+        # Quadratic, but only on the way to the error.
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidInputError("pci_pools", f"{twice} is there twice; add the counts up")
+        raise InvalidInputError("pci_pools", f"{twice} is listed twice; add up the counts")
 
 
 def device_needs(
     extra_specs: Mapping[str, str], numa_policy: NumaPolicy | None
 ) -> tuple[DeviceNeed, ...]:
-    """Read `pci_passthrough:alias`, as in `gpu:2,nic:1`; each part is a need of its own.
+    """Parse `pci_passthrough:alias`, as in `gpu:2,nic:1`, into one request per part.
 
     Args:
-        extra_specs: of the flavor.
-        numa_policy: for all devices; None leaves it to the alias.
+        extra_specs: the extra specs of the flavor.
+        numa_policy: the policy for all devices; None uses that of each alias.
 
     Raises:
-        InvalidInputError: a part that is not NAME:COUNT.
+        InvalidInputError: a part is not ALIAS:COUNT, or too many devices are requested.
     """
     text = extra_specs.get(_ALIAS_KEY)
     if text is None:
@@ -145,6 +148,7 @@ def device_needs(
     needs: list[DeviceNeed] = []
     for part in text.split(","):
         name, colon, count = (piece.strip() for piece in part.partition(":"))
+        # The length is checked before `int`, which is slow for very long texts.
         short = count.isascii() and count.isdigit() and len(count) <= len(str(_DEVICES_MAX))
         if not name or not colon or not short or not 1 <= int(count) <= _DEVICES_MAX:
             raise InvalidInputError(
@@ -152,6 +156,7 @@ def device_needs(
                 f"{part[:80]!r} must be ALIAS:COUNT with a count of 1 to {_DEVICES_MAX}; "
                 "write several with commas between",
             )
+        # The parts stay separate even for equal aliases, because Nova serves each on its own.
         needs.append(DeviceNeed(name, int(count), numa_policy))
     if sum(need.count for need in needs) > _DEVICES_MAX:
         raise InvalidInputError(_ALIAS_KEY, f"asks for more than {_DEVICES_MAX} devices")
@@ -159,13 +164,13 @@ def device_needs(
 
 
 def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
-    """Read the aliases of a policy, sorted by name; tables of one name are alternatives.
+    """Parse the PCI aliases of a policy, sorted by name; equal names are alternatives.
 
-    Each has `name`, `vendor_id` and `product_id`, and may have `device_type`, `numa_policy` and
-    `live_migratable`, in Nova's words.
+    Each table has `name`, `vendor_id` and `product_id`, and may have `device_type`, `numa_policy`
+    and `live_migratable`, with Nova's values.
 
     Raises:
-        ValueError: naming the table and what is wrong with it.
+        ValueError: naming the table and the fault.
     """
     found: dict[str, PciAlias] = {}
     for index, table in enumerate(tables):
@@ -175,9 +180,13 @@ def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
             found[alias.name] = alias
             continue
         if other.numa_policy is not alias.numa_policy:
-            raise ValueError(f"pci_aliases[{index}]: {alias.name} has another numa_policy above")
+            raise ValueError(
+                f"pci_aliases[{index}]: numa_policy of {alias.name} differs from an earlier table"
+            )
         if other.specs[0].dev_type is not alias.specs[0].dev_type:
-            raise ValueError(f"pci_aliases[{index}]: {alias.name} has another device_type above")
+            raise ValueError(
+                f"pci_aliases[{index}]: device_type of {alias.name} differs from an earlier table"
+            )
         found[alias.name] = PciAlias(alias.name, other.specs + alias.specs, alias.numa_policy)
     return tuple(found[name] for name in sorted(found))
 
@@ -185,9 +194,7 @@ def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
 def _alias(table: Mapping[str, str], where: str) -> PciAlias:
     known = {"name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable"}
     for key in sorted(table.keys() - known):
-        raise ValueError(
-            f"{where}.{key}: there is no such key; known are {', '.join(sorted(known))}"
-        )
+        raise ValueError(f"{where}.{key}: unknown key; valid keys are {', '.join(sorted(known))}")
     for key in ("name", "vendor_id", "product_id"):
         if not table.get(key, "").strip():
             raise ValueError(f"{where}.{key}: is required; add it")

@@ -28,7 +28,7 @@ def test_cells_and_pools_of_a_host() -> None:
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ((NumaCell(0), NumaCell(0)), "cell_id is there twice"),
+        ((NumaCell(0), NumaCell(0)), "duplicate cell_id"),
         ((NumaCell(0, frozenset({1})), NumaCell(1, pcpuset=frozenset({1}))), "CPU 1 is in another"),
         (tuple(NumaCell(number) for number in range(65)), "65 are more than 64"),
     ],
@@ -46,7 +46,7 @@ def test_cells_that_could_not_be_on_one_host(cells: tuple[NumaCell, ...], said: 
         ({"memory_mb": -1}, "memory_mb"),
         ({"cpuset": frozenset({4096})}, "CPU 4096"),
         ({"siblings": (frozenset({0, 1}), frozenset({1}))}, "two sets of siblings"),
-        ({"mempages": (MemoryPages(4, 1), MemoryPages(4, 2))}, "page size is there twice"),
+        ({"mempages": (MemoryPages(4, 1), MemoryPages(4, 2))}, "page size is listed twice"),
     ],
 )
 def test_a_cell_that_could_not_be(fields: dict[str, object], said: str) -> None:
