@@ -71,7 +71,7 @@ def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> ZoneAsserti
     if stated is Stated.NEVER:
         raise HttpError(403, "X-Berth-Zone-Statement has no place here; leave it out.")
     try:
-        return zone_parts(parts).statements.signed(text)
+        return zone_parts(parts).assertions.verify_signature(text)
     except ZoneAssertionError as error:
         raise _refused(error) from error
 
@@ -88,7 +88,7 @@ def caller_stated(
     """
     asked = AssertedRequest(scope["method"], path_of(scope), body)
     try:
-        zone_parts(parts).statements.use(statement, asked)
+        zone_parts(parts).assertions.redeem(statement, asked)
     except ZoneAssertionError as error:
         raise _refused(error) from error
     names = (statement.project_id, statement.user_id)

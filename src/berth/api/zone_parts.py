@@ -20,8 +20,8 @@ class ZoneParts:
         zones: the records of its children.
         watch: tells which of them are up.
         info: what the zone tells of itself.
-        statements: believes what trusted parents state.
-        marks: knows lists that come back here.
+        assertions: believes what trusted parents state.
+        loop_tokens: recognises lists that came back here through its children.
         children: passes requests on to children.
         counting: knows what servers in children count for here.
         select_timeout_s: longest time that a select of a parent may take.
@@ -32,8 +32,8 @@ class ZoneParts:
     zones: Zones
     watch: ZoneWatch
     info: CapabilityReport
-    statements: AssertionVerifier
-    marks: LoopTokens
+    assertions: AssertionVerifier
+    loop_tokens: LoopTokens
     children: ZoneForwarder
     counting: RemoteUsage
     select_timeout_s: float

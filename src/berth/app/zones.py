@@ -17,7 +17,7 @@ from berth.config.zone_settings import ZoneSettings
 from berth.domain.ledger.write import QuotaCheck
 from berth.ports.zones import ChildZones, ZoneForwarder
 from berth.services.crypto.sealing import Sealer
-from berth.services.requests.commands import Placer
+from berth.services.requests.orders import Placer
 from berth.services.requests.quotas import QuotaLimits
 from berth.services.servers.instances import Instances
 from berth.services.zoning.children.capabilities import CapabilityReport
@@ -147,8 +147,8 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
             clock=core.clock,
             stale_s=core.policies.policy.service_down_time_s,
         ),
-        statements=AssertionVerifier(settings.name, zone.parents.trusted, core.clock.now_s),
-        marks=LoopTokens(Sealer(zone.keys.offers, os.urandom)),
+        assertions=AssertionVerifier(settings.name, zone.parents.trusted, core.clock.now_s),
+        loop_tokens=LoopTokens(Sealer(zone.keys.offers, os.urandom)),
         children=zone.forwards,
         counting=RemoteUsage(
             core.ledger, core.clock, asking_s=settings.build_timeout_s, limits=_limits(core)
@@ -178,7 +178,7 @@ class ZoneScheduler:
         self._homes = GroupHomes(core.ledger, core.replica)
         sealer = Sealer(zone.keys.offers, os.urandom)
         self._seals = OfferSeals(zone.settings.name, sealer)
-        self._marks = LoopTokens(sealer)
+        self._loop_tokens = LoopTokens(sealer)
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
         self._limits = _limits(core)
         self._name = name
@@ -189,9 +189,12 @@ class ZoneScheduler:
             bus=core.wires.bus,
             clock=core.clock,
         )
-        self._sending = self._make_sending()
-        self._taking_back = WithdrawalWorker(
-            ledger=core.ledger, sending=self._sending, clock=core.clock, telemetry=core.telemetry
+        self._delegator = self._make_delegator()
+        self._withdrawals = WithdrawalWorker(
+            ledger=core.ledger,
+            delegator=self._delegator,
+            clock=core.clock,
+            telemetry=core.telemetry,
         )
         self._recounting = UsageRecount(
             ledger=core.ledger,
@@ -201,30 +204,30 @@ class ZoneScheduler:
             telemetry=core.telemetry,
             timeout_s=zone.settings.build_timeout_s,
         )
-        self._selecting = self._make_selecting()
-        self._building = self._make_building(claims)
+        self._selector = self._make_selector()
+        self._builder = self._make_builder(claims)
         self.places: Placer = self._make_tree(local)
-        self.withdrawn = self._taking_back.note
+        self.withdrawn = self._withdrawals.note
 
     def serve(self) -> list[Loop]:
         """Serve the commands of the zone; return what a scheduler of it does by itself."""
         core = self._core
-        core.vitals.further += [self._held.read, self._taking_back.read]
-        letting_go = OfferReleaser(self._selecting, core.wires.bus, core.telemetry)
-        releasing = ReleaseHandler(
+        core.vitals.further += [self._held.read, self._withdrawals.read]
+        offer_releaser = OfferReleaser(self._selector, core.wires.bus, core.telemetry)
+        release_handler = ReleaseHandler(
             ledger=core.ledger,
-            selecting=letting_go,
+            selector=offer_releaser,
             instances=self._instances,
-            sending=self._sending,
+            delegator=self._delegator,
             clock=core.clock,
         )
-        serving = ZoneCommandHandlers(
-            self._selecting, self._building, releasing, letting_go, self._scheduler
+        handlers = ZoneCommandHandlers(
+            self._selector, self._builder, release_handler, offer_releaser, self._scheduler
         )
-        serving.serve(core.wires.bus)
+        handlers.serve(core.wires.bus)
         loops: list[Loop] = [
             ("comparing", self._compare),
-            ("taking_back", self._taking_back.run),
+            ("taking_back", self._withdrawals.run),
             ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
@@ -254,7 +257,7 @@ class ZoneScheduler:
                 self._core.telemetry.event("zone_passwords_resealed", passwords=count)
             await self._core.clock.sleep(_RESEAL_S)
 
-    def _make_sending(self) -> Delegator:
+    def _make_delegator(self) -> Delegator:
         core, zone = self._core, self._zone
         return Delegator(
             ledger=core.ledger,
@@ -267,9 +270,9 @@ class ZoneScheduler:
             limits=self._limits,
         )
 
-    def _make_selecting(self) -> OfferSelector:
+    def _make_selector(self) -> OfferSelector:
         core, zone = self._core, self._zone
-        offering = HostOfferMaker(
+        offer_maker = HostOfferMaker(
             replica=core.replica,
             follower=core.follower,
             deciding=core.deciding,
@@ -281,16 +284,16 @@ class ZoneScheduler:
         )
         return OfferSelector(
             zone=zone.settings.name,
-            local=offering,
+            local=offer_maker,
             zones=zone.watch,
             children=zone.children,
             homes=self._homes,
             seals=self._seals,
-            marks=self._marks,
+            loop_tokens=self._loop_tokens,
             clock=core.clock,
             telemetry=core.telemetry,
             scheduler=self._scheduler,
-            releases=ChildReleases(
+            child_releases=ChildReleases(
                 zone=zone.settings.name,
                 children=zone.children,
                 clock=core.clock,
@@ -299,7 +302,7 @@ class ZoneScheduler:
             ),
         )
 
-    def _make_building(self, claims: Placer) -> OfferBuilder:
+    def _make_builder(self, claims: Placer) -> OfferBuilder:
         core = self._core
         return OfferBuilder(
             ledger=core.ledger,
@@ -308,10 +311,10 @@ class ZoneScheduler:
             held=self._held,
             seals=self._seals,
             homes=self._homes,
-            sending=self._sending,
+            delegator=self._delegator,
             clock=core.clock,
             on_gone=self._zone.settings.on_gone,
-            holders=HoldRouter(core.wires.bus, self._scheduler),
+            hold_router=HoldRouter(core.wires.bus, self._scheduler),
             limits=self._limits,
         )
 
@@ -322,12 +325,12 @@ class ZoneScheduler:
             ledger=core.ledger,
             replica=core.replica,
             local=local,
-            selecting=self._selecting,
-            building=self._building,
-            sending=self._sending,
+            selector=self._selector,
+            builder=self._builder,
+            delegator=self._delegator,
             instances=self._instances,
             zones=zone.watch,
-            journeys=SagaStore(
+            sagas=SagaStore(
                 ledger=core.ledger,
                 clock=core.clock,
                 telemetry=core.telemetry,
@@ -342,7 +345,7 @@ class ZoneScheduler:
                 settle_s=settings.settle_s,
                 levels_max=settings.levels_max,
             ),
-            withdrawn=self._taking_back.note,
+            on_withdrawing=self._withdrawals.note,
         )
 
 

@@ -59,7 +59,7 @@ class ChildZones(Protocol):
         ...
 
     async def server(
-        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+        self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
         """Ask what has become of a server, for its owner; None when the zone has none."""
         ...

@@ -89,11 +89,11 @@ def test_children_know_the_next_key_before_it_signs(tmp_path: Path) -> None:
     for _ in range(3):
         clock.seconds += 1
         text = writer.write("west", asked, project_id="p", user_id="u")
-        assert reader.read(text, asked).parent == "root"
+        assert reader.verify(text, asked).parent == "root"
         rotate(keys)
         clock.seconds += 1
         text = writer.write("west", asked, project_id="p", user_id="u")
-        assert reader.read(text, asked).parent == "root"
+        assert reader.verify(text, asked).parent == "root"
         add_parent(trusted, "root", public_text(keys))
 
 

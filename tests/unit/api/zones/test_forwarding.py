@@ -210,8 +210,8 @@ async def test_a_child_that_is_disabled_takes_back_what_it_has(
     root.house.children = [one.zone for one in root.watch.states().values()]
     sent = await root.ledger.get(RemoteInstance, far)
     assert sent is not None
-    settled = await root.house.sending.settle([sent], keeps_built=False)
-    assert settled.back == {far}
+    settled = await root.house.delegator.settle([sent], keeps_built=False)
+    assert settled.absent == {far}
     stored = await net.zones["deep"].ledger.get(Instance, far)
     assert stored is not None
     assert stored.task is Task.DELETING

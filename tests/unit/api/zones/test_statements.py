@@ -353,13 +353,13 @@ async def test_groups_of_other_projects_are_not_joined(west: ZoneStack) -> None:
 async def test_a_select_ends_in_the_time_of_this_zone(west: ZoneStack) -> None:
     """However long a parent would wait, a select takes no longer than the settings say."""
     seen: list[SelectOrder] = []
-    offers = west.house.selecting.offers
+    offers = west.house.selector.offers
 
     async def noted(order: SelectOrder) -> object:
         seen.append(order)
         return await offers(order)
 
-    west.house.selecting.offers = noted  # type: ignore[method-assign, assignment]
+    west.house.selector.offers = noted  # type: ignore[method-assign, assignment]
     for deadline_ms, wanted_s in ((60_000, 2.0), (500, 0.5)):
         body = encode(SelectMessage(request_message(), deadline_ms=deadline_ms))
         assert (await west.stated("POST", SELECT, body)).status == 200

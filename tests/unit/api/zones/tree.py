@@ -16,7 +16,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedResponse, NotAskedError
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.requests.quotas import QuotaLimits
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
@@ -164,8 +164,8 @@ class ZoneStack(Stack):
                 replica=self.replica,
                 clock=self.clock,
             ),
-            statements=AssertionVerifier(name, lambda: trusted, self.clock.now_s),
-            marks=LoopTokens(sealer),
+            assertions=AssertionVerifier(name, lambda: trusted, self.clock.now_s),
+            loop_tokens=LoopTokens(sealer),
             children=self.children,
             counting=RemoteUsage(
                 self.ledger, self.clock, asking_s=30.0, limits=QuotaLimits(self.replica).within
@@ -177,7 +177,7 @@ class ZoneStack(Stack):
         self.app = build_app(self.parts)
         self.stop_placing()
         self.bus.serve(PLACE, self.house.tree.place)
-        self.house.serving.serve(self.bus)
+        self.house.handlers.serve(self.bus)
 
     async def adopt(self, *children: "ZoneStack") -> None:
         """Make other zones children of this one, as an operator does."""

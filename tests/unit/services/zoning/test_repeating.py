@@ -11,7 +11,7 @@ from berth.domain.compute.request import instance_uuid_of
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Remove
 from berth.domain.zones.zone import RemoteInstance
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.servers.instances import AcceptedCreate, CreateOrder
 from tests.unit.services.zoning.zone_harness import House, open_tree
 
@@ -87,8 +87,8 @@ async def test_they_are_deleted_by_now() -> None:
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)
     stop()
-    for errand in await root.desk.ledger.all(RemoteInstance):
-        await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
+    for remote in await root.desk.ledger.all(RemoteInstance):
+        await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid))
     assert uuids(await root.desk.instances.create(ORDER)) == uuids(first)
     await check_nothing_new(root)
 
@@ -101,8 +101,8 @@ async def test_each_by_itself(*, is_deleted: bool) -> None:
     first = await root.desk.instances.create(order)
     await take_up(root)
     if is_deleted:
-        for errand in await root.desk.ledger.all(RemoteInstance):
-            await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
+        for remote in await root.desk.ledger.all(RemoteInstance):
+            await root.desk.ledger.write(Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid))
     assert uuids(await root.desk.instances.create(order)) == uuids(first)
     await check_nothing_new(root)
 

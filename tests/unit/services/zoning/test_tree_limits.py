@@ -7,7 +7,7 @@ import pytest
 from berth.domain.compute.decision import Verdict
 from berth.domain.compute.quota import UNLIMITED, Footprint, QuotaExceededError
 from berth.domain.ledger.write import QuotaCheck
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.delegation.test_tree_placement import live
 from tests.unit.services.zoning.zone_harness import House, open_tree, request_of

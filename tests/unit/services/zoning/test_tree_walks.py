@@ -160,7 +160,7 @@ class Walk:
             holder=scheduler.encode().rjust(8, b"."),
         )
         desk = house.desk
-        house.tree._journeys = SagaStore(
+        house.tree._sagas = SagaStore(
             ledger=desk.ledger,
             clock=desk.clock,
             telemetry=desk.told,
@@ -174,13 +174,13 @@ class Walk:
             clock=desk.clock,
             telemetry=desk.told,
             name=scheduler,
-            withdrawn=house.taking_back.note,
+            withdrawn=house.withdrawals.note,
         )
         hosts = partial(keep_hosts, house)
         loops = (
             desk.follower.run,
             pending.run,
-            house.taking_back.run,
+            house.withdrawals.run,
             hosts,
             partial(expire, house),
         )
@@ -239,10 +239,10 @@ class Walk:
                     else:
                         self.deleted.add(uuid)
                 return
-            errand = await house.desk.ledger.get(RemoteInstance, uuid)
-            if errand is None:
+            remote = await house.desk.ledger.get(RemoteInstance, uuid)
+            if remote is None:
                 return
-            name = house.children[errand.zone_id - 1].name
+            name = house.children[remote.zone_id - 1].name
 
     async def go(self) -> None:
         """Take all steps."""
@@ -316,11 +316,11 @@ class Walk:
         """Return the zone to which requests about an instance are led, as errands say."""
         while True:
             house = self.house(name)
-            errand = await house.desk.ledger.get(RemoteInstance, uuid)
-            if errand is None:
+            remote = await house.desk.ledger.get(RemoteInstance, uuid)
+            if remote is None:
                 here = await house.desk.ledger.get(Instance, uuid)
                 return None if here is None else name
-            name = house.children[errand.zone_id - 1].name
+            name = house.children[remote.zone_id - 1].name
 
 
 @pytest.mark.parametrize("seed", range(WALKS))

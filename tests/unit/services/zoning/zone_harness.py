@@ -67,10 +67,10 @@ class FixedKeys:
         self.newest_first: Sequence[bytes] = keys
 
 
-class StillJourneys(SagaStore):
+class UnrenewedSagas(SagaStore):
     """Journeys whose leases are not renewed: the clock of the tests runs while somebody sleeps."""
 
-    async def keep(self, request_id: str) -> None:
+    async def keep_lease(self, request_id: str) -> None:
         """Wait until cancelled."""
         await asyncio.Event().wait()
 
@@ -128,7 +128,7 @@ class House:
         self.seals = OfferSeals(self.name, sealer)
         homes = GroupHomes(desk.ledger, desk.replica)
         self.held = HeldOffers(desk.replica, share_max=1.0)
-        self.offering = HostOfferMaker(
+        self.offer_maker = HostOfferMaker(
             replica=desk.replica,
             follower=desk.follower,
             deciding=desk.deciding,
@@ -138,18 +138,18 @@ class House:
             hold_s=HOLD_S,
             life_s=60.0,
         )
-        self.selecting = OfferSelector(
+        self.selector = OfferSelector(
             zone=self.name,
-            local=self.offering,
+            local=self.offer_maker,
             zones=self,
             children=self.near,
             homes=homes,
             seals=self.seals,
-            marks=LoopTokens(sealer),
+            loop_tokens=LoopTokens(sealer),
             clock=desk.clock,
             telemetry=desk.told,
             scheduler=self.holder,
-            releases=ChildReleases(
+            child_releases=ChildReleases(
                 zone=self.name,
                 children=self.near,
                 clock=StillClock() if self.gathers else desk.clock,
@@ -157,7 +157,7 @@ class House:
                 pause_s=0.1 if self.gathers else 0.0,
             ),
         )
-        self.sending = Delegator(
+        self.delegator = Delegator(
             ledger=desk.ledger,
             zone_of=self.zone_of,
             children=self.near,
@@ -167,40 +167,40 @@ class House:
             timeout_s=30.0,
             limits=self.within,
         )
-        self.building = OfferBuilder(
+        self.builder = OfferBuilder(
             ledger=desk.ledger,
             replica=desk.replica,
             placing=desk.placing,
             held=self.held,
             seals=self.seals,
             homes=homes,
-            sending=self.sending,
+            delegator=self.delegator,
             clock=desk.clock,
             on_gone=self.on_gone,
-            holders=HoldRouter(bus, self.holder),
+            hold_router=HoldRouter(bus, self.holder),
             limits=self.within,
         )
-        letting_go = OfferReleaser(self.selecting, bus, desk.told)
-        self.releasing = ReleaseHandler(
+        offer_releaser = OfferReleaser(self.selector, bus, desk.told)
+        self.release_handler = ReleaseHandler(
             ledger=desk.ledger,
-            selecting=letting_go,
+            selector=offer_releaser,
             instances=desk.instances,
-            sending=self.sending,
+            delegator=self.delegator,
             clock=desk.clock,
         )
-        self.taking_back = WithdrawalWorker(
-            ledger=desk.ledger, sending=self.sending, clock=desk.clock, telemetry=desk.told
+        self.withdrawals = WithdrawalWorker(
+            ledger=desk.ledger, delegator=self.delegator, clock=desk.clock, telemetry=desk.told
         )
         self.tree = TreePlacement(
             ledger=desk.ledger,
             replica=desk.replica,
             local=desk.placing,
-            selecting=self.selecting,
-            building=self.building,
-            sending=self.sending,
+            selector=self.selector,
+            builder=self.builder,
+            delegator=self.delegator,
             instances=desk.instances,
             zones=self,
-            journeys=StillJourneys(
+            sagas=UnrenewedSagas(
                 ledger=desk.ledger,
                 clock=desk.clock,
                 telemetry=desk.told,
@@ -210,10 +210,10 @@ class House:
             clock=desk.clock,
             zone=self.name,
             settings=TreeSettings(levels_max=self.levels_max),
-            withdrawn=self.taking_back.note,
+            on_withdrawing=self.withdrawals.note,
         )
-        self.serving = ZoneCommandHandlers(
-            self.selecting, self.building, self.releasing, letting_go, self.holder
+        self.handlers = ZoneCommandHandlers(
+            self.selector, self.builder, self.release_handler, offer_releaser, self.holder
         )
         self.near.houses[self.name] = self
 
@@ -264,7 +264,7 @@ class NearZones:
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """Ask the house."""
-        offers = await self._reach(zone, "select").serving.select(order)
+        offers = await self._reach(zone, "select").handlers.select(order)
         self._answer(zone)
         return offers
 
@@ -272,27 +272,27 @@ class NearZones:
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
         """Ask the house."""
-        outcomes = await self._reach(zone, "build").building.build(order)
+        outcomes = await self._reach(zone, "build").builder.build(order)
         self._answer(zone)
         return outcomes
 
     async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
         """Ask the house."""
-        kept = await self._reach(zone, "release").releasing.release(order)
+        kept = await self._reach(zone, "release").release_handler.release(order)
         self._answer(zone)
         return kept
 
     async def server(
-        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+        self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
         """Look into the house, and into those below it."""
         house = self._reach(zone, "server")
         self._answer(zone)
-        found = await house.desk.ledger.get(Instance, errand.instance_uuid)
+        found = await house.desk.ledger.get(Instance, remote.instance_uuid)
         if found is not None:
             size = found.flavor.vcpus, found.flavor.memory_mb
             return RemoteServer(size, is_resizing=False)
-        further = await house.desk.ledger.get(RemoteInstance, errand.instance_uuid)
+        further = await house.desk.ledger.get(RemoteInstance, remote.instance_uuid)
         for child in house.children:
             if further is not None and child.zone_id == further.zone_id:
                 return await self.server(child, further, timeout_s=timeout_s)

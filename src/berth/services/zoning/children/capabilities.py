@@ -42,7 +42,8 @@ class CapabilityReport:
         for one in told:
             kind, point, rest = one.partition(".")
             if kind not in VALUE_KINDS or not point or not rest:
-                reason = f"{one!r} must be one of {', '.join(f'{kind}.NAME' for kind in KINDS)}"
+                forms = ", ".join(f"{kind}.NAME" for kind in VALUE_KINDS)
+                reason = f"{one!r} must be one of {forms}"
                 raise InvalidInputError("zones.told_capabilities", reason)
         self._name = name
         self._capabilities = capabilities

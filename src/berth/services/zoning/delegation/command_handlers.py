@@ -35,16 +35,16 @@ class ZoneCommandHandlers:
 
     def __init__(
         self,
-        selecting: OfferSelector,
-        building: OfferBuilder,
-        releasing: ReleaseHandler,
-        letting_go: OfferReleaser,
+        selector: OfferSelector,
+        builder: OfferBuilder,
+        release_handler: ReleaseHandler,
+        offer_releaser: OfferReleaser,
         scheduler: bytes,
     ) -> None:
-        self._selecting = selecting
-        self._building = building
-        self._releasing = releasing
-        self._letting_go = letting_go
+        self._selector = selector
+        self._builder = builder
+        self._release_handler = release_handler
+        self._offer_releaser = offer_releaser
         self._scheduler = scheduler
 
     def serve(self, bus: Bus) -> None:
@@ -62,19 +62,19 @@ class ZoneCommandHandlers:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        await self._letting_go.release(order.surplus, order.audience)
-        return await self._selecting.offers(order)
+        await self._offer_releaser.release(order.surplus, order.audience)
+        return await self._selector.offers(order)
 
     async def _build(self, order: BuildOrder) -> BuildReply:
-        return BuildReply(await self._building.build(order))
+        return BuildReply(await self._builder.build(order))
 
     async def _build_held(self, order: HeldBuildOrder) -> HeldBuildReply:
-        return HeldBuildReply(await self._building.build_held(order))
+        return HeldBuildReply(await self._builder.build_held(order))
 
     async def _release(self, order: ReleaseOrder) -> ReleaseReply:
-        return ReleaseReply(await self._releasing.release(order))
+        return ReleaseReply(await self._release_handler.release(order))
 
     async def _let_go(self, order: OfferRelease) -> Acknowledged:
         for surplus in order.surplus:
-            await self._selecting.release(surplus, order.audience)
+            await self._selector.release(surplus, order.audience)
         return Acknowledged()

@@ -41,18 +41,18 @@ class SagaCompletion:
         self,
         *,
         ledger: Ledger,
-        sending: Delegator,
+        delegator: Delegator,
         instances: InstanceDeleter,
         clock: Clock,
-        withdrawn: Callable[[Iterable[str]], None] | None = None,
+        on_withdrawing: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._ledger = ledger
-        self._sending = sending
+        self._delegator = delegator
         self._instances = instances
         self._clock = clock
-        self._withdrawn = withdrawn
+        self._on_withdrawing = on_withdrawing
 
-    async def finish(self, journey: Saga) -> Decision:
+    async def finish(self, saga: Saga) -> Decision:
         """Forget what stands here of instances that are in other zones, and record the decision.
 
         One that its owner has deleted meanwhile is taken back, now or later.
@@ -63,44 +63,44 @@ class SagaCompletion:
         """
         forgotten: list[Write] = []
         deleted: list[str] = []
-        for uuid in [uuid for uuid, zone_id in journey.there.items() if zone_id]:
+        for uuid in [uuid for uuid, zone_id in saga.placed.items() if zone_id]:
             stored = await self._ledger.get(Instance, uuid)
             if stored is not None and stored.status is not Status.DELETED:
                 # The first write sees to it that nobody has changed it since it was read.
                 forgotten += [Put(stored), Remove(Kind.INSTANCE, uuid)]
             elif stored is not None:
                 deleted.append(uuid)
-        await self.settle(journey, deleted, keeps_built=False)
-        counts = Counter(map(self._sending.name_of, journey.there.values()))
+        await self.settle(saga, deleted, keeps_built=False)
+        counts = Counter(map(self._delegator.name_of, saga.placed.values()))
         zones = tuple(ZoneCount(*pair) for pair in counts.most_common())
-        decision = replace(self._decision(journey, Verdict.PLACED), zones=zones)
-        return await self._end(journey, decision, forgotten)
+        decision = replace(self._decision(saga, Verdict.PLACED), zones=zones)
+        return await self._end(saga, decision, forgotten)
 
-    async def give_up(self, journey: Saga) -> Decision:
+    async def give_up(self, saga: Saga) -> Decision:
         """Take back all that was placed, and put the instances in ERROR.
 
         What a child still does not answer for keeps its errand, and is taken back later.
         """
-        below = {uuid for uuid, zone_id in journey.there.items() if zone_id}
-        here = journey.there.keys() - below
-        await self.settle(journey, below | journey.lost, keeps_built=False)
+        below = {uuid for uuid, zone_id in saga.placed.items() if zone_id}
+        here = saga.placed.keys() - below
+        await self.settle(saga, below | saga.unsettled, keeps_built=False)
         await asyncio.gather(*map(self._undo, here))
-        asked = len(journey.request.instance_uuids)
+        asked = len(saga.request.instance_uuids)
         refusal = Refusal(
             code=RefusalCode.NOT_ENOUGH,
-            message=_failure(journey),
+            message=_failure(saga),
             placed=0,
             asked=asked,
             hosts_total=0,
         )
-        decision = replace(self._decision(journey, Verdict.REFUSED), refusal=refusal)
+        decision = replace(self._decision(saga, Verdict.REFUSED), refusal=refusal)
         fault = Fault(NO_VALID_HOST, refusal.message, decision.decided_at_s)
         failed: list[Write] = []
-        for uuid in journey.request.instance_uuids:
+        for uuid in saga.request.instance_uuids:
             stored = await self._ledger.get(Instance, uuid)
             if stored is not None and stored.task is Task.SCHEDULING:
                 failed.append(Put(_failed(stored, fault, decision)))
-        return await self._end(journey, decision, failed)
+        return await self._end(saga, decision, failed)
 
     async def _undo(self, uuid: str) -> None:
         try:
@@ -108,23 +108,23 @@ class SagaCompletion:
         except NotFoundError:
             return
 
-    async def _end(self, journey: Saga, decision: Decision, writes: Iterable[Write]) -> Decision:
-        gone = Remove(Kind.PENDING_REQUEST, journey.request.request_id)
-        errands = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(journey.lost)]
+    async def _end(self, saga: Saga, decision: Decision, writes: Iterable[Write]) -> Decision:
+        gone = Remove(Kind.PENDING_REQUEST, saga.request.request_id)
+        remotes = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(saga.unsettled)]
         later = (
             Put(replace(one, stage=RemoteInstanceStage.WITHDRAWING))
-            for one in errands
+            for one in remotes
             if one is not None
         )
         (outcome,) = await self._ledger.commit([(*writes, *later, Put(decision), gone)])
         if isinstance(outcome, Committed):
-            if self._withdrawn is not None:
-                self._withdrawn(journey.lost)
+            if self._on_withdrawing is not None:
+                self._on_withdrawing(saga.unsettled)
             return decision
         raise ConflictError(outcome.conflict or f"request {decision.request_id} has changed")
 
-    def _decision(self, journey: Saga, verdict: Verdict) -> Decision:
-        request = journey.request
+    def _decision(self, saga: Saga, verdict: Verdict) -> Decision:
+        request = saga.request
         return Decision(
             request_id=request.request_id,
             verdict=verdict,
@@ -138,27 +138,27 @@ class SagaCompletion:
             project_id=request.project_id,
         )
 
-    async def settle(self, journey: Saga, uuids: Iterable[str], *, keeps_built: bool) -> None:
+    async def settle(self, saga: Saga, uuids: Iterable[str], *, keeps_built: bool) -> None:
         """Find out what came of instances that were sent; see `Delegator.settle`.
 
         Those that are there, or not, are noted in the journey; it goes on having lost the others.
         """
-        errands: list[RemoteInstance] = []
+        remotes: list[RemoteInstance] = []
         for uuid in sorted(uuids):
-            errand = await self._ledger.get(RemoteInstance, uuid)
-            journey.there.pop(uuid, None)
-            if errand is None:
-                journey.lost.discard(uuid)
+            remote = await self._ledger.get(RemoteInstance, uuid)
+            saga.placed.pop(uuid, None)
+            if remote is None:
+                saga.unsettled.discard(uuid)
             else:
-                journey.lost.add(uuid)
-                journey.sent_ms = max(journey.sent_ms, errand.sent_ms)
-                errands.append(errand)
-        settled = await self._sending.settle(errands, keeps_built=keeps_built)
-        zones = {one.instance_uuid: one.zone_id for one in errands}
-        for uuid in settled.there:
-            journey.there[uuid] = zones[uuid]
-            journey.waiting.pop(uuid, None)
-        journey.lost -= settled.there | settled.back
+                saga.unsettled.add(uuid)
+                saga.sent_ms = max(saga.sent_ms, remote.sent_ms)
+                remotes.append(remote)
+        settled = await self._delegator.settle(remotes, keeps_built=keeps_built)
+        zones = {one.instance_uuid: one.zone_id for one in remotes}
+        for uuid in settled.present:
+            saga.placed[uuid] = zones[uuid]
+            saga.unplaced.pop(uuid, None)
+        saga.unsettled -= settled.present | settled.absent
 
 
 def _failed(instance: Instance, fault: Fault, decision: Decision) -> Instance:
@@ -172,14 +172,14 @@ def _failed(instance: Instance, fault: Fault, decision: Decision) -> Instance:
     )
 
 
-def _failure(journey: Saga) -> str:
-    asked = len(journey.request.instance_uuids)
-    if journey.lost:
+def _failure(saga: Saga) -> str:
+    asked = len(saga.request.instance_uuids)
+    if saga.unsettled:
         return (
-            f"A zone below did not say what came of {len(journey.lost)} of the {asked} instances."
+            f"A zone below did not say what came of {len(saga.unsettled)} of the {asked} instances."
             " None is kept: what it has is deleted once it answers."
         )
     return (
-        f"{len(journey.waiting)} of the {asked} instances found no place in the tree of zones,"
+        f"{len(saga.unplaced)} of the {asked} instances found no place in the tree of zones,"
         " so none was kept. Ask for fewer or smaller ones, or try again."
     )

@@ -45,8 +45,8 @@ class Settlement(NamedTuple):
     Of the others nothing is known, as their child did not answer.
     """
 
-    there: frozenset[str]
-    back: frozenset[str]
+    present: frozenset[str]
+    absent: frozenset[str]
 
 
 _UNSETTLED: Final = Settlement(frozenset(), frozenset())
@@ -99,7 +99,7 @@ class Delegator:
         request: Request,
         group: ServerGroup | None,
         zone_id: int,
-        parcels: Sequence[Delegation],
+        delegations: Sequence[Delegation],
         *,
         withdrawn: WithdrawnCheck | None = None,
         earlier: Mapping[str, RemoteInstance] | None = None,
@@ -110,7 +110,7 @@ class Delegator:
             request: what they were asked by.
             group: its server group, which the child may not know.
             zone_id: the child.
-            parcels: what it is to build.
+            delegations: what it is to build.
             withdrawn: tells which of them are not to be sent any more. It is asked when their
                 errands stand, so that a release sees them, or its mark is seen.
             earlier: errands of those that the child was sent before; they stand again for those
@@ -121,8 +121,10 @@ class Delegator:
         """
         zone = self._zone_of(zone_id)
         if zone is None:
-            return dict.fromkeys((one.instance.uuid for one in parcels), OfferRefusalReason.GONE)
-        unit: list[Write] = [Put(self._errand(one, zone_id)) for one in parcels]
+            return dict.fromkeys(
+                (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
+            )
+        unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
             unit.append(within)
@@ -131,17 +133,19 @@ class Delegator:
             stored = await self._ledger.get(ServerGroup, group.uuid)
             if home_of(stored) not in {None, zone_id}:
                 return dict.fromkeys(
-                    (one.instance.uuid for one in parcels), OfferRefusalReason.GONE
+                    (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
                 )
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
             # More than the project may have here, or its group has just gone to another zone; the
             # parent learns no more than that it is gone.
-            return dict.fromkeys((one.instance.uuid for one in parcels), OfferRefusalReason.GONE)
-        marked = frozenset[str]() if withdrawn is None else await withdrawn(parcels)
+            return dict.fromkeys(
+                (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
+            )
+        marked = frozenset[str]() if withdrawn is None else await withdrawn(delegations)
         left: list[Delegation] = []
-        for one in parcels:
+        for one in delegations:
             if one.instance.uuid not in marked:
                 left.append(one)
             elif await self._is_latest(one):
@@ -157,19 +161,25 @@ class Delegator:
             flaws |= told
         return flaws
 
-    async def _is_latest(self, parcel: Delegation) -> bool:
+    async def _is_latest(self, delegation: Delegation) -> bool:
         """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
-        errand = await self._ledger.get(RemoteInstance, parcel.instance.uuid)
-        return errand is None or errand.sent_ms <= parcel.sent_ms
+        remote = await self._ledger.get(RemoteInstance, delegation.instance.uuid)
+        return remote is None or remote.sent_ms <= delegation.sent_ms
 
     async def _send(
-        self, request: Request, group: ServerGroup | None, zone: Zone, parcels: Sequence[Delegation]
+        self,
+        request: Request,
+        group: ServerGroup | None,
+        zone: Zone,
+        delegations: Sequence[Delegation],
     ) -> Flaws:
-        uuids = [one.instance.uuid for one in parcels]
+        uuids = [one.instance.uuid for one in delegations]
         order = BuildOrder(
             request=replace(portable_request(request), instance_uuids=tuple(uuids)),
             audience=self._zone,
-            items=tuple(BuildItem(_fresh(one.instance), one.blob, one.sent_ms) for one in parcels),
+            items=tuple(
+                BuildItem(_fresh(one.instance), one.blob, one.sent_ms) for one in delegations
+            ),
             group=None if group is None else replace(group, zone_id=None),
         )
         try:
@@ -188,20 +198,20 @@ class Delegator:
         except ConflictError:
             return  # another one was faster to remove it
 
-    async def settle(self, errands: Sequence[RemoteInstance], *, keeps_built: bool) -> Settlement:
+    async def settle(self, remotes: Sequence[RemoteInstance], *, keeps_built: bool) -> Settlement:
         """Find out what came of instances that were sent, so that none of them is built any more.
 
         What is not there loses its errand.
 
         Args:
-            errands: of any children.
+            remotes: of any children.
             keeps_built: what is there stays there; else it is deleted.
 
         Raises:
             UnavailableError: the ledger here cannot be reached.
         """
         by_zone: dict[int, list[RemoteInstance]] = {}
-        for one in errands:
+        for one in remotes:
             by_zone.setdefault(one.zone_id, []).append(one)
         found = await asyncio.gather(
             *(
@@ -209,21 +219,21 @@ class Delegator:
                 for zone_id, some in by_zone.items()
             )
         )
-        there = frozenset(chain.from_iterable(one.there for one in found))
-        back = frozenset(chain.from_iterable(one.back for one in found))
+        there = frozenset(chain.from_iterable(one.present for one in found))
+        back = frozenset(chain.from_iterable(one.absent for one in found))
         return Settlement(there, back)
 
     async def _settle(
-        self, zone_id: int, errands: Sequence[RemoteInstance], *, keeps_built: bool
+        self, zone_id: int, remotes: Sequence[RemoteInstance], *, keeps_built: bool
     ) -> Settlement:
-        zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in errands)
+        zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in remotes)
         if zone is None:
             # It was removed, and runs what it runs: it is asked when it is added again.
             return _UNSETTLED
         order = ReleaseOrder(
             self._zone,
-            withdrawn=tuple(Withdrawal(one.instance_uuid, one.sent_ms) for one in errands),
-            project_id=errands[0].project_id,
+            withdrawn=tuple(Withdrawal(one.instance_uuid, one.sent_ms) for one in remotes),
+            project_id=remotes[0].project_id,
             keeps_built=keeps_built,
         )
         try:
@@ -236,7 +246,7 @@ class Delegator:
             Put(replace(one, stage=RemoteInstanceStage.THERE))
             if one.instance_uuid in there
             else Remove(Kind.REMOTE_INSTANCE, one.instance_uuid)
-            for one in errands
+            for one in remotes
         ]
         for write in writes:
             try:
@@ -247,19 +257,19 @@ class Delegator:
 
     async def _note(
         self,
-        parcels: Sequence[Delegation],
+        delegations: Sequence[Delegation],
         zone_id: int,
         flaws: Flaws,
         earlier: Mapping[str, RemoteInstance],
     ) -> None:
         """Write down which instances are there, and forget those that the child has refused."""
         writes: list[Write] = []
-        for one in parcels:
+        for one in delegations:
             uuid = one.instance.uuid
             flaw = flaws[uuid]
             if flaw is None:
-                errand = self._errand(one, zone_id)
-                writes.append(Put(replace(errand, stage=RemoteInstanceStage.THERE)))
+                remote = self._remote(one, zone_id)
+                writes.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
             elif flaw is OfferRefusalReason.UNSETTLED:
                 continue  # a release has to name what was sent last
             elif uuid in earlier:
@@ -269,8 +279,8 @@ class Delegator:
         if writes:
             await save(self._ledger, *writes)
 
-    def _errand(self, parcel: Delegation, zone_id: int) -> RemoteInstance:
-        instance, now_s = parcel.instance, self._clock.now_s()
+    def _remote(self, delegation: Delegation, zone_id: int) -> RemoteInstance:
+        instance, now_s = delegation.instance, self._clock.now_s()
         return RemoteInstance(
             instance_uuid=instance.uuid,
             zone_id=zone_id,
@@ -279,7 +289,7 @@ class Delegator:
             user_id=instance.user_id,
             reservation_id=instance.reservation_id,
             request_id=instance.request_id,
-            sent_ms=parcel.sent_ms,
+            sent_ms=delegation.sent_ms,
             created_at_s=now_s,
             updated_at_s=now_s,
             counts_as=(instance.flavor.vcpus, instance.flavor.memory_mb),

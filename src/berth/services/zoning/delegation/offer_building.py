@@ -26,7 +26,7 @@ from berth.domain.zones.zone_orders import BuildItem, BuildOrder, BuildOutcome
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.release import withdrawn_ms
 from berth.services.zoning.messages.zone_commands import HeldBuildOrder
@@ -80,10 +80,10 @@ class OfferBuilder:
         held: HeldOffers,
         seals: OfferSeals,
         homes: GroupHomes,
-        sending: Delegator,
+        delegator: Delegator,
         clock: Clock,
         on_gone: LapsedHoldAction = LapsedHoldAction.TAKE,
-        holders: BuildRouter | None = None,
+        hold_router: BuildRouter | None = None,
         limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger
@@ -92,10 +92,10 @@ class OfferBuilder:
         self._held = held
         self._seals = seals
         self._homes = homes
-        self._sending = sending
+        self._delegator = delegator
         self._clock = clock
         self._on_gone = on_gone
-        self._holders = holders
+        self._hold_router = hold_router
         self._limits = limits
 
     async def build(self, order: BuildOrder) -> tuple[BuildOutcome, ...]:
@@ -148,10 +148,10 @@ class OfferBuilder:
         assert isinstance(where, HostTerms)  # noqa: S101 - as `build` told them apart
         instance = one.item.instance
         order = HeldBuildOrder(request, instance, one.terms.key, where, one.item.sent_ms)
-        if self._holders is None:
+        if self._hold_router is None:
             flaw = await self.build_held(order)
         else:
-            flaw = await self._holders.build(order, self.build_held)
+            flaw = await self._hold_router.build(order, self.build_held)
         return [(instance.uuid, flaw)]
 
     async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
@@ -245,60 +245,60 @@ class OfferBuilder:
         self, order: BuildOrder, zone_id: int, some: Sequence[_Opened]
     ) -> Sequence[tuple[str, OfferRefusalReason | None]]:
         flaws: dict[str, OfferRefusalReason | None] = {}
-        parcels: list[Delegation] = []
+        delegations: list[Delegation] = []
         earlier: dict[str, RemoteInstance] = {}
         for one in some:
-            parcel = Delegation(one.item.instance, _inner_blob(one), one.item.sent_ms)
-            uuid = parcel.instance.uuid
-            errand = await self._ledger.get(RemoteInstance, uuid)
-            flaw = await self._flaw_of(parcel, zone_id, errand)
+            delegation = Delegation(one.item.instance, _inner_blob(one), one.item.sent_ms)
+            uuid = delegation.instance.uuid
+            remote = await self._ledger.get(RemoteInstance, uuid)
+            flaw = await self._flaw_of(delegation, zone_id, remote)
             if flaw is not None:
                 flaws[uuid] = flaw
                 continue
-            if errand is not None:
-                earlier[uuid] = errand
-            parcels.append(parcel)
-        if parcels:
-            flaws |= await self._sending.send(
+            if remote is not None:
+                earlier[uuid] = remote
+            delegations.append(delegation)
+        if delegations:
+            flaws |= await self._delegator.send(
                 order.request,
                 order.group,
                 zone_id,
-                parcels,
+                delegations,
                 withdrawn=self._withdrawn,
                 earlier=earlier,
             )
-        for uuid, errand in earlier.items():
-            if flaws[uuid] is not None and errand.stage is not RemoteInstanceStage.THERE:
+        for uuid, remote in earlier.items():
+            if flaws[uuid] is not None and remote.stage is not RemoteInstanceStage.THERE:
                 flaws[uuid] = OfferRefusalReason.UNSETTLED  # what was sent first may have it there
         return list(flaws.items())
 
     async def _flaw_of(
-        self, parcel: Delegation, zone_id: int, errand: RemoteInstance | None
+        self, delegation: Delegation, zone_id: int, remote: RemoteInstance | None
     ) -> OfferRefusalReason | None:
         """Tell why an instance is not to be passed on, before its errand takes another's place.
 
         It is in another child, or another project's; or the order comes late, and the instance was
         sent again since.
         """
-        if errand is not None and errand.project_id != parcel.instance.project_id:
+        if remote is not None and remote.project_id != delegation.instance.project_id:
             return OfferRefusalReason.USED
-        is_late = errand is not None and errand.sent_ms > parcel.sent_ms
-        if is_late or await self._is_past(parcel):
+        is_late = remote is not None and remote.sent_ms > delegation.sent_ms
+        if is_late or await self._is_past(delegation):
             return OfferRefusalReason.WITHDRAWN
-        is_elsewhere = errand is not None and errand.zone_id != zone_id
+        is_elsewhere = remote is not None and remote.zone_id != zone_id
         return OfferRefusalReason.USED if is_elsewhere else None
 
-    async def _withdrawn(self, parcels: Sequence[Delegation]) -> frozenset[str]:
+    async def _withdrawn(self, delegations: Sequence[Delegation]) -> frozenset[str]:
         """Tell which were released here since they were sent, and are not to be passed on."""
-        return frozenset([one.instance.uuid for one in parcels if await self._is_past(one)])
+        return frozenset([one.instance.uuid for one in delegations if await self._is_past(one)])
 
-    async def _is_past(self, parcel: Delegation) -> bool:
+    async def _is_past(self, delegation: Delegation) -> bool:
         """Tell whether an instance was released here since it was sent, or has come here itself."""
-        stored = await self._ledger.get(Instance, parcel.instance.uuid)
+        stored = await self._ledger.get(Instance, delegation.instance.uuid)
         if stored is None:
             return False
         marked_ms = withdrawn_ms(stored)
-        return marked_ms is None or parcel.sent_ms <= marked_ms
+        return marked_ms is None or delegation.sent_ms <= marked_ms
 
 
 def _inner_blob(one: _Opened) -> bytes:

@@ -50,15 +50,15 @@ class ReleaseHandler:
         self,
         *,
         ledger: Ledger,
-        selecting: SurplusReleaser,
+        selector: SurplusReleaser,
         instances: InstanceDeleter,
-        sending: Delegator,
+        delegator: Delegator,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
-        self._selecting = selecting
+        self._selector = selector
         self._instances = instances
-        self._sending = sending
+        self._delegator = delegator
         self._clock = clock
 
     async def release(self, order: ReleaseOrder) -> frozenset[str]:
@@ -70,7 +70,7 @@ class ReleaseHandler:
         Raises:
             UnavailableError: the ledger or a child cannot be reached; release it again.
         """
-        await self._selecting.release(order.surplus, order.audience)
+        await self._selector.release(order.surplus, order.audience)
         kept, foreign = await self._settle(order, order.withdrawn)
         gone: list[Withdrawal] = []
         for one in order.withdrawn:
@@ -88,18 +88,18 @@ class ReleaseHandler:
         self, order: ReleaseOrder, withdrawn: Iterable[Withdrawal]
     ) -> tuple[set[str], set[str]]:
         """Take back what was passed on; return the uuids that stay there, and those of others."""
-        errands: list[RemoteInstance] = []
+        remotes: list[RemoteInstance] = []
         foreign: set[str] = set()
         for one in withdrawn:
-            errand = await self._ledger.get(RemoteInstance, one.instance_uuid)
-            if errand is not None and errand.project_id == order.project_id:
-                errands.append(errand)
-            elif errand is not None:
+            remote = await self._ledger.get(RemoteInstance, one.instance_uuid)
+            if remote is not None and remote.project_id == order.project_id:
+                remotes.append(remote)
+            elif remote is not None:
                 foreign.add(one.instance_uuid)
-        settled = await self._sending.settle(errands, keeps_built=order.keeps_built)
-        if len(settled.there) + len(settled.back) < len(errands):
+        settled = await self._delegator.settle(remotes, keeps_built=order.keeps_built)
+        if len(settled.present) + len(settled.absent) < len(remotes):
             raise UnavailableError("a zone below did not answer; release it again")
-        return set(settled.there), foreign
+        return set(settled.present), foreign
 
     async def _stays(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
         """Delete an instance, or leave a mark in its place; tell whether it is there and stays."""

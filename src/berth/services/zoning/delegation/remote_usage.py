@@ -64,11 +64,11 @@ class RemoteUsage:
         self._asking_s = asking_s
         self._limits = limits
 
-    async def begin(self, errand: RemoteInstance, to: Flavor | None) -> PendingResize | None:
+    async def begin(self, remote: RemoteInstance, to: Flavor | None) -> PendingResize | None:
         """Have a server count for what it may come to, before its child is asked.
 
         Args:
-            errand: of the server.
+            remote: of the server.
             to: what it is to be resized to, None for the end of a resize.
 
         Returns what was begun, for one of the methods below; None where its size is not counted.
@@ -79,7 +79,7 @@ class RemoteUsage:
             UnavailableError: the ledger cannot be reached.
         """
         new = None if to is None else (to.vcpus, to.memory_mb)
-        within = None if self._limits is None or to is None else self._limits(errand.project_id)
+        within = None if self._limits is None or to is None else self._limits(remote.project_id)
         begun: list[PendingResize] = []
 
         def begin(stored: RemoteInstance) -> RemoteInstance | None:
@@ -96,7 +96,7 @@ class RemoteUsage:
             until_s = now_s + self._asking_s
             return replace(stored, counts_as=most, resize=resize, asking_until_s=until_s)
 
-        await self._change(errand, begin, within)
+        await self._change(remote, begin, within)
         return begun[0] if begun else None
 
     async def take(self, begun: PendingResize) -> None:
@@ -142,20 +142,20 @@ class RemoteUsage:
         """Have a server count for all that it may come to, as its child's answer is lost."""
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 
-    async def count_no_more(self, errand: RemoteInstance) -> None:
+    async def count_no_more(self, remote: RemoteInstance) -> None:
         """Have a server that is deleted count no more."""
         await self._change(
-            errand, lambda one: None if one.counts_as is None else _done(one, None, None)
+            remote, lambda one: None if one.counts_as is None else _done(one, None, None)
         )
 
     async def _change(
         self,
-        errand: RemoteInstance,
+        remote: RemoteInstance,
         change: Callable[[RemoteInstance], RemoteInstance | None],
         within: QuotaCheck | None = None,
     ) -> None:
         """Change what a server counts for, by what it counts for now."""
-        uuid = errand.instance_uuid
+        uuid = remote.instance_uuid
         for _ in range(_TRIES):
             seen = await self._ledger.version()
             stored = await self._ledger.get(RemoteInstance, uuid)

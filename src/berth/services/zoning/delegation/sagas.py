@@ -13,7 +13,7 @@ from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.services.requests.quotas import check_excess
 
 _TRIES = 3
@@ -30,9 +30,9 @@ class Saga:
 
     request: Request
     group: ServerGroup | None
-    waiting: dict[str, Instance]
-    there: dict[str, int] = field(default_factory=dict[str, int])
-    lost: set[str] = field(default_factory=set[str])
+    unplaced: dict[str, Instance]
+    placed: dict[str, int] = field(default_factory=dict[str, int])
+    unsettled: set[str] = field(default_factory=set[str])
     zones_late: int = 0
     sent_ms: int = 0
 
@@ -139,21 +139,21 @@ class SagaStore:
         self, request: Request, group: ServerGroup | None, instances: Iterable[Instance]
     ) -> Saga:
         """Find out how far a request is: by its instances here, and its errands."""
-        journey = Saga(request, group, {one.uuid: one for one in instances})
+        saga = Saga(request, group, {one.uuid: one for one in instances})
         for uuid in request.instance_uuids:
-            errand = await self._ledger.get(RemoteInstance, uuid)
-            if errand is not None and errand.stage is RemoteInstanceStage.THERE:
-                journey.there[uuid] = errand.zone_id
-                journey.waiting.pop(uuid, None)
-            elif errand is not None:
-                journey.lost.add(uuid)
-            elif uuid not in journey.waiting:
+            remote = await self._ledger.get(RemoteInstance, uuid)
+            if remote is not None and remote.stage is RemoteInstanceStage.THERE:
+                saga.placed[uuid] = remote.zone_id
+                saga.unplaced.pop(uuid, None)
+            elif remote is not None:
+                saga.unsettled.add(uuid)
+            elif uuid not in saga.unplaced:
                 stored = await self._ledger.get(Instance, uuid)
                 if stored is not None and stored.host is not None:
-                    journey.there[uuid] = 0
-        return journey
+                    saga.placed[uuid] = 0
+        return saga
 
-    async def keep(self, request_id: str) -> None:
+    async def keep_lease(self, request_id: str) -> None:
         """Renew the lease until cancelled."""
         while True:
             await self._clock.sleep(self._lease_s / 3)

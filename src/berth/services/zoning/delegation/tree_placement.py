@@ -20,7 +20,7 @@ from berth.domain.zones.zone_orders import SelectOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.zoning.delegation.completion import SagaCompletion
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
@@ -87,34 +87,34 @@ class TreePlacement:
         ledger: Ledger,
         replica: Replica,
         local: Placer,
-        selecting: OfferSelector,
-        building: OfferBuilder,
-        sending: Delegator,
+        selector: OfferSelector,
+        builder: OfferBuilder,
+        delegator: Delegator,
         instances: InstanceDeleter,
         zones: ActiveZones,
-        journeys: SagaStore,
+        sagas: SagaStore,
         clock: Clock,
         zone: str,
         settings: TreeSettings,
-        withdrawn: Callable[[Iterable[str]], None] | None = None,
+        on_withdrawing: Callable[[Iterable[str]], None] | None = None,
     ) -> None:
         self._ledger = ledger
-        self._journeys = journeys
-        self._ends = SagaCompletion(
+        self._sagas = sagas
+        self._completion = SagaCompletion(
             ledger=ledger,
-            sending=sending,
+            delegator=delegator,
             instances=instances,
             clock=clock,
-            withdrawn=withdrawn,
+            on_withdrawing=on_withdrawing,
         )
         self._homes = GroupHomes(ledger, replica)
         self._at_work: dict[str, asyncio.Event] = {}
         """Requests that are being placed; the event is set when one is done."""
         self._replica = replica
         self._local = local
-        self._selecting = selecting
-        self._building = building
-        self._sending = sending
+        self._selector = selector
+        self._builder = builder
+        self._delegator = delegator
         self._zones = zones
         self._clock = clock
         self._zone = zone
@@ -205,134 +205,134 @@ class TreePlacement:
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
             raise ConflictError(f"request {request_id} is not pending any more")
-        taken = await self._journeys.take(pending)
+        taken = await self._sagas.take(pending)
         group = await self._group_of(taken.request)
-        journey = await self._journeys.resume(taken.request, group, order.instances)
+        saga = await self._sagas.resume(taken.request, group, order.instances)
         if taken.is_given_up:
-            return await self._ends.give_up(journey)
-        if not journey.there and not journey.lost:
-            wanted = replace(journey.request, instance_uuids=tuple(journey.waiting))
+            return await self._completion.give_up(saga)
+        if not saga.placed and not saga.unsettled:
+            wanted = replace(saga.request, instance_uuids=tuple(saga.unplaced))
             found = await self._here_or(order, wanted)
-            return found if isinstance(found, Decision) else await self._travel(journey, found)
-        return await self._travel(journey, None)
+            return found if isinstance(found, Decision) else await self._travel(saga, found)
+        return await self._travel(saga, None)
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
         """Write a request down as pending and taken, and do it."""
         group = await self._group_of(order.request)
         try:
-            journey = await self._journeys.begin(order, group)
+            saga = await self._sagas.begin(order, group)
         except ConflictError:
             await self._release(selection)
             raise
-        return await self._travel(journey, selection)
+        return await self._travel(saga, selection)
 
     # ---- on the way -----------------------------------------------------------------------
 
-    async def _travel(self, journey: Saga, selection: Selection | None) -> Decision:
+    async def _travel(self, saga: Saga, selection: Selection | None) -> Decision:
         """Find a place for each waiting instance; all or none."""
-        lease = asyncio.create_task(self._journeys.keep(journey.request.request_id))
+        lease = asyncio.create_task(self._sagas.keep_lease(saga.request.request_id))
         try:
-            await self._settle(journey)
-            await self._find_places(journey, selection)
-            if journey.waiting or journey.lost:
-                await self._journeys.give_up(journey.request.request_id)
-                return await self._ends.give_up(journey)
-            return await self._ends.finish(journey)
+            await self._settle(saga)
+            await self._find_places(saga, selection)
+            if saga.unplaced or saga.unsettled:
+                await self._sagas.give_up(saga.request.request_id)
+                return await self._completion.give_up(saga)
+            return await self._completion.finish(saga)
         finally:
             lease.cancel()
 
-    async def _find_places(self, journey: Saga, selection: Selection | None) -> None:
+    async def _find_places(self, saga: Saga, selection: Selection | None) -> None:
         without: set[int] = set()
         for attempt in range(self._settings.attempts_max):
-            if not journey.waiting or journey.lost:
+            if not saga.unplaced or saga.unsettled:
                 return
             if selection is None or attempt:
                 selection = await self._select(
-                    journey.request, journey.group, journey.waiting, without=without
+                    saga.request, saga.group, saga.unplaced, without=without
                 )
             chosen = selection
-            journey.zones_late = chosen.late
-            if len(chosen.choices) < len(journey.waiting):
+            saga.zones_late = chosen.late
+            if len(chosen.choices) < len(saga.unplaced):
                 await self._release(chosen)
                 return
-            journey.group = await self._homes.bind(journey.group, chosen.choices[0].where)
-            if not _suits(journey.group, chosen):
+            saga.group = await self._homes.bind(saga.group, chosen.choices[0].where)
+            if not _suits(saga.group, chosen):
                 await self._release(chosen)
                 continue
             # Others may have the spares meanwhile; what is held of them is not needed to use them.
             await self._release(chosen, keep=len(chosen.choices))
-            await self._use(journey, chosen)
-            if journey.waiting:
+            await self._use(saga, chosen)
+            if saga.unplaced:
                 # What is selected next is not to find its own earlier room taken.
                 await self._release(chosen)
-                without |= await self._left(journey)
+                without |= await self._left(saga)
 
-    async def _left(self, journey: Saga) -> set[int]:
+    async def _left(self, saga: Saga) -> set[int]:
         """Return the zone that took no member of a group, which goes to another one now."""
-        home = home_of(journey.group)
-        if journey.group is None or home is None or journey.lost:
+        home = home_of(saga.group)
+        if saga.group is None or home is None or saga.unsettled:
             return set()
-        free = await self._homes.leave(journey.group, but=journey.waiting)
+        free = await self._homes.leave(saga.group, but=saga.unplaced)
         if free is None:
             return set()
-        journey.group = free
+        saga.group = free
         return {home}
 
-    async def _use(self, journey: Saga, selection: Selection) -> None:
+    async def _use(self, saga: Saga, selection: Selection) -> None:
         """Build by the entries of a plan, and by its spares where one fails."""
         entries, now_s = selection.choices, self._clock.now_s
-        if not is_together(journey.group):
+        if not is_together(saga.group):
             entries += selection.spares
         places = deque(_places(selection, entries))
         here: dict[str, _Place] = {}
-        while journey.waiting and not journey.lost:
+        while saga.unplaced and not saga.unsettled:
             below: dict[int, list[Delegation]] = {}
-            for uuid in [uuid for uuid in journey.waiting if uuid not in here]:
+            for uuid in [uuid for uuid in saga.unplaced if uuid not in here]:
                 if not places:
                     return
                 place = places.popleft()
                 if isinstance(place.where, ChildTerms):
-                    sent_ms = journey.next_ms(now_s())
-                    parcel = Delegation(journey.waiting[uuid], place.where.blob, sent_ms)
-                    below.setdefault(place.where.zone_id, []).append(parcel)
+                    sent_ms = saga.next_ms(now_s())
+                    delegation = Delegation(saga.unplaced[uuid], place.where.blob, sent_ms)
+                    below.setdefault(place.where.zone_id, []).append(delegation)
                 else:
                     here[uuid] = place
             if below:
-                await _all(self._send(journey, zone_id, some) for zone_id, some in below.items())
-                await self._settle(journey)
+                await _all(self._send(saga, zone_id, some) for zone_id, some in below.items())
+                await self._settle(saga)
             elif here:
                 # Last, since what is claimed here and not wanted would have to be deleted.
                 mine, here = here, {}
-                await _all(self._build_here(journey, uuid, one) for uuid, one in mine.items())
+                await _all(self._build_here(saga, uuid, one) for uuid, one in mine.items())
 
-    async def _build_here(self, journey: Saga, uuid: str, place: _Place) -> None:
-        instance, where = journey.waiting[uuid], place.where
+    async def _build_here(self, saga: Saga, uuid: str, place: _Place) -> None:
+        instance, where = saga.unplaced[uuid], place.where
         assert isinstance(where, HostTerms)  # noqa: S101 - as `_build` told them apart
-        sent_ms = journey.next_ms(self._clock.now_s())
-        flaw = await self._building.build_here(
-            journey.request, instance, place.key, where, sent_ms=sent_ms
+        sent_ms = saga.next_ms(self._clock.now_s())
+        flaw = await self._builder.build_here(
+            saga.request, instance, place.key, where, sent_ms=sent_ms
         )
         if flaw is None:
-            journey.there[uuid] = 0
+            saga.placed[uuid] = 0
         if flaw in {None, OfferRefusalReason.WITHDRAWN}:
-            del journey.waiting[uuid]
+            del saga.unplaced[uuid]
 
-    async def _send(self, journey: Saga, zone_id: int, parcels: list[Delegation]) -> None:
-        flaws = await self._sending.send(journey.request, journey.group, zone_id, parcels)
+    async def _send(self, saga: Saga, zone_id: int, delegations: list[Delegation]) -> None:
+        flaws = await self._delegator.send(saga.request, saga.group, zone_id, delegations)
         for uuid, flaw in flaws.items():
             if flaw is None:
-                journey.there[uuid] = zone_id
-                del journey.waiting[uuid]
+                saga.placed[uuid] = zone_id
+                del saga.unplaced[uuid]
             elif flaw is OfferRefusalReason.UNSETTLED:
-                journey.lost.add(uuid)
+                saga.unsettled.add(uuid)
 
-    async def _settle(self, journey: Saga) -> None:
+    async def _settle(self, saga: Saga) -> None:
         """Ask children what came of what they did not answer for, as long as the settings say."""
         until_s = self._clock.now_s() + self._settings.settle_s
         pause_s = _SETTLE_PAUSE_S
-        while journey.lost:
-            await self._ends.settle(journey, journey.lost, keeps_built=True)
-            if not journey.lost or self._clock.now_s() + pause_s > until_s:
+        while saga.unsettled:
+            await self._completion.settle(saga, saga.unsettled, keeps_built=True)
+            if not saga.unsettled or self._clock.now_s() + pause_s > until_s:
                 return
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _SETTLE_PAUSE_MAX_S)
@@ -354,10 +354,10 @@ class TreePlacement:
         # This zone's own layer is never sealed, as nobody is above it.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
-        return await self._selecting.select(order, without=without)
+        return await self._selector.select(order, without=without)
 
     async def _release(self, selection: Selection, *, keep: int = 0) -> None:
-        await self._selecting.release(UnusedOffers(selection.select_id, keep), self._zone)
+        await self._selector.release(UnusedOffers(selection.select_id, keep), self._zone)
 
     async def _group_of(self, request: Request) -> ServerGroup | None:
         uuid = request.group_uuid

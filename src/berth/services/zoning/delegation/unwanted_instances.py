@@ -27,9 +27,9 @@ async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence
     """
     found: list[RemoteInstance] = []
     for uuid in instance_uuids:
-        errand = await ledger.get(RemoteInstance, uuid)
-        if errand is not None:
-            found.append(_withdrawn(errand))
+        remote = await ledger.get(RemoteInstance, uuid)
+        if remote is not None:
+            found.append(_withdrawn(remote))
     return found
 
 
@@ -58,15 +58,15 @@ class UnwantedInstanceFinder:
             UnavailableError: the ledger cannot be reached.
         """
         # In this order: what is pending when its errand is read may have ended well meanwhile.
-        errands = await self._ledger.remote_instances()
+        remotes = await self._ledger.remote_instances()
         pending = await self._ledger.all(PendingRequest)
         on_the_way = {uuid for one in pending for uuid in one.request.instance_uuids}
         wanted: set[str] = set()
         found: set[str] = set()
         withdrawing: set[str] = set()
-        for errand in errands:
-            uuid = errand.instance_uuid
-            if errand.stage is RemoteInstanceStage.WITHDRAWING:
+        for remote in remotes:
+            uuid = remote.instance_uuid
+            if remote.stage is RemoteInstanceStage.WITHDRAWING:
                 withdrawing.add(uuid)
                 continue
             if uuid in on_the_way:
@@ -75,28 +75,28 @@ class UnwantedInstanceFinder:
                 wanted.add(uuid)
                 continue
             stored = await self._ledger.get(Instance, uuid)
-            if stored is None and errand.stage is RemoteInstanceStage.THERE:
+            if stored is None and remote.stage is RemoteInstanceStage.THERE:
                 wanted.add(uuid)  # for good: nothing of it stands here that could be deleted
-            elif stored is not None and _is_unwanted(errand, stored):
-                found |= await self._withdraw(errand)
+            elif stored is not None and _is_unwanted(remote, stored):
+                found |= await self._withdraw(remote)
         self._wanted = frozenset(wanted)
         return UnwantedInstances(frozenset(found), frozenset(withdrawing))
 
-    async def _withdraw(self, errand: RemoteInstance) -> set[str]:
+    async def _withdraw(self, remote: RemoteInstance) -> set[str]:
         try:
-            await save(self._ledger, Put(_withdrawn(errand)))
+            await save(self._ledger, Put(_withdrawn(remote)))
         except ConflictError:
             return set()  # something else is done with it; it is looked at again
-        return {errand.instance_uuid}
+        return {remote.instance_uuid}
 
 
-def _withdrawn(errand: RemoteInstance) -> RemoteInstance:
-    return replace(errand, stage=RemoteInstanceStage.WITHDRAWING)
+def _withdrawn(remote: RemoteInstance) -> RemoteInstance:
+    return replace(remote, stage=RemoteInstanceStage.WITHDRAWING)
 
 
-def _is_unwanted(errand: RemoteInstance, stored: Instance) -> bool:
+def _is_unwanted(remote: RemoteInstance, stored: Instance) -> bool:
     """Tell whether an instance was deleted here, or released by a parent since it was sent on."""
     if stored.status is not Status.DELETED:
         return False
     marked_ms = withdrawn_ms(stored)
-    return marked_ms is None or errand.sent_ms <= marked_ms
+    return marked_ms is None or remote.sent_ms <= marked_ms

@@ -105,43 +105,43 @@ class UsageRecount:
         self._last[zone_id] = turn[-1].instance_uuid
         return turn
 
-    async def _ask_for(self, errands: Sequence[RemoteInstance], seen: int) -> int:
+    async def _ask_for(self, remotes: Sequence[RemoteInstance], seen: int) -> int:
         """Ask one child, and return how many servers count for less now."""
-        zone, count = self._zone_of(errands[0].zone_id), 0
+        zone, count = self._zone_of(remotes[0].zone_id), 0
         if zone is None:
             return 0
-        for errand in errands:
+        for remote in remotes:
             try:
-                server = await self._children.server(zone, errand, timeout_s=self._timeout_s)
+                server = await self._children.server(zone, remote, timeout_s=self._timeout_s)
             except UnavailableError as error:
                 self._telemetry.failure("zone_recounting_failed", error, zone=zone.name)
                 break
-            if errand.asking_until_s > self._clock.now_s():
+            if remote.asking_until_s > self._clock.now_s():
                 continue
-            change = _change(errand, server)
-            if change is not None and not await self._stands_here(errand):
-                guard = Guard(size_guard(errand.instance_uuid), seen)
+            change = _change(remote, server)
+            if change is not None and not await self._stands_here(remote):
+                guard = Guard(size_guard(remote.instance_uuid), seen)
                 (outcome,) = await self._ledger.commit([(guard, change)])
                 count += isinstance(outcome, Committed)
         return count
 
-    async def _stands_here(self, errand: RemoteInstance) -> bool:
+    async def _stands_here(self, remote: RemoteInstance) -> bool:
         """Tell whether its request has not come to its end; whoever ends that ends the errand."""
-        return await self._ledger.get(Instance, errand.instance_uuid) is not None
+        return await self._ledger.get(Instance, remote.instance_uuid) is not None
 
 
-def _is_open(errand: RemoteInstance) -> bool:
+def _is_open(remote: RemoteInstance) -> bool:
     """Tell whether a server was deleted, or resized, and what became of that is not known."""
-    is_there = errand.stage is RemoteInstanceStage.THERE
-    return is_there and (errand.counts_as is None or errand.resize is not None)
+    is_there = remote.stage is RemoteInstanceStage.THERE
+    return is_there and (remote.counts_as is None or remote.resize is not None)
 
 
-def _change(errand: RemoteInstance, server: RemoteServer | None) -> Write | None:
+def _change(remote: RemoteInstance, server: RemoteServer | None) -> Write | None:
     """Return what an answer changes; nothing while the child is at it."""
-    if errand.counts_as is None:
-        return Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid) if server is None else None
+    if remote.counts_as is None:
+        return Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid) if server is None else None
     if server is None or server.is_resizing:
         return None
-    if any(one > most for one, most in zip(server.size, errand.counts_as, strict=True)):
+    if any(one > most for one, most in zip(server.size, remote.counts_as, strict=True)):
         return None
-    return Put(replace(errand, counts_as=server.size, resize=None, asking_until_s=0.0))
+    return Put(replace(remote, counts_as=server.size, resize=None, asking_until_s=0.0))

@@ -40,10 +40,10 @@ class WithdrawalWorker:
     """
 
     def __init__(
-        self, *, ledger: Ledger, sending: Delegator, clock: Clock, telemetry: Telemetry
+        self, *, ledger: Ledger, delegator: Delegator, clock: Clock, telemetry: Telemetry
     ) -> None:
         self._ledger = ledger
-        self._sending = sending
+        self._delegator = delegator
         self._clock = clock
         self._telemetry = telemetry
         self._leftovers = UnwantedInstanceFinder(ledger)
@@ -108,14 +108,14 @@ class WithdrawalWorker:
         """Ask each child once; a release is for one tenant."""
         found: list[RemoteInstance] = []
         for uuid in sorted(self._left):
-            errand = await self._ledger.get(RemoteInstance, uuid)
-            if errand is None or errand.stage is not RemoteInstanceStage.WITHDRAWING:
+            remote = await self._ledger.get(RemoteInstance, uuid)
+            if remote is None or remote.stage is not RemoteInstanceStage.WITHDRAWING:
                 self._left.discard(uuid)
             else:
-                found.append(errand)
+                found.append(remote)
         for _, some in groupby(sorted(found, key=_PROJECT_OF), key=_PROJECT_OF):
-            settled = await self._sending.settle(list(some), keeps_built=False)
-            done = settled.there | settled.back
+            settled = await self._delegator.settle(list(some), keeps_built=False)
+            done = settled.present | settled.absent
             self._left -= done
             if done:
                 self._telemetry.event("zone_instances_taken_back", instances=len(done))

@@ -130,25 +130,25 @@ class AssertionVerifier:
         self._nonces: dict[str, float] = {}
         """Numbers that were used, with the end of their statement; oldest first."""
 
-    def read(self, text: str, asked: AssertedRequest) -> ZoneAssertion:
+    def verify(self, text: str, asked: AssertedRequest) -> ZoneAssertion:
         """Return what a text states of the request that it came with.
 
         Raises:
-            ZoneAssertionError: it is no statement of a trusted parent for this request and zone, or it
+            ZoneAssertionError: no trusted parent signed it for this request and zone, or it
                 has ended or was used before.
             UnavailableError: too many statements are in use at once.
         """
-        statement = self.signed(text)
-        self.use(statement, asked)
+        statement = self.verify_signature(text)
+        self.redeem(statement, asked)
         return statement
 
-    def signed(self, text: str) -> ZoneAssertion:
+    def verify_signature(self, text: str) -> ZoneAssertion:
         """Return what a text states, before its request is there as a whole; then `use` it.
 
         So nobody but a parent makes this zone read a large body.
 
         Raises:
-            ZoneAssertionError: it is no statement of a trusted parent for this zone, or it has ended.
+            ZoneAssertionError: no trusted parent signed it for this zone, or it has ended.
         """
         content, signature = _parts_of(text)
         statement = _statement_of(content)
@@ -160,11 +160,11 @@ class AssertionVerifier:
         _check_time(statement, self._now_s())
         return statement
 
-    def use(self, statement: ZoneAssertion, asked: AssertedRequest) -> None:
+    def redeem(self, statement: ZoneAssertion, asked: AssertedRequest) -> None:
         """Take a statement that was read before for its request, this once.
 
         Raises:
-            ZoneAssertionError: it was made for another request, has ended since, or was used before.
+            ZoneAssertionError: it is for another request, has ended, or was used before.
             UnavailableError: too many statements are in use at once.
         """
         if statement.asks != _digest_of(asked):
@@ -172,9 +172,9 @@ class AssertionVerifier:
         now_s = self._now_s()
         # Once more, as it may have ended while its body came, and its number be forgotten.
         _check_time(statement, now_s)
-        self._use(statement, now_s)
+        self._record_nonce(statement, now_s)
 
-    def _use(self, statement: ZoneAssertion, now_s: float) -> None:
+    def _record_nonce(self, statement: ZoneAssertion, now_s: float) -> None:
         while self._nonces:
             oldest = next(iter(self._nonces))
             if self._nonces[oldest] > now_s:

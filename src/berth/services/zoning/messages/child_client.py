@@ -153,22 +153,22 @@ class ChildClient:
         return kept
 
     async def server(
-        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+        self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
         """See `ChildZones.server`."""
-        uuid = errand.instance_uuid
+        uuid = remote.instance_uuid
         asked = ForwardedRequest("GET", f"{BUILD_PATH}/{uuid}", _SHOWN, b"", _SERVER_BYTES)
         answer = await self._forwards.forward(
             zone,
             asked,
-            project_id=errand.project_id,
-            user_id=errand.user_id,
+            project_id=remote.project_id,
+            user_id=remote.user_id,
             timeout_s=timeout_s,
         )
         if answer.status == HTTPStatus.NOT_FOUND:
             return None
         shown = _read(zone, _good(zone, answer), ServerMessage).server
-        if shown.id != uuid or shown.tenant_id != errand.project_id:
+        if shown.id != uuid or shown.tenant_id != remote.project_id:
             raise _odd(zone)
         return shown.below
 

@@ -109,10 +109,10 @@ def _is_member(instance: Instance) -> bool:
     return instance.host is not None or instance.task is Task.SCHEDULING
 
 
-def _may_be_member(errand: RemoteInstance, group: ServerGroup) -> bool:
+def _may_be_member(remote: RemoteInstance, group: ServerGroup) -> bool:
     """Tell whether a child has a member, as far as its owner has not deleted it."""
-    is_wanted = errand.stage is not RemoteInstanceStage.WITHDRAWING and errand.counts_as is not None
-    return is_wanted and errand.group_uuid in {None, group.uuid}
+    is_wanted = remote.stage is not RemoteInstanceStage.WITHDRAWING and remote.counts_as is not None
+    return is_wanted and remote.group_uuid in {None, group.uuid}
 
 
 def is_together(group: ServerGroup | None) -> bool:

@@ -81,14 +81,14 @@ class OfferReleaser:
         telemetry: is told when it does not.
     """
 
-    def __init__(self, selecting: SelectReleaser, bus: Bus, telemetry: Telemetry) -> None:
-        self._selecting = selecting
+    def __init__(self, selector: SelectReleaser, bus: Bus, telemetry: Telemetry) -> None:
+        self._selector = selector
         self._bus = bus
         self._telemetry = telemetry
 
     async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
         """Let go offers; holds that nobody can be told of end by themselves."""
-        others = [one for one in surplus if not await self._selecting.release(one, audience)]
+        others = [one for one in surplus if not await self._selector.release(one, audience)]
         if not others:
             return
         try:

@@ -112,11 +112,11 @@ class OfferSelector:
         children: ChildZones,
         homes: GroupHomes,
         seals: OfferSeals,
-        marks: LoopTokens,
+        loop_tokens: LoopTokens,
         clock: Clock,
         telemetry: Telemetry,
         scheduler: bytes,
-        releases: ChildReleases | None = None,
+        child_releases: ChildReleases | None = None,
     ) -> None:
         self._zone = zone
         self._local = local
@@ -124,11 +124,11 @@ class OfferSelector:
         self._children = children
         self._homes = homes
         self._seals = seals
-        self._marks = marks
+        self._loop_tokens = loop_tokens
         self._clock = clock
         self._telemetry = telemetry
         self._scheduler = scheduler
-        self._below = releases or ChildReleases(
+        self._below = child_releases or ChildReleases(
             zone=zone, children=children, clock=clock, telemetry=telemetry
         )
         self._given = SelectRecords(clock)
@@ -146,7 +146,7 @@ class OfferSelector:
             InvalidInputError: flavor or image hold a spec that cannot be read.
             UnavailableError: the ledger cannot be reached.
         """
-        if self._marks.is_among(order.marks):
+        if self._loop_tokens.is_among(order.marks):
             self._tell("zone_in_a_ring", order.audience)
             return Offers(_NOTHING)
         selection = await self.select(order)
@@ -251,7 +251,7 @@ class OfferSelector:
             blob_bytes=blob_bytes,
             group=None if order.group is None else replace(order.group, zone_id=None),
             hold=order.hold,
-            marks=(*order.marks, self._marks.new()),
+            marks=(*order.marks, self._loop_tokens.new()),
         )
 
     async def _ask(self, zone: Zone, below: SelectOrder) -> _Source | None:

@@ -60,7 +60,7 @@ async def test_no_child_is_asked_which_host_it_has() -> None:
     near = NearZones()
     root = await open_house("root", near)
     root.adopt(await open_house("west", near))
-    await root.selecting.select(root.select_order(asking({"host": "s> m"})))
+    await root.selector.select(root.select_order(asking({"host": "s> m"})))
     assert ("west", "select") not in near.asked
-    await root.selecting.select(root.select_order(asking({"capabilities:vcpus_total": "> 0"})))
+    await root.selector.select(root.select_order(asking({"capabilities:vcpus_total": "> 0"})))
     assert ("west", "select") in near.asked

@@ -61,8 +61,8 @@ async def test_a_plan_is_built_in_the_whole_tree() -> None:
     """Each instance once, in the zone that offered its place."""
     root = await open_tree()
     request = request_of(20)
-    offers = await root.selecting.offers(root.select_order(request))
-    outcomes = await root.building.build(build_order(request, offers.blobs))
+    offers = await root.selector.offers(root.select_order(request))
+    outcomes = await root.builder.build(build_order(request, offers.blobs))
     assert flaws(outcomes) == [None] * 20
     instances = await built(root)
     assert sorted(one.uuid for some in instances.values() for one in some) == list(
@@ -80,11 +80,11 @@ async def test_records_tell_why_offers_were_made() -> None:
     """With the weights that were offered, whatever else of the select is still held."""
     house = await open_house("alone", NearZones())
     request = request_of(8)
-    selection = await house.selecting.select(house.select_order(request))
+    selection = await house.selector.select(house.select_order(request))
     offered = [choice.weight for choice in selection.choices]
     held = await open_house("held", NearZones())
-    offers = await held.selecting.offers(held.select_order(request))
-    await held.building.build(build_order(request, offers.blobs[:3]))
+    offers = await held.selector.offers(held.select_order(request))
+    await held.builder.build(build_order(request, offers.blobs[:3]))
     assert len(held.held) == 5
     decisions = [
         await held.desk.ledger.get(Decision, OfferKey(offers.select_id, place).claim_key)
@@ -100,14 +100,14 @@ async def test_errands_say_where_instances_are() -> None:
     """In every zone on the way, and not in the one that has them."""
     root = await open_tree()
     request = request_of(28)
-    offers = await root.selecting.offers(root.select_order(request))
-    await root.building.build(build_order(request, offers.blobs))
+    offers = await root.selector.offers(root.select_order(request))
+    await root.builder.build(build_order(request, offers.blobs))
     instances = await built(root)
     for one in instances["deep"]:
         for house, number in (("root", 2), ("east", 1)):
-            errand = await root.near.houses[house].desk.ledger.get(RemoteInstance, one.uuid)
-            assert errand is not None
-            assert (errand.zone_id, errand.stage) == (number, RemoteInstanceStage.THERE)
+            remote = await root.near.houses[house].desk.ledger.get(RemoteInstance, one.uuid)
+            assert remote is not None
+            assert (remote.zone_id, remote.stage) == (number, RemoteInstanceStage.THERE)
         assert await root.near.houses["deep"].desk.ledger.get(RemoteInstance, one.uuid) is None
     assert instances["deep"]
 
@@ -116,11 +116,11 @@ async def test_the_same_build_again_changes_nothing() -> None:
     """The answer may have been lost."""
     root = await open_tree()
     request = request_of(12)
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     order = build_order(request, offers.blobs)
-    await root.building.build(order)
+    await root.builder.build(order)
     before = await built(root)
-    assert flaws(await root.building.build(order)) == [None] * 12
+    assert flaws(await root.builder.build(order)) == [None] * 12
     assert await built(root) == before
     assert await used(root) == 12
 
@@ -129,12 +129,12 @@ async def test_an_offer_is_used_once() -> None:
     """Another instance that comes with it is refused, and nothing of it is kept."""
     root = await open_tree()
     request = request_of(2)
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     first, second = request.instance_uuids
     one = replace(request, instance_uuids=(first,))
     other = replace(request, instance_uuids=(second,))
-    await root.building.build(build_order(one, offers.blobs[:1]))
-    outcomes = await root.building.build(build_order(other, offers.blobs[:1]))
+    await root.builder.build(build_order(one, offers.blobs[:1]))
+    outcomes = await root.builder.build(build_order(other, offers.blobs[:1]))
     assert flaws(outcomes) == [OfferRefusalReason.USED]
     assert await used(root) == 1
 
@@ -147,9 +147,9 @@ async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
     zone.on_gone = on_gone
     zone.__post_init__()
     request = request_of(1)
-    offers = await zone.selecting.offers(zone.select_order(request))
+    offers = await zone.selector.offers(zone.select_order(request))
     zone.held.expire(zone.desk.clock.now_s() + 100)
-    outcomes = await zone.building.build(build_order(request, offers.blobs))
+    outcomes = await zone.builder.build(build_order(request, offers.blobs))
     assert flaws(outcomes) == [
         OfferRefusalReason.GONE if on_gone is LapsedHoldAction.REFUSE else None
     ]
@@ -164,11 +164,11 @@ async def test_another_host_is_taken_where_the_settings_say_so() -> None:
     zone.__post_init__()
     first, second = request_of(1), request_of(2)
     second = replace(second, request_id="req-2", instance_uuids=second.instance_uuids[1:])
-    offers = await zone.selecting.offers(zone.select_order(first))
+    offers = await zone.selector.offers(zone.select_order(first))
     zone.held.expire(zone.desk.clock.now_s() + 100)
-    others = await zone.selecting.offers(zone.select_order(second))
-    await zone.building.build(build_order(second, others.blobs))
-    assert flaws(await zone.building.build(build_order(first, offers.blobs))) == [None]
+    others = await zone.selector.offers(zone.select_order(second))
+    await zone.builder.build(build_order(second, others.blobs))
+    assert flaws(await zone.builder.build(build_order(first, offers.blobs))) == [None]
     assert await used(zone) == 2
 
 
@@ -176,8 +176,8 @@ async def test_a_held_place_is_not_given_to_others() -> None:
     """Two parents that select at once do not both get the last one."""
     near = NearZones()
     zone = await open_house("zone", near, hosts=1, vcpus=1)
-    first = await zone.selecting.offers(zone.select_order(request_of(1), audience="one"))
-    second = await zone.selecting.offers(
+    first = await zone.selector.offers(zone.select_order(request_of(1), audience="one"))
+    second = await zone.selector.offers(
         zone.select_order(request_of(1, request_id="req-2"), audience="two")
     )
     assert (len(first.blobs), len(second.blobs)) == (1, 0)
@@ -187,17 +187,17 @@ async def test_only_for_the_parent_and_the_request() -> None:
     """Anything else builds nothing."""
     root = await open_tree()
     request = request_of(3)
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     elsewhere = build_order(request, offers.blobs, audience="other")
-    assert flaws(await root.building.build(elsewhere)) == [OfferRefusalReason.OTHER_AUDIENCE] * 3
+    assert flaws(await root.builder.build(elsewhere)) == [OfferRefusalReason.OTHER_AUDIENCE] * 3
     bigger = replace(request, flavor=replace(request.flavor, vcpus=2))
     assert (
-        flaws(await root.building.build(build_order(bigger, offers.blobs)))
+        flaws(await root.builder.build(build_order(bigger, offers.blobs)))
         == [OfferRefusalReason.OTHER_REQUEST] * 3
     )
     await root.desk.clock.sleep(61)
     assert (
-        flaws(await root.building.build(build_order(request, offers.blobs)))
+        flaws(await root.builder.build(build_order(request, offers.blobs)))
         == [OfferRefusalReason.EXPIRED] * 3
     )
     assert await used(root) == 0
@@ -207,15 +207,15 @@ async def test_a_child_whose_answer_is_lost() -> None:
     """What came of it is not known; a release makes sure of it, above and below."""
     root = await open_tree()
     request = request_of(28)
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     root.near.silent.add("deep")
-    outcomes = await root.building.build(build_order(request, offers.blobs))
+    outcomes = await root.builder.build(build_order(request, offers.blobs))
     lost = [one.instance_uuid for one in outcomes if one.flaw is OfferRefusalReason.UNSETTLED]
     there = [one.uuid for one in (await built(root))["deep"]]
     assert sorted(lost) == sorted(there)
     assert there
     root.near.silent.clear()
-    await root.releasing.release(withdrawal(*lost))
+    await root.release_handler.release(withdrawal(*lost))
     deep = root.near.houses["deep"].desk.ledger
     for uuid in lost:
         instance = await deep.get(Instance, uuid)
@@ -228,11 +228,11 @@ async def test_what_was_released_is_not_built_late() -> None:
     """A mark stays in its place, also before anything had come."""
     root = await open_tree()
     request = request_of(1)
-    offers = await root.selecting.offers(root.select_order(request))
-    await root.releasing.release(withdrawal(*request.instance_uuids))
+    offers = await root.selector.offers(root.select_order(request))
+    await root.release_handler.release(withdrawal(*request.instance_uuids))
     for house in root.near.houses.values():
-        await house.releasing.release(withdrawal(*request.instance_uuids))
-    outcomes = await root.building.build(build_order(request, offers.blobs))
+        await house.release_handler.release(withdrawal(*request.instance_uuids))
+    outcomes = await root.builder.build(build_order(request, offers.blobs))
     assert flaws(outcomes) == [OfferRefusalReason.WITHDRAWN]
     assert await used(root) == 0
 
@@ -241,9 +241,9 @@ async def test_a_child_that_is_not_a_child_any_more() -> None:
     """Its offers lead nowhere."""
     root = await open_tree()
     request = request_of(28)
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     root.children.clear()
-    outcomes = await root.building.build(build_order(request, offers.blobs))
+    outcomes = await root.builder.build(build_order(request, offers.blobs))
     assert flaws(outcomes).count(None) == 2
     assert flaws(outcomes).count(OfferRefusalReason.GONE) == 26
 
@@ -254,13 +254,13 @@ async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> No
     group = ServerGroup("group-1", "g", GroupPolicy.ANTI_AFFINITY)
     request = replace(request_of(7), group_uuid=group.uuid)
     order = replace(root.select_order(request), group=group)
-    offers = await root.selecting.offers(order)
+    offers = await root.selector.offers(order)
     build = build_order(request, offers.blobs)
     grouped = tuple(
         replace(item, instance=replace(item.instance, group_uuid=group.uuid))
         for item in build.items
     )
-    outcomes = await root.building.build(replace(build, items=grouped, group=group))
+    outcomes = await root.builder.build(replace(build, items=grouped, group=group))
     assert flaws(outcomes) == [None] * 7
     hosts = [(name, one.host) for name, some in (await built(root)).items() for one in some]
     assert len(set(hosts)) == 7
@@ -272,13 +272,13 @@ async def test_what_was_withdrawn_may_be_sent_anew() -> None:
     near = NearZones()
     zone = await open_house("zone", near)
     request = request_of(1)
-    offers = await zone.selecting.offers(zone.select_order(request))
+    offers = await zone.selector.offers(zone.select_order(request))
     order = build_order(request, offers.blobs)
-    await zone.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
+    await zone.release_handler.release(withdrawal(*request.instance_uuids, sent_ms=1000))
     late = replace(order, items=(replace(order.items[0], sent_ms=1000),))
-    assert flaws(await zone.building.build(late)) == [OfferRefusalReason.WITHDRAWN]
+    assert flaws(await zone.builder.build(late)) == [OfferRefusalReason.WITHDRAWN]
     anew = replace(order, items=(replace(order.items[0], sent_ms=1001),))
-    assert flaws(await zone.building.build(anew)) == [None]
+    assert flaws(await zone.builder.build(anew)) == [None]
     assert await used(zone) == 1
 
 
@@ -286,9 +286,9 @@ async def test_what_is_there_may_stay() -> None:
     """A parent that only wants to know leaves it alone, here and below."""
     root = await open_tree()
     request = request_of(28)
-    offers = await root.selecting.offers(root.select_order(request))
-    await root.building.build(build_order(request, offers.blobs))
-    kept = await root.releasing.release(withdrawal(*request.instance_uuids, keeps_built=True))
+    offers = await root.selector.offers(root.select_order(request))
+    await root.builder.build(build_order(request, offers.blobs))
+    kept = await root.release_handler.release(withdrawal(*request.instance_uuids, keeps_built=True))
     assert kept == set(request.instance_uuids)
     assert await used(root) == 28
 
@@ -296,7 +296,7 @@ async def test_what_is_there_may_stay() -> None:
 async def late_below(root: House, request: Request) -> BuildOrder:
     """Return an order that leads through this zone to one below it, and was sent long ago."""
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     order = build_order(request, offers.blobs)
     return replace(order, items=tuple(replace(one, sent_ms=1000) for one in order.items))
 
@@ -307,12 +307,12 @@ async def test_what_was_released_is_not_passed_on_late() -> None:
     request = request_of(3)
     order = await late_below(root, request)
     uuids = request.instance_uuids
-    assert await root.releasing.release(withdrawal(*uuids, sent_ms=1000)) == frozenset()
-    assert flaws(await root.building.build(order)) == [OfferRefusalReason.WITHDRAWN] * 3
+    assert await root.release_handler.release(withdrawal(*uuids, sent_ms=1000)) == frozenset()
+    assert flaws(await root.builder.build(order)) == [OfferRefusalReason.WITHDRAWN] * 3
     assert not any((await built(root)).values())
     assert await root.desk.ledger.remote_instances() == []
     anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
-    assert flaws(await root.building.build(anew)) == [None] * 3
+    assert flaws(await root.builder.build(anew)) == [None] * 3
 
 
 @pytest.mark.parametrize("offset", [100.0, -100.0])
@@ -321,14 +321,14 @@ async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: f
     root = await open_tree()
     request = request_of(2)
     late = await late_below(root, request)
-    await root.releasing.release(withdrawal(*request.instance_uuids, sent_ms=1000))
+    await root.release_handler.release(withdrawal(*request.instance_uuids, sent_ms=1000))
     root.children[:] = [replace(one, weight_offset=offset) for one in root.children]
-    offers = await root.selecting.offers(root.select_order(request))
+    offers = await root.selector.offers(root.select_order(request))
     order = build_order(request, offers.blobs)
     anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
-    assert flaws(await root.building.build(anew)) == [None] * 2
+    assert flaws(await root.builder.build(anew)) == [None] * 2
     before = await built(root), await root.desk.ledger.remote_instances()
-    assert flaws(await root.building.build(late)) == [OfferRefusalReason.WITHDRAWN] * 2
+    assert flaws(await root.builder.build(late)) == [OfferRefusalReason.WITHDRAWN] * 2
     assert (await built(root), await root.desk.ledger.remote_instances()) == before
 
 
@@ -342,15 +342,15 @@ async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
 
     async def answer_late(*_: object, **__: object) -> tuple[BuildOutcome, ...]:
         root.near.build = right  # type: ignore[method-assign]
-        assert await root.releasing.release(withdrawal(uuid, sent_ms=1000)) == frozenset()
+        assert await root.release_handler.release(withdrawal(uuid, sent_ms=1000)) == frozenset()
         anew = replace(order, items=tuple(replace(one, sent_ms=1001) for one in order.items))
-        assert flaws(await root.building.build(anew)) == [None]
+        assert flaws(await root.builder.build(anew)) == [None]
         return (BuildOutcome(uuid, OfferRefusalReason.GONE),)
 
     root.near.build = answer_late  # type: ignore[method-assign]
-    assert flaws(await root.building.build(order)) == [OfferRefusalReason.GONE]
-    (errand,) = await root.desk.ledger.remote_instances()
-    assert (errand.instance_uuid, errand.stage) == (uuid, RemoteInstanceStage.THERE)
+    assert flaws(await root.builder.build(order)) == [OfferRefusalReason.GONE]
+    (remote,) = await root.desk.ledger.remote_instances()
+    assert (remote.instance_uuid, remote.stage) == (uuid, RemoteInstanceStage.THERE)
     assert [one.uuid for some in (await built(root)).values() for one in some] == [uuid]
 
 
@@ -367,11 +367,11 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
         found = await right(kind, key)  # type: ignore[type-var]
         if kind is RemoteInstance and not passed:
             passed.append(BuildOutcome(""))  # the build below comes just when this was read
-            passed[:] = await root.building.build(order)
+            passed[:] = await root.builder.build(order)
         return found
 
     ledger.get = get  # type: ignore[method-assign, assignment]
-    kept = await root.releasing.release(withdrawal(uuid, sent_ms=1000, keeps_built=True))
+    kept = await root.release_handler.release(withdrawal(uuid, sent_ms=1000, keeps_built=True))
     assert [one.instance_uuid for one in passed] == [uuid]
     assert kept == (frozenset({uuid}) if passed[0].flaw is None else frozenset())
     there = [one.uuid for some in (await built(root)).values() for one in some]
@@ -384,9 +384,9 @@ async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
     group = ServerGroup(str(UUID(int=7)), "g", GroupPolicy.AFFINITY, "p")
     request = replace(request_of(1), group_uuid=group.uuid)
     order = replace(root.select_order(request), group=group)
-    offers = await root.selecting.offers(order)
+    offers = await root.selector.offers(order)
     await root.desk.ledger.write(Put(replace(group, zone_id=99)))
-    (outcome,) = await root.building.build(replace(build_order(request, offers.blobs), group=group))
+    (outcome,) = await root.builder.build(replace(build_order(request, offers.blobs), group=group))
     assert outcome.flaw is OfferRefusalReason.GONE
     assert await root.desk.ledger.remote_instances() == []
 
@@ -398,17 +398,17 @@ async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: st
     request = request_of(1)
     children = {one.name: one for one in root.children}
     root.children[:] = [replace(children["west"], weight_offset=100.0)]
-    first = await root.selecting.offers(root.select_order(request))
-    assert flaws(await root.building.build(build_order(request, first.blobs))) == [None]
+    first = await root.selector.offers(root.select_order(request))
+    assert flaws(await root.builder.build(build_order(request, first.blobs))) == [None]
     root.children[:] = [children["west"], children["east"]]
     root.children[:] = [
         replace(one, weight_offset=100.0 if one.name == other else 0.0) for one in root.children
     ]
-    second = await root.selecting.offers(root.select_order(request))
-    assert flaws(await root.building.build(build_order(request, second.blobs))) == [
+    second = await root.selector.offers(root.select_order(request))
+    assert flaws(await root.builder.build(build_order(request, second.blobs))) == [
         OfferRefusalReason.USED
     ]
-    errand = await root.desk.ledger.get(RemoteInstance, request.instance_uuids[0])
-    assert errand is not None
-    assert (errand.zone_id, errand.stage) == (1, RemoteInstanceStage.THERE)
+    remote = await root.desk.ledger.get(RemoteInstance, request.instance_uuids[0])
+    assert remote is not None
+    assert (remote.zone_id, remote.stage) == (1, RemoteInstanceStage.THERE)
     assert {name for name, some in (await built(root)).items() if some} == {"west"}

@@ -40,10 +40,10 @@ CLOCK = _Clock()
 async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, RemoteUsage]]:
     """Open a ledger with a server that is below, and what is tested."""
     ledger = MemoryLedger()
-    errand = RemoteInstance(
+    remote = RemoteInstance(
         UUID, 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1", counts_as=size
     )
-    await ledger.commit([(Put(errand),)])
+    await ledger.commit([(Put(remote),)])
     yield ledger, RemoteUsage(ledger, CLOCK, asking_s=ASKING_S)
     await ledger.close()
 
@@ -232,7 +232,7 @@ async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
 async def test_the_ledger_may_be_away() -> None:
     """Then nothing was begun."""
     async with counted() as (ledger, counting):
-        errand = await errand_of(ledger)
+        remote = await errand_of(ledger)
         await ledger.close()
         with pytest.raises(UnavailableError):
-            await counting.begin(errand, make_flavor())
+            await counting.begin(remote, make_flavor())

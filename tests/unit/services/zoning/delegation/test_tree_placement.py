@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Put
 from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.services.zoning.delegation.sagas import SagaStore
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.zone_harness import House, open_tree, request_of, withdrawal
@@ -54,9 +54,9 @@ async def test_instances_go_to_the_best_places_of_the_tree() -> None:
     assert sorted(uuid for some in zones.values() for uuid in some) == list(request.instance_uuids)
     for uuid in request.instance_uuids:
         here = await root.desk.ledger.get(Instance, uuid)
-        errand = await root.desk.ledger.get(RemoteInstance, uuid)
-        assert (here is None) == (errand is not None)
-        assert errand is None or errand.stage is RemoteInstanceStage.THERE
+        remote = await root.desk.ledger.get(RemoteInstance, uuid)
+        assert (here is None) == (remote is not None)
+        assert remote is None or remote.stage is RemoteInstanceStage.THERE
     assert not await is_pending(root, request)
     assert held(root) == 0
 
@@ -143,7 +143,7 @@ async def test_a_child_that_cannot_honour_its_offers(monkeypatch: pytest.MonkeyP
     root = await open_tree()
     west = root.near.houses["west"]
     for uuid in request_of(50).instance_uuids:
-        await west.releasing.release(withdrawal(uuid))
+        await west.release_handler.release(withdrawal(uuid))
     decision = await root.tree.place(order_of(request_of(20)))
     assert decision.verdict is Verdict.PLACED
     zones = await live(root)
@@ -283,14 +283,14 @@ async def test_what_was_given_up_is_not_taken_up_again() -> None:
     root = await open_tree()
     request = request_of(20)
     accepted = await left_behind(root, request)
-    journeys = SagaStore(
+    sagas = SagaStore(
         ledger=root.desk.ledger,
         clock=root.desk.clock,
         telemetry=root.desk.told,
         scheduler="one",
         lease_s=30.0,
     )
-    await journeys.give_up(request.request_id)
+    await sagas.give_up(request.request_id)
     second = House("root", root.desk, root.near, root.children, scheduler="two")
     await root.desk.clock.sleep(31)
     root.held.expire(root.desk.clock.now_s())
@@ -408,7 +408,7 @@ async def test_a_group_without_members_goes_where_there_is_room() -> None:
     await root.desk.follower.catch_up()
     root.children[1] = replace(root.children[1], weight_offset=100.0)
     for uuid in request_of(50).instance_uuids:
-        await root.near.houses["east"].releasing.release(withdrawal(uuid))
+        await root.near.houses["east"].release_handler.release(withdrawal(uuid))
     decision = await root.tree.place(_of_group(request_of(3), group))
     assert decision.verdict is Verdict.PLACED
     assert {name: len(some) for name, some in (await live(root)).items()} == {"west": 3}
@@ -443,8 +443,8 @@ async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> N
     decision = await root.tree.place(_of_group(later, group))
     assert decision.verdict is Verdict.REFUSED
     root.children.append(east)
-    for errand in await root.desk.ledger.remote_instances():
-        await root.desk.ledger.write(Put(replace(errand, counts_as=None)))
+    for remote in await root.desk.ledger.remote_instances():
+        await root.desk.ledger.write(Put(replace(remote, counts_as=None)))
     root.children.pop()
     later = replace(later, request_id="req-3", instance_uuids=request_of(4).instance_uuids[3:])
     decision = await root.tree.place(_of_group(later, group))

@@ -14,7 +14,7 @@ from berth.domain.ledger.write import Put, Remove
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.measures import ZONE_INSTANCES_UNWANTED
 from berth.services.placement.pending_requests import PendingRequests
-from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
@@ -30,12 +30,12 @@ async def root() -> AsyncIterator[House]:
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
     dying = asyncio.Event()
 
-    async def stop(journey: object) -> Decision:
+    async def stop(saga: object) -> Decision:
         dying.set()
         await asyncio.Event().wait()
-        raise AssertionError(journey)
+        raise AssertionError(saga)
 
-    root.tree._ends.finish = stop  # type: ignore[method-assign]
+    root.tree._completion.finish = stop  # type: ignore[method-assign]
     task = asyncio.create_task(root.tree.place(order_of(request_of(COUNT))))
     await dying.wait()
     task.cancel()
@@ -60,7 +60,7 @@ def pending_of(house: House, *, placing: Placer | None = None) -> PendingRequest
         clock=desk.clock,
         telemetry=desk.told,
         name=house.scheduler,
-        withdrawn=house.taking_back.note,
+        withdrawn=house.withdrawals.note,
     )
 
 
@@ -91,7 +91,7 @@ async def test_all_are_deleted_before_another_scheduler_goes_on(root: House) -> 
     await delete(root)
     heir = heir_of(root)
     clock = root.desk.clock
-    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.withdrawals.run):
         await clock.sleep(5.0)
         assert await root.desk.ledger.all(PendingRequest) != []
         assert len(await below(root)) == COUNT
@@ -106,7 +106,7 @@ async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) ->
     """Those are taken back, and the others stay where they are."""
     await delete(root, COUNT - 1)
     heir = heir_of(root)
-    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.withdrawals.run):
         await root.desk.clock.sleep(LEASE_S + 30.0)
     kept = [request_of(COUNT).instance_uuids[-1]]
     assert await root.desk.ledger.all(PendingRequest) == []
@@ -125,7 +125,7 @@ async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
 
     heir = heir_of(root)
     pending = pending_of(heir, placing=Refusing())
-    async with running(root.desk.follower.run, pending.run, heir.taking_back.run):
+    async with running(root.desk.follower.run, pending.run, heir.withdrawals.run):
         await root.desk.clock.sleep(LEASE_S + 30.0)
     for uuid in request_of(COUNT).instance_uuids:
         stored = await root.desk.ledger.get(Instance, uuid)
@@ -139,11 +139,11 @@ async def test_a_request_that_its_own_scheduler_cannot_read(root: House) -> None
     """Its lease, which that renews with each try, does not keep the request from its end."""
     heir = heir_of(root)
 
-    async def refuse(journey: object) -> Decision:
-        raise InvalidInputError("flavor", f"{journey} cannot be read")
+    async def refuse(saga: object) -> Decision:
+        raise InvalidInputError("flavor", f"{saga} cannot be read")
 
-    heir.tree._ends.finish = refuse  # type: ignore[method-assign]
-    async with running(root.desk.follower.run, pending_of(heir).run, heir.taking_back.run):
+    heir.tree._completion.finish = refuse  # type: ignore[method-assign]
+    async with running(root.desk.follower.run, pending_of(heir).run, heir.withdrawals.run):
         await root.desk.clock.sleep(LEASE_S + 30.0)
     assert await root.desk.ledger.all(PendingRequest) == []
     assert await remote_instances(root) == []
@@ -162,14 +162,14 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
     await forget_request(root)
     root.near.away.update(("west", "east"))
     heir = heir_of(root)
-    async with running(heir.taking_back.run):
+    async with running(heir.withdrawals.run):
         await root.desk.clock.sleep(5.0)
-        assert [(one.measure, one.value) for one in heir.taking_back.read()] == [
+        assert [(one.measure, one.value) for one in heir.withdrawals.read()] == [
             (ZONE_INSTANCES_UNWANTED, COUNT)
         ]
         root.near.away.clear()
         await root.desk.clock.sleep(LEASE_S)
-        assert heir.taking_back.read()[0].value == 0
+        assert heir.withdrawals.read()[0].value == 0
     assert "zone_instances_left_behind" in root.desk.told.events
     assert await remote_instances(root) == []
     assert await below(root) == []
@@ -178,7 +178,7 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
 async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
     """They are looked for again and again, and once more when the ledger was away."""
     heir = heir_of(root)
-    async with running(heir.taking_back.run):
+    async with running(heir.withdrawals.run):
         await root.desk.clock.sleep(1.0)
         await forget_request(root)
         root.desk.ledger.away = 1

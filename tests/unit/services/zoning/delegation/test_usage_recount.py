@@ -34,12 +34,12 @@ async def placed(count: int) -> tuple[House, UsageRecount]:
 
 async def have_resized(root: House) -> int:
     """Have all servers that were sent be resized, to the same size; return how many they are."""
-    errands = await root.desk.ledger.all(RemoteInstance)
-    for one in errands:
+    remotes = await root.desk.ledger.all(RemoteInstance)
+    for one in remotes:
         assert one.counts_as is not None
         resized = replace(one, resize=(one.counts_as, one.counts_as))
         await root.desk.ledger.commit([(Put(resized),)])
-    return len(errands)
+    return len(remotes)
 
 
 async def still_open(root: House) -> int:
@@ -85,8 +85,8 @@ async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> N
     root, here = await placed(5)
     asked: list[str] = []
 
-    async def server(zone: Zone, errand: RemoteInstance, *, timeout_s: float) -> RemoteServer:
-        asked.append(errand.instance_uuid)
+    async def server(zone: Zone, remote: RemoteInstance, *, timeout_s: float) -> RemoteServer:
+        asked.append(remote.instance_uuid)
         return RemoteServer(SIZE, is_resizing=True)
 
     monkeypatch.setattr(root.near, "server", server)

@@ -54,7 +54,7 @@ async def test_they_are_taken_back_once_their_zone_answers() -> None:
     left = await remote_instances(root)
     assert {one.stage for one in left} == {RemoteInstanceStage.WITHDRAWING}
     assert len(left) > 0
-    async with running(root.taking_back.run):
+    async with running(root.withdrawals.run):
         asked = len(root.near.asked)
         await root.desk.clock.sleep(LONG_S)
         assert await remote_instances(root) == left
@@ -71,7 +71,7 @@ async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
     root = await failed()
     second = House("root", root.desk, root.near, root.children, scheduler="two")
     root.near.silent.clear()
-    async with running(second.taking_back.run):
+    async with running(second.withdrawals.run):
         await root.desk.clock.sleep(1.0)
     assert await remote_instances(root) == []
     assert await running_below(root) == 0
@@ -84,8 +84,8 @@ async def test_what_is_wanted_is_left_alone() -> None:
     await root.tree.place(order_of(request_of(2)))
     there = await remote_instances(root)
     assert {one.stage for one in there} == {RemoteInstanceStage.THERE}
-    async with running(root.taking_back.run):
-        root.taking_back.note(one.instance_uuid for one in there)
+    async with running(root.withdrawals.run):
+        root.withdrawals.note(one.instance_uuid for one in there)
         await root.desk.clock.sleep(LONG_S)
     assert await remote_instances(root) == there
     assert await running_below(root) == 2
@@ -96,7 +96,7 @@ async def test_a_child_that_was_removed_is_asked_when_it_is_added_again() -> Non
     root = await failed()
     root.near.silent.clear()
     left, children = await remote_instances(root), list(root.children)
-    async with running(root.taking_back.run):
+    async with running(root.withdrawals.run):
         root.children.clear()
         await root.desk.clock.sleep(LONG_S)
         assert await remote_instances(root) == left
@@ -111,7 +111,7 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
     root = await failed()
     root.children[:] = [*root.children, replace(root.children[0], zone_id=9, name="gone")]
     root.near.silent.clear()
-    async with running(root.taking_back.run):
+    async with running(root.withdrawals.run):
         await root.desk.clock.sleep(1.0)
         assert await remote_instances(root) == []
         sample = RemoteInstance(
@@ -119,11 +119,11 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
         )
         root.near.away.add("gone")
         await root.desk.ledger.commit([(Put(sample),)])
-        root.taking_back.note(["lost"])
+        root.withdrawals.note(["lost"])
         await root.desk.clock.sleep(LONG_S)
         asked = len(root.near.asked)
         await root.desk.ledger.commit([(Put(replace(sample, instance_uuid=UUID, zone_id=1)),)])
-        root.taking_back.note([UUID])
+        root.withdrawals.note([UUID])
         await root.desk.clock.sleep(6.0)
         assert ("west", "release") in root.near.asked[asked:]
         assert [one.instance_uuid for one in await remote_instances(root)] == ["lost"]
@@ -134,7 +134,7 @@ async def test_a_ledger_that_is_away_is_asked_again() -> None:
     root = await failed()
     root.near.silent.clear()
     root.desk.ledger.away = 1
-    async with running(root.taking_back.run):
+    async with running(root.withdrawals.run):
         await root.desk.clock.sleep(LONG_S)
     assert await remote_instances(root) == []
     assert "zone_taking_back_failed" in root.desk.told.failed

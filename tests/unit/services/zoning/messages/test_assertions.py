@@ -56,14 +56,14 @@ def written(world: World, asked: AssertedRequest = ASKED, **to: str) -> str:
 def refused(reader: AssertionVerifier, text: str, asked: AssertedRequest = ASKED) -> str:
     """Return why a statement is refused."""
     with pytest.raises(ZoneAssertionError) as error:
-        reader.read(text, asked)
+        reader.verify(text, asked)
     return error.value.reason
 
 
 def test_a_tenant_travels() -> None:
     """From the parent that signed to the child that trusts it."""
     world = World()
-    found = world.reader().read(written(world), ASKED)
+    found = world.reader().verify(written(world), ASKED)
     assert isinstance(found, ZoneAssertion)
     assert (found.parent, found.project_id, found.user_id) == ("root", "p", "u")
 
@@ -108,11 +108,11 @@ def test_it_is_used_once() -> None:
     """Also when it comes again within its life, which is why it can be forgotten afterwards."""
     world = World()
     reader, text = world.reader(), written(world)
-    reader.read(text, ASKED)
+    reader.verify(text, ASKED)
     assert "used before" in refused(reader, text)
     world.now += LIFE_S
     assert "ended" in refused(reader, text)
-    reader.read(written(world), ASKED)
+    reader.verify(written(world), ASKED)
 
 
 def test_clocks_have_to_agree() -> None:
@@ -146,10 +146,10 @@ def test_one_that_ends_while_its_body_comes_is_refused() -> None:
     """It is believed before its body is there, and held against the clock again with it."""
     world = World()
     reader = world.reader()
-    statement = reader.signed(written(world))
+    statement = reader.verify_signature(written(world))
     world.now += LIFE_S
     with pytest.raises(ZoneAssertionError, match="has ended"):
-        reader.use(statement, ASKED)
+        reader.redeem(statement, ASKED)
 
 
 def test_one_is_used_when_its_request_is_there() -> None:
@@ -157,9 +157,9 @@ def test_one_is_used_when_its_request_is_there() -> None:
     world = World()
     reader = world.reader()
     text = written(world)
-    first, second = reader.signed(text), reader.signed(text)
+    first, second = reader.verify_signature(text), reader.verify_signature(text)
     with pytest.raises(ZoneAssertionError, match="another request"):
-        reader.use(first, AssertedRequest("GET", "/zones"))
-    reader.use(first, ASKED)
+        reader.redeem(first, AssertedRequest("GET", "/zones"))
+    reader.redeem(first, ASKED)
     with pytest.raises(ZoneAssertionError, match="used before"):
-        reader.use(second, ASKED)
+        reader.redeem(second, ASKED)

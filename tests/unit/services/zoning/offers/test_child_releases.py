@@ -52,13 +52,13 @@ class Listening:
         return frozenset()
 
     async def server(
-        self, zone: Zone, errand: RemoteInstance, *, timeout_s: float
+        self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
         """See `ChildZones.server`."""
-        raise AssertionError(zone, errand, timeout_s)
+        raise AssertionError(zone, remote, timeout_s)
 
 
-def releases(children: Listening, told: Told, *, pause_s: float) -> ChildReleases:
+def child_releases(children: Listening, told: Told, *, pause_s: float) -> ChildReleases:
     """Return what is tested."""
     clock = VirtualClock()
     return ChildReleases(
@@ -69,7 +69,7 @@ def releases(children: Listening, told: Told, *, pause_s: float) -> ChildRelease
 async def test_without_a_pause_each_is_told_at_once() -> None:
     """Before `add` returns."""
     children = Listening()
-    below = releases(children, Told(), pause_s=0.0)
+    below = child_releases(children, Told(), pause_s=0.0)
     await below.add([(EAST, FIRST), (WEST, FIRST)])
     await below.add([(EAST, SECOND)])
     assert children.heard == [
@@ -82,7 +82,7 @@ async def test_without_a_pause_each_is_told_at_once() -> None:
 async def test_what_comes_in_the_pause_is_told_together() -> None:
     """One message a child, and the next one begins a pause of its own."""
     children = Listening()
-    below = releases(children, Told(), pause_s=0.1)
+    below = child_releases(children, Told(), pause_s=0.1)
     await below.add([(EAST, FIRST), (WEST, FIRST)])
     await below.add([(EAST, SECOND)])
     assert children.heard == []
@@ -100,7 +100,7 @@ async def test_what_comes_in_the_pause_is_told_together() -> None:
 async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() -> None:
     """Before that, and it is not tried again for its own sake."""
     children = Listening(deaf="east")
-    below = releases(children, Told(), pause_s=0.0)
+    below = child_releases(children, Told(), pause_s=0.0)
     await below.add([(EAST, FIRST)])
     assert children.heard == []
     children.deaf = ""
@@ -112,6 +112,6 @@ async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() 
 async def test_a_child_that_does_not_answer_keeps_its_part() -> None:
     """The others are told, and operators are."""
     children, told = Listening(deaf="east"), Told()
-    await releases(children, told, pause_s=0.0).add([(EAST, FIRST), (WEST, FIRST)])
+    await child_releases(children, told, pause_s=0.0).add([(EAST, FIRST), (WEST, FIRST)])
     assert [name for name, _ in children.heard] == ["west"]
     assert "zone_release_failed" in str(told.__dict__)

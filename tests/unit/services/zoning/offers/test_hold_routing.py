@@ -53,11 +53,11 @@ async def settled() -> None:
 async def test_an_offer_is_built_by_the_scheduler_that_holds_its_room() -> None:
     """Even when another one is asked, whose table knows nothing of the hold."""
     first, second, bus = await open_pair(vcpus=1)
-    first.serving.serve(bus)
+    first.handlers.serve(bus)
     request = request_of(1)
     offers = await offered(bus, first.select_order(request))
     assert len(first.held) == 1
-    outcomes = await second.building.build(build_order(request, offers.blobs))
+    outcomes = await second.builder.build(build_order(request, offers.blobs))
     assert outcomes == (BuildOutcome(request.instance_uuids[0]),)
     assert len(first.held) == 0
     assert first.desk.used(1)["VCPU"] == 1
@@ -66,8 +66,8 @@ async def test_an_offer_is_built_by_the_scheduler_that_holds_its_room() -> None:
 async def test_the_commands_reach_any_scheduler() -> None:
     """Encoded as on any bus; the answers are those of the services."""
     first, second, bus = await open_pair(vcpus=2)
-    first.serving.serve(bus)
-    second.serving.serve(bus)
+    first.handlers.serve(bus)
+    second.handlers.serve(bus)
     request = request_of(2)
     offers = await offered(bus, first.select_order(request))
     built = await bus.call(BUILD, build_order(request, offers.blobs), timeout_s=TIMEOUT_S)
@@ -83,8 +83,8 @@ async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: LapsedHold
     """Its offers are treated as those whose hold has ended."""
     first, second, _ = await open_pair(on_gone=on_gone)
     request = request_of(1)
-    offers = await first.selecting.offers(first.select_order(request))
-    (outcome,) = await second.building.build(build_order(request, offers.blobs))
+    offers = await first.selector.offers(first.select_order(request))
+    (outcome,) = await second.builder.build(build_order(request, offers.blobs))
     assert outcome.flaw == (OfferRefusalReason.GONE if on_gone is LapsedHoldAction.REFUSE else None)
 
 
@@ -97,8 +97,8 @@ async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
 
     bus.serve(BUILD_HELD, break_down, server=FIRST.hex())  # type: ignore[arg-type]
     request = request_of(1)
-    offers = await first.selecting.offers(first.select_order(request))
-    (outcome,) = await second.building.build(build_order(request, offers.blobs))
+    offers = await first.selector.offers(first.select_order(request))
+    (outcome,) = await second.builder.build(build_order(request, offers.blobs))
     assert outcome.flaw is OfferRefusalReason.UNSETTLED
 
 
@@ -106,9 +106,9 @@ async def test_both_may_build_the_same_offer() -> None:
     """The slow one and the one that stood in for it say the same, and there is one claim."""
     first, second, _ = await open_pair()
     request = request_of(1)
-    offers = await first.selecting.offers(first.select_order(request))
+    offers = await first.selector.offers(first.select_order(request))
     order = build_order(request, offers.blobs)
-    both = await asyncio.gather(second.building.build(order), first.building.build(order))
+    both = await asyncio.gather(second.builder.build(order), first.builder.build(order))
     assert [one.flaw for outcomes in both for one in outcomes] == [None, None]
     assert (await first.desk.ledger.used(1))["VCPU"] == 1
 
@@ -116,11 +116,11 @@ async def test_both_may_build_the_same_offer() -> None:
 async def test_offers_are_let_go_whoever_has_made_them() -> None:
     """The scheduler that is asked tells all others."""
     first, second, bus = await open_pair()
-    first.serving.serve(bus)
-    offers = await first.selecting.offers(first.select_order(request_of(3)))
+    first.handlers.serve(bus)
+    offers = await first.selector.offers(first.select_order(request_of(3)))
     assert len(first.held) == 3
     order = ReleaseOrder("client", surplus=(UnusedOffers(offers.select_id, 1),))
-    await second.releasing.release(order)
+    await second.release_handler.release(order)
     await settled()
     assert len(first.held) == 1
 
@@ -128,10 +128,10 @@ async def test_offers_are_let_go_whoever_has_made_them() -> None:
 async def test_a_stranger_lets_nothing_go() -> None:
     """Offers of one parent are not released for another."""
     first, second, bus = await open_pair()
-    first.serving.serve(bus)
-    second.serving.serve(bus)
-    offers = await first.selecting.offers(first.select_order(request_of(2)))
+    first.handlers.serve(bus)
+    second.handlers.serve(bus)
+    offers = await first.selector.offers(first.select_order(request_of(2)))
     order = ReleaseOrder("somebody", surplus=(UnusedOffers(offers.select_id),))
-    await second.releasing.release(order)
+    await second.release_handler.release(order)
     await settled()
     assert len(first.held) == 2

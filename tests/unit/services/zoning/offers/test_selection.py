@@ -42,7 +42,7 @@ def held(house: House) -> list[int]:
 async def test_the_whole_tree_is_offered() -> None:
     """All that fits anywhere below, and no more."""
     root = await open_tree()
-    offers = await root.selecting.offers(root.select_order(request_of(40)))
+    offers = await root.selector.offers(root.select_order(request_of(40)))
     assert len(offers.weights) == len(offers.blobs) == PLACES
     assert offers.late == 0
 
@@ -50,7 +50,7 @@ async def test_the_whole_tree_is_offered() -> None:
 async def test_all_blobs_have_one_length() -> None:
     """Whether of a host, of a child or of a child's child."""
     root = await open_tree()
-    offers = await root.selecting.offers(root.select_order(request_of(40)))
+    offers = await root.selector.offers(root.select_order(request_of(40)))
     assert {len(blob) for blob in offers.blobs} == {OFFER_BYTES}
 
 
@@ -58,7 +58,7 @@ async def test_a_zone_below_the_last_layer_is_not_asked() -> None:
     """Nor is it told from the outside how deep a tree is."""
     root = await open_tree()
     order = replace(root.select_order(request_of(40)), blob_bytes=BLOB_BYTES_MIN + LAYER_BYTES)
-    offers = await root.selecting.offers(order)
+    offers = await root.selector.offers(order)
     assert len(offers.blobs) == PLACES - 12
     assert ("deep", "select") not in root.near.asked
     assert root.near.houses["east"].desk.told.events == ["zone_too_deep"]
@@ -79,7 +79,7 @@ async def test_zones_that_are_children_of_each_other_ask_each_other_once(
 ) -> None:
     """On each way: no zone offers to itself, and no room is offered that is not there."""
     east = await ring_of(*names)
-    offers = await east.selecting.offers(east.select_order(request_of(40)))
+    offers = await east.selector.offers(east.select_order(request_of(40)))
     assert len(offers.weights) == 2 * len(names)
     assert east.desk.told.events == ["zone_in_a_ring"] * (len(names) - 1)
     assert len(east.near.asked) == {2: 2, 3: 10}[len(names)]
@@ -89,17 +89,17 @@ async def test_operators_are_told_of_a_ring_once_a_minute() -> None:
     """Not at each select."""
     east = await ring_of("east", "west")
     for _ in range(3):
-        await east.selecting.offers(east.select_order(request_of(1)))
+        await east.selector.offers(east.select_order(request_of(1)))
     assert east.desk.told.events == ["zone_in_a_ring"]
     await east.desk.clock.sleep(60.0)
-    await east.selecting.offers(east.select_order(request_of(1)))
+    await east.selector.offers(east.select_order(request_of(1)))
     assert east.desk.told.events == ["zone_in_a_ring"] * 2
 
 
 async def test_the_best_zone_wins() -> None:
     """For one instance: the spreading policy takes an empty big host."""
     root = await open_tree()
-    selection = await root.selecting.select(root.select_order(request_of(1)))
+    selection = await root.selector.select(root.select_order(request_of(1)))
     weights = [choice.weight for choice in (*selection.choices, *selection.spares)]
     assert len(selection.choices) == 1
     assert weights[0] == max(weights)
@@ -109,7 +109,7 @@ async def test_a_parents_scale_decides() -> None:
     """By the offset and the scale of the child's record."""
     root = await open_tree()
     root.children[0] = replace(root.children[0], weight_offset=100.0)
-    selection = await root.selecting.select(root.select_order(request_of(8)))
+    selection = await root.selector.select(root.select_order(request_of(8)))
     assert sources(selection) == {1}
     assert all(choice.weight > 99 for choice in selection.choices)
 
@@ -118,12 +118,12 @@ async def test_what_is_offered_is_held() -> None:
     """In every zone, for as long as the settings say; then all is free again."""
     root = await open_tree()
     order = root.select_order(request_of(40))
-    first = await root.selecting.select(order)
+    first = await root.selector.select(order)
     assert len(first.choices) == sum(held(root)) == PLACES
-    assert not (await root.selecting.select(order)).choices
+    assert not (await root.selector.select(order)).choices
     await root.desk.clock.sleep(HOLD_S)
     again = root.select_order(request_of(40))
-    assert len((await root.selecting.select(again)).choices) == PLACES
+    assert len((await root.selector.select(again)).choices) == PLACES
 
 
 @pytest.mark.parametrize("step_s", [-30.0, 30.0])
@@ -132,20 +132,20 @@ async def test_a_hold_lasts_as_long_when_the_time_of_day_is_set(
 ) -> None:
     """Be it put back, or forward."""
     root = await open_tree()
-    await root.selecting.select(root.select_order(request_of(40)))
+    await root.selector.select(root.select_order(request_of(40)))
     right = VirtualClock.now_s
     monkeypatch.setattr(VirtualClock, "now_s", lambda clock: right(clock) + step_s)
     await root.desk.clock.sleep(HOLD_S / 2)
-    assert not (await root.selecting.select(root.select_order(request_of(40)))).choices
+    assert not (await root.selector.select(root.select_order(request_of(40)))).choices
     await root.desk.clock.sleep(HOLD_S / 2)
     order = root.select_order(request_of(40))
-    assert len((await root.selecting.select(order)).choices) == PLACES
+    assert len((await root.selector.select(order)).choices) == PLACES
 
 
 async def test_a_select_may_hold_nothing() -> None:
     """For whoever wants to know only."""
     root = await open_tree()
-    await root.selecting.offers(replace(root.select_order(request_of(4)), hold=False))
+    await root.selector.offers(replace(root.select_order(request_of(4)), hold=False))
     assert sum(held(root)) == 0
 
 
@@ -153,12 +153,12 @@ async def test_a_selection_is_released_in_the_whole_tree() -> None:
     """Also by those who are below a child, for the child passes it on."""
     root = await open_tree()
     order = root.select_order(request_of(40))
-    selection = await root.selecting.select(order)
-    await root.selecting.release(UnusedOffers(selection.select_id, keep=13), order.audience)
+    selection = await root.selector.select(order)
+    await root.selector.release(UnusedOffers(selection.select_id, keep=13), order.audience)
     assert sum(held(root)) == 13
-    await root.selecting.release(UnusedOffers(selection.select_id), "another parent")
+    await root.selector.release(UnusedOffers(selection.select_id), "another parent")
     assert sum(held(root)) == 13
-    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
+    await root.selector.release(UnusedOffers(selection.select_id), order.audience)
     assert sum(held(root)) == 0
 
 
@@ -166,14 +166,14 @@ async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
     """Not anew with all else of the same select."""
     root = await open_tree()
     order = root.select_order(request_of(1))
-    selection = await root.selecting.select(order)
+    selection = await root.selector.select(order)
     (best,) = selection.choices
     chosen = best.where.zone_id if isinstance(best.where, ChildTerms) else 0
-    await root.selecting.release(UnusedOffers(selection.select_id, keep=1), order.audience)
+    await root.selector.release(UnusedOffers(selection.select_id, keep=1), order.audience)
     told = [name for name, verb in root.near.asked if verb == "release"]
     names = {zone.name for zone in root.children if zone.zone_id != chosen}
     assert names <= set(told)
-    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
+    await root.selector.release(UnusedOffers(selection.select_id), order.audience)
     again = [name for name, verb in root.near.asked if verb == "release"][len(told) :]
     assert not names & set(again)
     assert sum(held(root)) == 0
@@ -183,11 +183,11 @@ async def test_a_child_that_was_away_is_told_with_the_rest() -> None:
     """What it did not hear is not forgotten."""
     root = await open_tree()
     order = root.select_order(request_of(1))
-    selection = await root.selecting.select(order)
+    selection = await root.selector.select(order)
     root.near.away |= {"west", "east"}
-    await root.selecting.release(UnusedOffers(selection.select_id, keep=1), order.audience)
+    await root.selector.release(UnusedOffers(selection.select_id, keep=1), order.audience)
     root.near.away.clear()
-    await root.selecting.release(UnusedOffers(selection.select_id), order.audience)
+    await root.selector.release(UnusedOffers(selection.select_id), order.audience)
     assert sum(held(root)) == 0
 
 
@@ -195,12 +195,12 @@ async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
     """Into the whole tree, with no message of its own."""
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
-    first = await root.selecting.select(order)
-    await root.selecting.release(UnusedOffers(first.select_id), order.audience)
+    first = await root.selector.select(order)
+    await root.selector.release(UnusedOffers(first.select_id), order.audience)
     assert sum(held(root)) == PLACES - 2
-    second = await root.selecting.select(root.select_order(request_of(40, request_id="req-2")))
+    second = await root.selector.select(root.select_order(request_of(40, request_id="req-2")))
     assert len(second.choices) == sum(held(root)) == PLACES
-    await root.selecting.release(UnusedOffers(second.select_id, keep=PLACES), order.audience)
+    await root.selector.release(UnusedOffers(second.select_id, keep=PLACES), order.audience)
     assert {verb for _, verb in root.near.asked} == {"select"}
 
 
@@ -208,13 +208,13 @@ async def test_what_a_child_did_not_hear_goes_along_again() -> None:
     """Also when nobody waited for its answer any more."""
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
-    first = await root.selecting.select(order)
+    first = await root.selector.select(order)
     root.near.away.add("west")
-    await root.selecting.release(UnusedOffers(first.select_id), order.audience)
-    await root.selecting.select(replace(order, hold=False))
+    await root.selector.release(UnusedOffers(first.select_id), order.audience)
+    await root.selector.select(replace(order, hold=False))
     assert held(root)[-1] == 8
     root.near.away.clear()
-    await root.selecting.select(replace(order, hold=False))
+    await root.selector.select(replace(order, hold=False))
     assert sum(held(root)) == 0
 
 
@@ -222,7 +222,7 @@ async def test_a_child_that_is_away_is_left_out() -> None:
     """The plan goes on without it."""
     root = await open_tree()
     root.near.away.add("west")
-    selection = await root.selecting.select(root.select_order(request_of(40)))
+    selection = await root.selector.select(root.select_order(request_of(40)))
     assert (len(selection.choices), selection.late) == (PLACES - 8, 1)
     assert root.desk.told.failed == ["zone_select_failed"]
 
@@ -234,9 +234,9 @@ async def test_a_child_that_is_slow_is_left_out(monkeypatch: pytest.MonkeyPatch)
     async def slow(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(root.near.houses["east"].selecting, "offers", slow)
+    monkeypatch.setattr(root.near.houses["east"].selector, "offers", slow)
     order = replace(root.select_order(request_of(40)), deadline_s=root.desk.clock.now_s() + 0.05)
-    selection = await root.selecting.select(order)
+    selection = await root.selector.select(order)
     assert (len(selection.choices), selection.late) == (PLACES - 20, 1)
 
 
@@ -245,7 +245,7 @@ async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatc
     root, asked = await open_tree(), dict[str, SelectOrder]()
 
     def hear(name: str) -> None:
-        house = root.near.houses[name].selecting
+        house = root.near.houses[name].selector
         answer = house.offers
 
         async def heard(order: SelectOrder) -> Offers:
@@ -258,7 +258,7 @@ async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatc
         hear(name)
     order = root.select_order(request_of(1))
     now_s = root.desk.clock.now_s()
-    await root.selecting.select(order)
+    await root.selector.select(order)
     left_s = [one.deadline_s - now_s for one in (order, asked["east"], asked["deep"])]
     assert left_s == pytest.approx([2.0, 1.8, 1.62])
 
@@ -266,7 +266,7 @@ async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatc
 async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blobs of another length than asked for would tell the next parent something."""
     root = await open_tree()
-    west = root.near.houses["west"].selecting
+    west = root.near.houses["west"].selector
     right = west.offers
 
     async def odd(order: object) -> object:
@@ -274,7 +274,7 @@ async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.Monkey
         return replace(offers, blobs=tuple(blob + b"x" for blob in offers.blobs))
 
     monkeypatch.setattr(west, "offers", odd)
-    selection = await root.selecting.select(root.select_order(request_of(40)))
+    selection = await root.selector.select(root.select_order(request_of(40)))
     assert len(selection.choices) == PLACES - 8
     assert "zone_answered_oddly" in root.desk.told.events
 
@@ -283,7 +283,7 @@ async def test_a_named_host_is_of_this_zone() -> None:
     """Its name would mean another host, or none, elsewhere."""
     root = await open_tree()
     request = replace(request_of(), destination=Destination("host-1", "host-1"))
-    selection = await root.selecting.select(root.select_order(request))
+    selection = await root.selector.select(root.select_order(request))
     assert sources(selection) == {0}
     assert not root.near.asked
 
@@ -307,7 +307,7 @@ async def test_names_of_hosts_do_not_leave_the_zone() -> None:
         retried=(("secret", "secret"),),
         source_cell="secret",
     )
-    await root.selecting.select(root.select_order(request))
+    await root.selector.select(root.select_order(request))
     assert len(seen) == 1
     assert "secret" not in repr(seen)
 
@@ -318,7 +318,7 @@ async def test_members_of_an_affinity_group_stay_together() -> None:
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY)
     request = replace(request_of(7), group_uuid=group.uuid)
     order = replace(root.select_order(request), group=group)
-    selection = await root.selecting.select(order)
+    selection = await root.selector.select(order)
     assert sources(selection) == {2}
     assert not root.desk.replica.hosts.server_groups
 
@@ -328,7 +328,7 @@ async def test_members_of_an_anti_affinity_group_are_on_different_hosts() -> Non
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.ANTI_AFFINITY)
     request = replace(request_of(10), group_uuid=group.uuid)
-    selection = await root.selecting.select(replace(root.select_order(request), group=group))
+    selection = await root.selector.select(replace(root.select_order(request), group=group))
     assert len(selection.choices) == 7
 
 
@@ -336,7 +336,7 @@ async def test_no_room_anywhere() -> None:
     """An empty list, and the reason of this zone's own hosts."""
     root = await open_tree()
     request = replace(request_of(), flavor=replace(request_of().flavor, vcpus=100))
-    selection = await root.selecting.select(root.select_order(request))
+    selection = await root.selector.select(root.select_order(request))
     assert not selection.choices
     assert selection.decision.refusal is not None
 
@@ -344,6 +344,6 @@ async def test_no_room_anywhere() -> None:
 async def test_choices_here_name_their_hold() -> None:
     """So that a build finds it, whatever else was merged in between."""
     root = await open_tree()
-    selection = await root.selecting.select(root.select_order(request_of(40)))
+    selection = await root.selector.select(root.select_order(request_of(40)))
     mine = [one.where.place for one in selection.choices if isinstance(one.where, HostTerms)]
     assert mine == [0, 1]

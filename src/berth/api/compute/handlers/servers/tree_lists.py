@@ -88,7 +88,7 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
     if query.project_id is None and query.reservation_id is None:
         return None
     marks = marks_of(call)
-    if call.parts.zones.marks.is_among(marks):
+    if call.parts.zones.loop_tokens.is_among(marks):
         return None  # whoever asks asks for this zone's own list, where they are already
     found = await call.parts.ledger.remote_instances(
         project_id=query.project_id, reservation_id=query.reservation_id
@@ -99,7 +99,7 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
         return None
     owner = found[0].project_id
     errands = {one.instance_uuid: one for one in found if one.project_id == owner}
-    return Below(errands, owner, (*marks, call.parts.zones.marks.new()))
+    return Below(errands, owner, (*marks, call.parts.zones.loop_tokens.new()))
 
 
 async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
