@@ -1,4 +1,8 @@
-"""The bus of one process. It still encodes and decodes, so that nothing unsendable slips in."""
+"""The message bus within one process.
+
+It encodes and decodes by default, so that tests in one process find arguments that could not be
+sent to another.
+"""
 
 import asyncio
 import time
@@ -24,10 +28,10 @@ class LocalBus:
     Several servers of one command take turns.
 
     Args:
-        telemetry: told of what fails while nobody waits for it.
-        encodes: False hands arguments and replies over as they are, which saves some 30 µs a
-            call where all that is sent is immutable.
-        now_s: tells the Unix time, for deadlines.
+        telemetry: receives the failures of commands that no caller waits for.
+        encodes: False passes arguments and replies on unencoded, which saves about 30 µs a call
+            and requires that they are immutable.
+        now_s: returns the Unix time in seconds, for deadlines.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class LocalBus:
         """See `Bus.serve`."""
 
         async def serving(args: A, context: Context) -> R:
-            # The task has a context of its own, so nobody else's is changed.
+            # Each server runs in its own task, which has its own copy of the context variables.
             CONTEXT.set(context)
             return await handler(args)
 
@@ -103,29 +107,30 @@ class LocalBus:
         return stop
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """See `Bus.serves`; here it is always known."""
+        """See `Bus.serves`; within one process the answer is exact."""
         return bool(self._servers.get((command.topic, command.name, server)))
 
     def _send(
         self, command: Command[A, R], args: A, timeout_s: float, name: str | None
     ) -> asyncio.Task[Any]:
-        """Start the next server of a command at its work.
+        """Start a task in which the next server of a command carries it out.
 
         Raises:
-            UnavailableError: nobody serves it.
+            UnavailableError: no server is registered.
         """
         servers = self._servers.get((command.topic, command.name, name))
         if not servers:
             whom = _name(command) if name is None else f"{_name(command)} at {name}"
-            raise UnavailableError(f"nobody serves {whom}; is one running?")
+            raise UnavailableError(f"no server for {whom}; is one running?")
         server = servers[0]
+        # Round robin, except for commands of which one server must see all.
         if not command.by_one:
             servers.append(servers.pop(0))
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         return self._spawn(server(self._carried(args, command.args), context))
 
     def _carried(self, message: Any, kind: type[R]) -> R:  # noqa: ANN401 - whatever was sent
-        """Return a message as it comes out at the other end."""
+        """Return a message as the receiver decodes it."""
         if self._encoder is None:
             return cast("R", message)
         decoder: msgspec.msgpack.Decoder[R] | None = self._decoders.get(kind)
@@ -141,33 +146,33 @@ class LocalBus:
 
     def _answer(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> Any:  # noqa: ANN401
         if task.cancelled():
-            text = f"{_name(command)} was stopped; repeat it with the same request id"
+            text = f"the server of {_name(command)} was stopped; repeat it with the same request id"
             raise UnavailableError(text)
         error = task.exception()
         if error is None:
             return task.result()
         if isinstance(error, BerthError):
             raise error
-        # Between processes nothing else could be told either, so it is told here in full.
+        # The caller gets only a summary, as it would between processes; the log has the details.
         self._telemetry.failure("command_failed", error, command=_name(command))
-        text = f"{_name(command)} failed unexpectedly; it may have been carried out in part"
+        text = f"{_name(command)} failed unexpectedly; it may have been partly carried out"
         raise UnavailableError(text) from error
 
     def _abandon(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> None:
-        """Have a failure told that nobody waits for any more."""
+        """Report the failure of a command that no caller waits for any more."""
 
-        def tell(done: asyncio.Task[Any]) -> None:
+        def report(done: asyncio.Task[Any]) -> None:
             error = None if done.cancelled() else done.exception()
             if error is not None:
                 self._telemetry.failure("command_failed", error, command=_name(command))
 
-        task.add_done_callback(tell)
+        task.add_done_callback(report)
 
 
 async def _wait_for(task: asyncio.Task[Any], timeout_s: float) -> None:
-    """Wait until a task is done or the time is up; it goes on in any case.
+    """Wait until a task is done or the timeout has passed, without cancelling the task.
 
-    What `asyncio.wait` does for one task, in a third of the time.
+    Equivalent to `asyncio.wait` for one task, in a third of the time.
     """
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()

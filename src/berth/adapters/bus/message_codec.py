@@ -1,7 +1,8 @@
-"""Messages between processes: commands and answers in MessagePack, within limits.
+"""Codec of the messages between processes: commands and replies in MessagePack, errors included.
 
-Every message says its version. A reader takes messages of its own version with more at their end,
-which newer writers may add, and refuses those of another.
+Each message starts with its format version. A reader accepts messages of its own version even when
+they have additional fields at the end, which newer writers may append, and rejects other versions.
+Errors travel as type names, text and fields of a fixed list of types; no code travels.
 """
 
 from inspect import getattr_static
@@ -23,7 +24,7 @@ VERSION: Final = 1
 
 
 class ErrorDocument(msgspec.Struct, array_like=True):
-    """An error: the names of its types, the nearest first, what it says, and its fields."""
+    """An error: the names of its types, most specific first, its message, and its fields."""
 
     types: tuple[str, ...]
     message: str
@@ -31,16 +32,16 @@ class ErrorDocument(msgspec.Struct, array_like=True):
 
 
 def error_document_of(error: BerthError) -> ErrorDocument:
-    """Return the document of an error; a type that is not known elsewhere is told as its base."""
+    """Return the document of an error; a type that other processes lack is sent as its base."""
     types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KNOWN_ERRORS)
     fields = {name: getattr(error, name) for name in _ERROR_TYPES[types[0]].names}
     return ErrorDocument(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
 
 
 def error_of(failure: ErrorDocument) -> BerthError:
-    """Return the error of a document, with its fields, of the nearest type that is known here.
+    """Return the error of a document, as the most specific type that this process knows.
 
-    Where the fields cannot be read it is a plain BerthError, which still tells what was said.
+    When its fields cannot be decoded, it is a plain BerthError with the original message.
     """
     error_type = _ERROR_TYPES[
         next((name for name in failure.types if name in _ERROR_TYPES), "BerthError")
@@ -50,14 +51,15 @@ def error_of(failure: ErrorDocument) -> BerthError:
     except (msgspec.MsgspecError, BerthError, RecursionError):
         return BerthError(failure.message)
     error: BerthError = error_type.kind.__new__(error_type.kind)
-    # Its own `__init__` would make the message anew, of what may be other words by then.
+    # Not through the type's own `__init__`: it would compose the message again, and its wording
+    # may differ between the two versions of Berth that talk to each other.
     BerthError.__init__(error, failure.message)
     vars(error).update(fields)
     return error
 
 
 class _ErrorType(NamedTuple):
-    """A type of error, and its fields with a decoder for them."""
+    """An error type, the names of its fields, and their decoder."""
 
     kind: type[BerthError]
     names: tuple[str, ...]
@@ -65,7 +67,7 @@ class _ErrorType(NamedTuple):
 
 
 def _error_type_of(kind: type[BerthError]) -> _ErrorType:
-    """Find the fields of a type: what its `__init__` takes and keeps under the same name."""
+    """Derive the fields of a type: the parameters that `__init__` stores under the same name."""
     init: object = getattr_static(kind, "__init__")
     hints: dict[str, Any] = {}
     if isinstance(init, FunctionType):
@@ -78,19 +80,19 @@ def _error_type_of(kind: type[BerthError]) -> _ErrorType:
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
+# A fixed list, so that a message can only create errors that Berth itself defines.
 _KNOWN_ERRORS: Final = frozenset(
     kind
     for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
     if isinstance(kind, type) and issubclass(kind, BerthError)
 )
-"""The types that every process knows."""
 
 
 _ERROR_TYPES: Final = {kind.__name__: _error_type_of(kind) for kind in _KNOWN_ERRORS}
 
 
 class CommandMessage(msgspec.Struct, array_like=True):
-    """A command on its way. `server` is None when it is for nobody in particular."""
+    """A command in transit. `server` is None when any server may carry it out."""
 
     version: int
     topic: str
@@ -104,12 +106,12 @@ class CommandMessage(msgspec.Struct, array_like=True):
 
     @property
     def context(self) -> Context:
-        """What goes with it."""
+        """The request id, deadline and trace that the sender passed along."""
         return Context(self.request_id, self.deadline_s, self.traceparent)
 
 
 class _ReplyMessage(msgspec.Struct, array_like=True):
-    """What came of a call: a failure, or a value."""
+    """The reply to a call: an error, or a value."""
 
     version: int
     failure: ErrorDocument | None
@@ -117,7 +119,11 @@ class _ReplyMessage(msgspec.Struct, array_like=True):
 
 
 class MessageCodec:
-    """Writes and reads messages of at most so many bytes."""
+    """Encodes and decodes messages, up to a maximum size.
+
+    Args:
+        body_bytes_max: the size limit, in both directions.
+    """
 
     def __init__(self, body_bytes_max: int) -> None:
         self._body_bytes_max = body_bytes_max
@@ -135,11 +141,11 @@ class MessageCodec:
         server: str | None = None,
         to_all: bool = False,
     ) -> bytes:
-        """Write a command.
+        """Encode a command.
 
         Raises:
-            UnavailableError: it is larger than what the bus carries, or nested too deep.
-            TypeError: the arguments are of no type that can be sent, which is a mistake.
+            UnavailableError: the message exceeds the size limit, or is nested too deeply.
+            TypeError: the arguments have a type that cannot be encoded; a programming error.
         """
         message = CommandMessage(
             VERSION,
@@ -155,54 +161,57 @@ class MessageCodec:
         return self._checked(self._encoder.encode(message))
 
     def read_command(self, body: bytes) -> CommandMessage:
-        """Read a command, all but its arguments.
+        """Decode a command without its arguments.
 
         Raises:
-            UnavailableError: it is no command, or one of another version.
+            UnavailableError: the body is too large, not a command, or of another version.
         """
         if len(body) > self._body_bytes_max:
-            raise UnavailableError(f"a message of {len(body)} bytes came; that is too large")
+            raise UnavailableError(
+                f"received a message of {len(body)} bytes; the limit is {self._body_bytes_max} "
+                "(bus.body_bytes_max)"
+            )
         message: CommandMessage = self._read(self._messages, body)
         if message.version != VERSION:
             raise UnavailableError(
-                f"a message of version {message.version} came, and this process knows {VERSION}; "
-                "run the same Berth everywhere"
+                f"received a message of version {message.version}, but this process reads version "
+                f"{VERSION}; run the same version of Berth everywhere"
             )
         return message
 
     def read_args(self, kind: type[R], message: CommandMessage) -> R:
-        """Read the arguments of a command.
+        """Decode the arguments of a command.
 
         Raises:
-            UnavailableError: they are not what the command takes here.
-            BerthError: they are, and break a rule.
+            UnavailableError: they do not have the type that the command takes here.
+            BerthError: they have the type but violate a rule of the domain.
         """
         return self._read(self._decoder(kind), message.args)
 
     def reply(self, value: object) -> bytes:
-        """Write the answer to a call.
+        """Encode the reply to a call.
 
         Raises:
-            UnavailableError: it is larger than what the bus carries, or nested too deep.
-            TypeError: it is of no type that can be sent, which is a mistake.
+            UnavailableError: the message exceeds the size limit, or is nested too deeply.
+            TypeError: the value has a type that cannot be encoded; a programming error.
         """
         return self._checked(
             self._encoder.encode(_ReplyMessage(VERSION, None, self._encode(value)))
         )
 
     def failure(self, error: BerthError) -> bytes:
-        """Write an error as the answer to a call; one that is too large is told in few words."""
+        """Encode an error as the reply to a call; one above the size limit is replaced."""
         try:
             return self._checked(self._encode_failure(error))
         except UnavailableError as too_large:
             return self._encode_failure(too_large)
 
     def read_reply(self, kind: type[R], body: bytes) -> R:
-        """Read the answer to a call.
+        """Decode the reply to a call.
 
         Raises:
-            BerthError: what the server raised.
-            UnavailableError: the answer cannot be read.
+            BerthError: the error that the server raised.
+            UnavailableError: the reply cannot be decoded.
         """
         answer: _ReplyMessage = self._read(self._answers, body)
         if answer.failure is not None:
@@ -217,13 +226,13 @@ class MessageCodec:
         try:
             return msgspec.Raw(self._encoder.encode(value))
         except RecursionError as error:
-            raise UnavailableError("the message is nested too deep for the bus") from error
+            raise UnavailableError("the message is nested too deeply for the bus") from error
 
     def _checked(self, body: bytes) -> bytes:
         if len(body) > self._body_bytes_max:
             raise UnavailableError(
-                f"the message has {len(body)} bytes, and the bus carries {self._body_bytes_max} "
-                "at most; see bus.body_bytes_max"
+                f"the message has {len(body)} bytes, but the bus carries at most "
+                f"{self._body_bytes_max} (bus.body_bytes_max)"
             )
         return body
 
@@ -237,13 +246,14 @@ class MessageCodec:
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise UnavailableError(f"a message cannot be read: {error}") from error
+            raise UnavailableError(f"a message could not be decoded: {error}") from error
 
 
 class NotificationBody(msgspec.Struct, frozen=True):
-    """What stands in the body of a message, as JSON.
+    """The body of a notification, encoded as JSON.
 
-    `timestamp` is in UTC; `request_id` and `traceparent` are those of what caused it, if any.
+    `timestamp` is ISO 8601 in UTC. `request_id` and `traceparent` identify the causing request, if
+    any.
     """
 
     message_id: str

@@ -1,4 +1,4 @@
-"""RabbitMQ: the bus between processes, and notifications. Needs the extra `berth[rabbitmq]`."""
+"""The bus between processes and the notifier, over RabbitMQ. Needs `berth[rabbitmq]`."""
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.adapters.bus.rabbitmq.bus import RabbitBus

@@ -1,4 +1,4 @@
-"""The broker: where it is, who we are there, and how its exchanges and queues are called."""
+"""The address of the broker, the credentials, and the names of exchanges and queues."""
 
 import hashlib
 import ssl
@@ -11,11 +11,11 @@ from yarl import URL
 from berth.ports.bus import Command
 
 QUEUE_UNUSED_MS: Final = 3_600_000
-"""A queue of commands is removed when nobody has served it for so long."""
+"""Milliseconds without a consumer after which the broker deletes a queue of commands."""
 QUEUE_LENGTH_MAX: Final = 100_000
-"""Commands that wait in a queue; more are refused."""
+"""The most commands that wait in a queue; the broker rejects further ones."""
 DELIVERIES_MAX: Final = 5
-"""How often a command is given to a server that dies at it."""
+"""How often the broker delivers a command whose consumer dies before acknowledging it."""
 
 _HEARTBEAT_S = 10
 _SERVER_BYTES_MAX = 128
@@ -23,14 +23,14 @@ _SERVER_BYTES_MAX = 128
 
 @dataclass(frozen=True, slots=True)
 class RabbitBroker:
-    """A RabbitMQ server, or several behind one name, and our part of it.
+    """A RabbitMQ server or cluster, and the names that Berth uses there.
 
     Args:
         url: `amqp://` or `amqps://`, with user, password and virtual host.
-        ca_file: certificates that the server's is checked against, besides the system's.
-        prefix: begins the name of every exchange and queue.
-        prefetch: commands that one process works on at a time.
-        body_bytes_max: the largest message.
+        ca_file: trusted certificates in addition to the system's.
+        prefix: the prefix of the name of every exchange and queue.
+        prefetch: how many commands one process works on at a time.
+        body_bytes_max: the size of the largest message.
     """
 
     url: str = field(repr=False)  # it holds a password
@@ -41,20 +41,20 @@ class RabbitBroker:
 
     @property
     def safe_url(self) -> str:
-        """The URL without user and password."""
+        """The URL without user and password, for logs and errors."""
         url = URL(self.url).with_user(None).with_query(None)
         return str(url)
 
     @property
     def connect_url(self) -> URL:
-        """The URL to connect to. What it says beyond the server is ours to say."""
+        """The URL to connect to, with the heartbeat interval in place of the user's query."""
         return URL(self.url).with_query(heartbeat=_HEARTBEAT_S)
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return how to check the server; None for a connection in the clear.
+        """Return the TLS context, or None for an unencrypted connection.
 
         Raises:
-            OSError: the file cannot be read, or holds no certificates.
+            OSError: `ca_file` cannot be read or contains no certificates.
         """
         if URL(self.url).scheme != "amqps":
             return None
@@ -67,23 +67,24 @@ class RabbitBroker:
 
     @property
     def fanout(self) -> str:
-        """The exchange of what is for all servers."""
+        """The exchange of commands for all servers."""
         return f"{self.prefix}.fanout"
 
     @property
     def notifications(self) -> str:
-        """The exchange that others read."""
+        """The exchange of notifications, which consumers outside Berth read."""
         return f"{self.prefix}.notifications"
 
     def queue_of(self, command: Command[Any, Any]) -> str:
-        """Name the queue that all servers of a command take from."""
+        """Return the name of the queue that all servers of a command share."""
         return f"{self.prefix}.{command.topic}.{command.name}"
 
 
 def routing_key(topic: str, name: str, server: str | None = None) -> str:
-    """Return the key of a command, or of one for a named server, which may have a long name."""
+    """Return the routing key of a command, for any server or for a named one."""
     if server is None:
         return f"{topic}.{name}"
+    # AMQP limits routing keys to 255 bytes; host names may be longer.
     if len(server.encode()) > _SERVER_BYTES_MAX:
         server = hashlib.sha256(server.encode()).hexdigest()
     return f"{topic}.{name}@{server}"

@@ -1,4 +1,4 @@
-"""The bus between processes; see the port `Bus` and ADR 0016."""
+"""The bus between processes over RabbitMQ; see the port `Bus` and docs/adr/0016-rabbitmq.md."""
 
 import asyncio
 import time
@@ -25,24 +25,25 @@ from berth.ports.bus import CONTEXT, Command
 A = TypeVar("A")
 R = TypeVar("R")
 
+# Direct reply-to: replies to this channel pass through no queue and need no confirm, because a
+# caller that gets no reply repeats its call.
 _REPLIES: Final = "amq.rabbitmq.reply-to"
-"""The broker's name for the answers to this channel, which go through no queue."""
+# A broker under a memory or disk alarm blocks publishers; a call then falls back to the ledger.
 _CONFIRM_S: Final = 5.0
-"""A broker that takes longer to confirm a message takes none, as one without memory does."""
 _FINISH_S: Final = 5.0
 _PERSISTENT: Final = 2
 
 
 class RabbitBus:
-    """Carries commands between processes over a connection.
+    """Carries commands between processes over a broker connection.
 
-    Each process has one. It works while the connection runs; without a connection a call fails at
-    once, and what is served here is served again as soon as there is one.
+    Each process has one. Without a connection a call fails at once; on a new connection the
+    handlers of this process are registered again.
 
     Args:
-        connection: the connection, to which it adds itself.
-        own: tells this process from all others; it names its queue.
-        now_s: tells the Unix time, for deadlines.
+        connection: the broker connection; the bus registers itself as a listener.
+        own: a unique id of this process, which names its queue.
+        now_s: returns the Unix time in seconds, for deadlines.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class RabbitBus:
         await self.apply_changes()
         queue = self._queue_of(command, server)
         if self._queue_watch.is_unserved(queue):
-            raise UnavailableError(f"nobody serves {name}; is one running?")
+            raise UnavailableError(f"no server for {name}; is one running?")
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         body = self._codec.command(command, args, context, server=server)
         with self._calls.begin(queue) as call:
@@ -89,7 +90,7 @@ class RabbitBus:
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """See `Bus.cast`. The broker has it on disk, when it is for nobody in particular."""
+        """See `Bus.cast`. The broker has a command for any server on disk when this returns."""
         await self.apply_changes()
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         body = self._codec.command(command, args, context, server=server)
@@ -109,7 +110,7 @@ class RabbitBus:
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """See `Bus.serve`. The broker is told in the background."""
+        """See `Bus.serve`. The queues are declared in the background."""
         remove = self._handlers.add(command, handler, server)
         self._changed()
 
@@ -120,13 +121,13 @@ class RabbitBus:
         return stop
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """See `Bus.serves`: True while there is a connection and nothing speaks against it."""
+        """See `Bus.serves`: True while connected, unless the queue is known to have no consumer."""
         return self._connection.is_up and not self._queue_watch.is_unserved(
             self._queue_of(command, server)
         )
 
     async def finish(self) -> None:
-        """Take no more commands, and wait a little for those that are being worked on."""
+        """Accept no more commands, and wait up to 5 s for those in progress."""
         await self._consumers.finish(_FINISH_S)
 
     async def on_connected(self, session: BrokerSession) -> None:
@@ -150,7 +151,10 @@ class RabbitBus:
         )
 
     def _queue_of(self, command: Command[Any, Any], server: str | None) -> str | None:
-        """Name the queue that outlives its servers; that of a named one does not."""
+        """Return the shared queue of a command, or None for a named server.
+
+        The queue of a named server disappears with it, so the broker itself reports its absence.
+        """
         return self._broker.queue_of(command) if server is None else None
 
     async def _send(
@@ -161,7 +165,11 @@ class RabbitBus:
         server: str | None,
         call: PendingCall | None,
     ) -> None:
-        """Hand a command to the broker, which knows of a server or says so."""
+        """Publish a command.
+
+        Raises:
+            UnavailableError: no queue is bound for it, or publishing failed.
+        """
         properties = Basic.Properties(
             expiration=str(max(1, int(timeout_s * 1000))),
             delivery_mode=_PERSISTENT if server is None else None,
@@ -172,7 +180,7 @@ class RabbitBus:
         try:
             await self._publish(body, self._broker.commands, key, properties, mandatory=True)
         except _NotRoutedError as error:
-            raise UnavailableError(f"nobody serves {key}; is one running?") from error
+            raise UnavailableError(f"no server for {key}; is one running?") from error
 
     async def _publish(
         self,
@@ -183,11 +191,11 @@ class RabbitBus:
         *,
         mandatory: bool = False,
     ) -> None:
-        """Hand a message to the broker and wait until it has it.
+        """Publish a message and wait for the broker's confirm.
 
         Raises:
-            UnavailableError: there is no connection, it broke, or the broker refused.
-            _NotRoutedError: there is no queue for it, and there had to be one.
+            UnavailableError: there is no connection, it broke, or the broker rejected the message.
+            _NotRoutedError: the message is mandatory and no queue is bound for it.
         """
         channel = self._channel
         if channel is None:
@@ -206,22 +214,20 @@ class RabbitBus:
         except PublishError as error:
             raise _NotRoutedError from error
         except DeliveryError as error:
-            raise UnavailableError(
-                f"the broker took no more of {key}; its queue is full"
-            ) from error
+            raise UnavailableError(f"the broker rejected {key}: its queue is full") from error
         except TimeoutError as error:
             raise UnavailableError(
-                f"the broker did not confirm {key} in {_CONFIRM_S:g} s"
+                f"the broker did not confirm {key} within {_CONFIRM_S:g} s"
             ) from error
         except Exception as error:
-            # The library ends what waits with whatever ended the connection.
+            # aiormq fails pending waits with the exception that ended the connection, of any type.
             raise UnavailableError(
                 f"the connection to the broker broke ({type(error).__name__}); the command may "
                 "still be carried out, so repeat it with the same request id"
             ) from error
 
     async def apply_changes(self) -> None:
-        """Have the broker know who serves here, so that what is sent next may come back."""
+        """Declare this process's queues before the next send, whose reply may be a command here."""
         if self._consumers.is_behind:
             await self._apply_changes()
 
@@ -230,7 +236,7 @@ class RabbitBus:
         try:
             with broken_not_cancelled():
                 await self._consumers.apply_changes()
-        except Exception as error:  # noqa: BLE001 - whatever it is, a new connection begins anew
+        except Exception as error:  # noqa: BLE001 - any failure is repaired by a new session
             if session is not None:
                 session.end(f"{error!r}"[:300])
 
@@ -246,4 +252,4 @@ class RabbitBus:
 
 
 class _NotRoutedError(Exception):
-    """The broker knows no queue for a message."""
+    """The broker returned a mandatory message because no queue is bound for it."""

@@ -1,4 +1,4 @@
-"""Serving: queues and consumers as this process's servers need them, and what comes in by them."""
+"""The queues and consumers of this process, kept in line with its command handlers."""
 
 import asyncio
 from collections import Counter
@@ -24,6 +24,7 @@ from berth.domain.errors import BerthError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry
 
+# A quorum queue survives the restart of the broker and of its consumers (ADR 0016).
 _COMMAND_QUEUE: Final[ArgumentsType] = {
     "x-queue-type": "quorum",
     "x-expires": QUEUE_UNUSED_MS,
@@ -36,11 +37,11 @@ _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
 
 
 class CommandConsumers:
-    """What the broker sends to this process.
+    """Consumes the commands for this process.
 
-    Commands for anybody come from a queue that all their servers share. What names a server of
-    this process, and what is for all servers, comes by a queue of its own, which goes with the
-    connection.
+    Commands for any server come from a quorum queue that all servers of the command share.
+    Commands for a named server of this process, and fanouts, come from the process's own queue,
+    which the broker deletes with the connection.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class CommandConsumers:
         self._own = ""
         self._channel: Channel | None = None
         self._consumed: dict[Key | None, str] = {}
-        """Consumers of shared queues by what they serve, and that of the own queue by None."""
+        """Consumer tags: of the shared queues by command, of the own queue under None."""
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()
         self._lock = asyncio.Lock()
@@ -69,8 +70,9 @@ class CommandConsumers:
         self._applied_changes = 0
 
     async def connect(self, session: BrokerSession) -> None:
-        """Begin on a new connection."""
-        # A new name each time: the broker may not know yet that the last connection is gone.
+        """Declare everything on a new connection."""
+        # A new name each time: until the broker notices that the previous connection is gone, it
+        # keeps that connection's exclusive queue, which nobody else may declare.
         self._sessions += 1
         self._own = f"{self._own_prefix}.{self._sessions}"
         self._channel = await session.channel(prefetch=self._broker.prefetch)
@@ -80,23 +82,23 @@ class CommandConsumers:
         await self.apply_changes()
 
     def disconnect(self) -> None:
-        """The connection is gone. What is being worked on goes on, and is given out again."""
+        """Forget the lost connection; commands in progress go on and are redelivered."""
         self._channel = None
         self._consumed.clear()
         self._bound.clear()
         self._fanouts.clear()
 
     def note_change(self) -> None:
-        """Remember that the servers have changed."""
+        """Note that the handlers have changed."""
         self._changes += 1
 
     @property
     def is_behind(self) -> bool:
-        """The servers have changed since the broker was told."""
+        """Whether the handlers have changed since the queues were last declared."""
         return self._applied_changes != self._changes
 
     async def apply_changes(self) -> None:
-        """Have the broker send what the servers of now want."""
+        """Declare and consume what the current handlers need, and drop the rest."""
         async with self._lock:
             channel = self._channel
             while self.is_behind and channel is not None:
@@ -106,12 +108,13 @@ class CommandConsumers:
                     await self._unsubscribe(channel, key)
                 for key in [key for key in wanted if key not in self._bound]:
                     await self._subscribe(channel, key, wanted[key])
-                # A process may serve for ten thousand hosts, so it waits once for all bindings.
+                # Bindings are sent without waiting, since a process may serve 10,000 hosts. The
+                # broker handles a channel in order, so one answer confirms all of them.
                 await self._declare(channel, self._broker.fanout)
                 self._applied_changes = changes
 
     async def finish(self, timeout_s: float) -> None:
-        """Take nothing new, and wait for what is being worked on."""
+        """Cancel all consumers, and wait for the commands in progress."""
         channel = self._channel
         try:
             if channel is not None:
@@ -119,7 +122,7 @@ class CommandConsumers:
                     for tag in self._consumed.values():
                         await channel.basic_cancel(tag)
         except (AMQPError, OSError, RuntimeError) as error:
-            # Without a connection nothing comes any more.
+            # Without a connection no new command can arrive anyway.
             self._telemetry.event("serving_cut", reason=type(error).__name__)
         if self._work:
             await asyncio.wait(self._work, timeout=timeout_s)
@@ -171,7 +174,8 @@ class CommandConsumers:
         return consumed.consumer_tag
 
     async def _on_message(self, channel: Channel, message: DeliveredMessage) -> None:
-        # In a task of our own: those of the channel end with it.
+        # Not in the channel's own task, which is cancelled when the channel closes: a command in
+        # progress must end regularly.
         task = asyncio.create_task(self._take(channel, message))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -194,9 +198,9 @@ class CommandConsumers:
     async def _reply(
         self, channel: Channel, message: DeliveredMessage, answer: bytes | None
     ) -> None:
-        """Send the answer to who waits for it, and tell the broker that the command is done.
+        """Publish the reply and acknowledge the command.
 
-        Without an answer somebody else is to have the command.
+        Without a reply (None), the command is requeued for another server.
         """
         properties, tag = message.header.properties, message.delivery_tag
         if tag is None:
@@ -206,6 +210,9 @@ class CommandConsumers:
                 if answer is None:
                     await channel.basic_reject(tag, requeue=True, wait=False)
                     return
+                # The reply goes first: a crash in between redelivers the command, which callers
+                # and handlers tolerate, whereas a command that is acknowledged but unanswered
+                # would leave its caller waiting.
                 if answer and properties.reply_to:
                     await channel.basic_publish(
                         answer,
@@ -217,5 +224,5 @@ class CommandConsumers:
                     )
                 await channel.basic_ack(tag, wait=False)
         except (AMQPError, OSError, RuntimeError) as error:
-            # The connection broke meanwhile: the broker gives the command to somebody again.
+            # The command is unacknowledged, so the broker delivers it again.
             self._telemetry.event("answer_lost", reason=type(error).__name__)

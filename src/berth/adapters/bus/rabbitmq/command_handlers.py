@@ -1,4 +1,4 @@
-"""Who serves what in this process, and the work that they are at."""
+"""The command handlers of this process, and the execution of incoming commands by them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServedCommand:
-    """Where a command is served: the command, the server's name, and the handlers in turn."""
+    """A command, the name of the server that carries it out, and its handlers in turn."""
 
     command: Command[Any, Any]
     server: str | None
@@ -24,7 +24,13 @@ class ServedCommand:
 
 
 class CommandHandlers:
-    """The handlers of a process."""
+    """Registers handlers and runs incoming commands.
+
+    Args:
+        codec: decodes arguments and encodes replies.
+        telemetry: receives unexpected failures.
+        now_s: returns the Unix time in seconds, for deadlines.
+    """
 
     def __init__(
         self, codec: MessageCodec, telemetry: Telemetry, now_s: Callable[[], float]
@@ -37,7 +43,7 @@ class CommandHandlers:
     def add(
         self, command: Command[Any, Any], handler: Handler, server: str | None
     ) -> Callable[[], bool]:
-        """Add a handler; what is returned takes it away, and tells whether it was there."""
+        """Add a handler; return a function that removes it and returns whether it was present."""
         key = command.topic, command.name, server
         served_command = self.served.setdefault(key, ServedCommand(command, server))
 
@@ -57,11 +63,11 @@ class CommandHandlers:
         return remove
 
     def is_late(self, message: CommandMessage) -> bool:
-        """Tell whether nobody waits for a command any more."""
+        """Return whether the deadline of a command has passed."""
         return message.deadline_s is not None and message.deadline_s < self._now_s()
 
     async def carry_out(self, message: CommandMessage) -> bytes | None:
-        """Have a command carried out and return the answer; None when nobody serves it here."""
+        """Carry out a command and return the reply, or None when no handler is registered here."""
         if message.to_all:
             await self._carry_out_all(message)
             return b""
@@ -85,20 +91,21 @@ class CommandHandlers:
     async def _run(
         self, command: Command[Any, Any], handler: Handler, message: CommandMessage
     ) -> bytes:
-        # The task has a context of its own, so nobody else's is changed.
+        # Each command runs in its own task, which has its own copy of the context variables.
         CONTEXT.set(message.context)
         try:
             args = self._codec.read_args(command.args, message)
             return self._codec.reply(await handler(args))
         except BerthError as error:
+            # A fanout has no caller, so only the log can show its error.
             if message.to_all:
                 self._report_failure(command, error)
             return self._codec.failure(error)
-        except Exception as error:  # noqa: BLE001 - a mistake in one command must not end the rest
+        except Exception as error:  # noqa: BLE001 - a bug in one command must not end the others
             self._report_failure(command, error)
             text = f"{command.topic}.{command.name} failed unexpectedly; "
             return self._codec.failure(
-                UnavailableError(text + "it may have been carried out in part")
+                UnavailableError(text + "it may have been partly carried out")
             )
 
     def _report_failure(self, command: Command[Any, Any], error: Exception) -> None:

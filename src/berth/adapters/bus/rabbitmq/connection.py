@@ -1,4 +1,8 @@
-"""The line: one connection to the broker, made again whenever it breaks."""
+"""The connection to the broker, which is re-established as a whole whenever any part breaks.
+
+aio-pika can restore connections piece by piece. Berth ends the session instead and declares
+everything again on a new one, so that there is a single state to reason about (ADR 0016).
+"""
 
 import asyncio
 import logging
@@ -28,11 +32,10 @@ _PAUSE_MAX_S = 5.0
 
 @contextmanager
 def broken_not_cancelled() -> Generator[None]:
-    """Tell a wait that the library has given up from one whose task is cancelled.
+    """Turn a wait that the library cancelled into an error; let real cancellations through.
 
-    When a connection breaks the library cancels the futures that wait for the broker, and not
-    always with the reason. Whoever waits would then seem to have been cancelled itself, which ends
-    tasks without a word.
+    When a connection breaks, aiormq cancels the futures that wait for the broker. The waiting task
+    would appear to have been cancelled itself and would end silently.
 
     Raises:
         ConnectionError: the connection broke.
@@ -40,6 +43,7 @@ def broken_not_cancelled() -> Generator[None]:
     try:
         yield
     except asyncio.CancelledError as error:
+        # `cancelling` counts the requests to cancel this task; 0 means that the library did it.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
@@ -47,7 +51,7 @@ def broken_not_cancelled() -> Generator[None]:
 
 
 class BrokerSession:
-    """One life of the connection. It ends as a whole when any part of it breaks."""
+    """One established connection, with its channels. It ends as a whole when any channel breaks."""
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
@@ -56,9 +60,9 @@ class BrokerSession:
         connection.close_callbacks.add(self._on_close)
 
     async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> Channel:
-        """Open a channel; when it breaks, so does the session.
+        """Open a channel whose failure ends the session.
 
-        With `confirms` each message is known to have arrived, or to have reached nobody.
+        With `confirms` the broker confirms each message, or returns it when no queue is bound.
         """
         channel = await self._connection.channel(
             publisher_confirms=confirms, on_return_raises=confirms
@@ -71,46 +75,46 @@ class BrokerSession:
         return inner
 
     async def spare_channel(self) -> Channel:
-        """Open a channel that may break alone."""
+        """Open a channel that may fail without ending the session."""
         channel = await self._connection.channel(publisher_confirms=False)
         return _inner(await channel.get_underlay_channel())
 
     def end(self, reason: str) -> None:
-        """Give the session up, so that a new one is made."""
+        """End the session, so that a new one is established."""
         if not self._ended.is_set():
             self.reason = reason
             self._ended.set()
 
     async def ended(self) -> None:
-        """Wait for the end."""
+        """Wait until the session has ended."""
         await self._ended.wait()
 
     def _on_cancel(self, _: object) -> None:
-        self.end("the broker took a queue away")
+        self.end("the broker cancelled a consumer, for example because its queue was deleted")
 
     def _on_close(self, _: object, error: BaseException | None = None) -> None:
         self.end("it was closed" if error is None else f"{error!r}"[:300])
 
 
 class SessionListener(Protocol):
-    """Somebody who uses the line."""
+    """A user of the connection, notified of each session."""
 
     async def on_connected(self, session: BrokerSession) -> None:
-        """Set up what is needed on a new connection."""
+        """Declare and consume what the listener needs in a new session."""
         ...
 
     def on_disconnected(self, reason: str) -> None:
-        """The connection is gone, and all that was set up on it."""
+        """Discard the state of the session, which has ended for the given reason."""
         ...
 
 
 class BrokerConnection:
-    """Keeps one connection to a broker, with growing pauses while there is none.
+    """Keeps one connection to a broker, with exponential backoff between attempts.
 
     Args:
-        broker: where to.
-        telemetry: told of connections and failures, never of the password.
-        rng: keeps many processes from coming back at the same moment.
+        broker: the address and credentials.
+        telemetry: receives connects and failures, without the password.
+        rng: jitter, so that many processes do not reconnect at the same moment.
     """
 
     def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
@@ -119,26 +123,26 @@ class BrokerConnection:
         self._rng = rng
         self._listeners: list[SessionListener] = []
         for library in ("aio_pika", "aiormq"):
-            # They tell of each break with a traceback, and of strange messages with all of them.
+            # The libraries log each break with a traceback, and unexpected messages in full.
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self._up = asyncio.Event()
         self._connections = 0
 
     def add(self, listener: SessionListener) -> None:
-        """Add a listener; only before `run`."""
+        """Register a listener; only before `run`."""
         self._listeners.append(listener)
 
     @property
     def is_up(self) -> bool:
-        """There is a connection, and all riders are set up."""
+        """Whether there is a session and all listeners have set up their part."""
         return self._up.is_set()
 
     async def wait_until_up(self) -> None:
-        """Wait for that."""
+        """Wait until `is_up`."""
         await self._up.wait()
 
     async def run(self) -> None:
-        """Keep a connection for ever."""
+        """Connect, and reconnect whenever the session ends, until cancelled."""
         pause_s = _PAUSE_FIRST_S
         while True:
             connections = self._connections
@@ -152,7 +156,11 @@ class BrokerConnection:
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
 
     async def _run_session(self) -> None:
-        """Make a connection and keep it until it breaks."""
+        """Connect, set up all listeners, and wait until the session ends.
+
+        Raises:
+            UnavailableError: the session has ended.
+        """
         connection = await self._connect()
         session = BrokerSession(connection)
         try:
@@ -184,7 +192,7 @@ class BrokerConnection:
             )
 
     async def _hang_up(self, connection: AbstractConnection) -> None:
-        """Close a connection; one that is broken already has nothing to say about that."""
+        """Close a connection, ignoring errors: it may be broken already."""
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 with broken_not_cancelled():
@@ -194,16 +202,19 @@ class BrokerConnection:
 
     def _report(self, error: Exception) -> None:
         if not isinstance(error, UnavailableError):
-            # What libraries say may name the URL, with its password.
-            text = f"the broker at {self.broker.safe_url} cannot be used: {_describe(error)}"
+            # Texts of libraries may contain the URL with its password.
+            text = f"cannot use the broker at {self.broker.safe_url}: {_describe(error)}"
             error = UnavailableError(text.replace(self.broker.url, self.broker.safe_url))
         self.telemetry.failure("broker_unavailable", error)
 
 
 def _inner(channel: AbstractChannel) -> Channel:
-    """Return the channel below that of aio-pika, which takes half the time for each message."""
+    """Return the aiormq channel below one of aio-pika; it takes half the CPU for each message."""
     if not isinstance(channel, Channel):
-        raise UnavailableError("this aio-pika is not one that Berth knows; use another version")
+        raise UnavailableError(
+            "the installed aio-pika is incompatible: its channels are not aiormq's; "
+            "install the version that Berth requires"
+        )
     return channel
 
 

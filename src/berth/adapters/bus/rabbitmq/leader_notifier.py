@@ -1,4 +1,7 @@
-"""Of many processes that could tell the same notifications, one does; see the port `Notifier`."""
+"""Leader election among the processes that derive the same notifications from the change feed.
+
+Every scheduler follows the feed and could publish each notification; only the leader does.
+"""
 
 import asyncio
 import time
@@ -15,24 +18,24 @@ from berth.adapters.bus.rabbitmq.connection import (
 )
 from berth.ports.bus import Notifier, Priority
 
-_LOOK_S: Final = 2.0
-"""How often those who stand by look whether the one who leads is gone."""
+_CAMPAIGN_S: Final = 2.0
+# Followers keep recent notifications for longer than the broker takes to notice that the leader is
+# gone, so that a new leader can publish what the old one may have missed.
 _KEPT_S: Final = 60.0
-"""What is kept while another leads: longer than the broker takes to notice that it is gone."""
 _KEPT_MAX: Final = 10_000
 
 
 class LeaderNotifier:
-    """Passes notifications on while this process is the one that leads, and keeps them else.
+    """Passes notifications on while this process leads, and keeps them in memory otherwise.
 
-    Who leads holds a queue that the broker lends to one connection only. When it goes, another
-    gets the queue and leads what it has kept, some of it for the second time, under the same ids.
-    Without a connection nobody leads, and what happens is kept.
+    The leader holds an exclusive queue, which the broker grants to one connection. When that
+    connection ends, another process acquires the queue and publishes what it has kept; some of it
+    is published twice, under the same message ids. Without a connection no process leads.
 
     Args:
-        notifier: who leads.
-        connection: the connection, to which it adds itself.
-        now_s: leads the Unix time.
+        notifier: publishes the notifications of the leader.
+        connection: the broker connection; this registers itself as a listener.
+        now_s: returns the Unix time in seconds.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class LeaderNotifier:
             return
         self._kept.append((self._now_s(), event_type, payload, key, priority))
         if self._is_connected:
-            # Another leads. Without a connection perhaps nobody does.
+            # Old ones may go only while connected: then some process leads and has published them.
             self._forget_old()
 
     async def on_connected(self, session: BrokerSession) -> None:
@@ -77,14 +80,14 @@ class LeaderNotifier:
             self._task = None
 
     async def _campaign(self, session: BrokerSession) -> None:
-        """Wait until nobody else leads, and begin to."""
+        """Poll until the exclusive queue is free, then lead."""
         while True:
             try:
                 with broken_not_cancelled():
                     channel = await session.spare_channel()
                     await channel.queue_declare(self._queue, exclusive=True)
             except ChannelLockedResource:
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_CAMPAIGN_S)
             except (AMQPError, OSError, RuntimeError) as error:
                 session.end(f"{error!r}"[:300])
                 return

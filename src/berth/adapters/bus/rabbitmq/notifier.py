@@ -1,4 +1,4 @@
-"""Notifications on a topic exchange that others read; see the port `Notifier`."""
+"""Notifications on a topic exchange for consumers outside Berth; see the port `Notifier`."""
 
 import asyncio
 import time
@@ -20,19 +20,20 @@ from berth.adapters.bus.rabbitmq.connection import (
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT, Priority
 
+# Notifications kept in memory without a connection. The oldest are dropped first: notifications
+# must never delay or fail a placement.
 _WAITING_MAX: Final = 10_000
-"""Notifications that are kept while there is no connection; the oldest go first."""
 _AT_ONCE: Final = 64
 _PERSISTENT: Final = 2
 
 
 class RabbitNotifier:
-    """Publishes notifications, each at least once while it fits into memory.
+    """Publishes notifications at least once each, unless more than 10,000 are waiting.
 
     Args:
-        connection: the connection, to which it adds itself.
-        publisher: who tells: the part and the machine (`scheduler.rack1`).
-        now_s: tells the Unix time.
+        connection: the broker connection; the notifier registers itself as a listener.
+        publisher: the publisher id: the part and the machine (`scheduler.rack1`).
+        now_s: returns the Unix time in seconds.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class RabbitNotifier:
             self._task = None
 
     async def finish(self, timeout_s: float = 2.0) -> None:
-        """Wait a little until all is published."""
+        """Wait until all notifications are published, at most `timeout_s` seconds."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._waiting:
@@ -137,7 +138,8 @@ class RabbitNotifier:
         )
 
     def _forget(self, published: list[tuple[str, str, bytes]]) -> None:
-        """Remove published messages; meanwhile more may have come and the oldest been dropped."""
+        """Remove published notifications from the queue."""
+        # By id and not by count: meanwhile the oldest may have been dropped.
         ids = {message_id for _, message_id, _ in published}
         while self._waiting and self._waiting[0][1] in ids:
             self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""Calls in flight: who waits for which answer, and when there is no use in waiting."""
+"""The calls that wait for a reply, and the check that their queues still have consumers."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -14,18 +14,20 @@ from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_can
 from berth.domain.errors import UnavailableError
 
 INTERVAL_S = 1.0
-"""How old what is known may be."""
+"""Seconds between two polls of the queues."""
+# A poll without an answer for so long ends the session. Heartbeats detect a silent broker only
+# after half a minute.
 _ANSWER_S = 5.0
-"""A broker that takes longer is away. Heartbeats tell that, too, but after half a minute."""
+# A queue without consumers is polled for so long after the last call to it.
 _FORGET_S = 10.0
-"""How long a queue without servers is looked at after the last call."""
 
 
 @dataclass(slots=True)
 class PendingCall:
-    """One call: its number, where it went, and its answer once that has come.
+    """One call that waits for its reply.
 
-    `queue` is None for a named server, whose queue goes with it.
+    `queue` is the shared queue that it was sent to, or None for a named server, whose queue
+    disappears with it.
     """
 
     call_id: str
@@ -34,7 +36,7 @@ class PendingCall:
 
 
 class PendingCalls:
-    """The calls that wait for an answer."""
+    """The calls of this process that wait for a reply."""
 
     def __init__(self) -> None:
         self._calls: dict[str, PendingCall] = {}
@@ -42,7 +44,7 @@ class PendingCalls:
 
     @contextmanager
     def begin(self, queue: str | None) -> Generator[PendingCall]:
-        """Expect an answer for as long as the body runs."""
+        """Register a call for as long as the body runs."""
         answer = asyncio.get_running_loop().create_future()
         call = PendingCall(f"{next(self._numbers)}", queue, answer)
         self._calls[call.call_id] = call
@@ -53,47 +55,56 @@ class PendingCalls:
             answer.cancel()
 
     async def on_message(self, message: DeliveredMessage) -> None:
-        """Take an answer in; one that nobody waits for any more, or a second, is forgotten."""
+        """Hand a reply to its call; ignore late and repeated replies."""
         call = self._calls.get(message.header.properties.correlation_id or "")
         if call is not None and not call.answer.done():
             call.answer.set_result(message.body)
 
     def fail(self, reason: str, queue: str | None = None) -> None:
-        """Have calls given up, all or those that went to a queue."""
+        """Fail all calls, or those that were sent to one queue."""
         for call in self._calls.values():
             if queue in (None, call.queue) and not call.answer.done():
                 call.answer.set_exception(UnavailableError(reason))
-                # Its caller may be at something else, and never ask.
+                # Retrieved here, since a caller that is cancelled at this moment never does, and
+                # asyncio would log the exception as never retrieved.
                 call.answer.exception()
 
     @property
     def queues(self) -> set[str]:
-        """The shared queues that somebody waits for."""
+        """The shared queues with pending calls."""
         return {call.queue for call in self._calls.values() if call.queue is not None}
 
 
 class QueueWatch:
-    """Looks at the queues of calls in flight once in a while, and ends those that nobody serves."""
+    """Polls the queues of pending calls once a second, and fails calls to queues without consumers.
+
+    A queue outlives its consumers, so that a restart of the broker or of the only scheduler loses
+    no command. Without this check a caller would wait for its whole timeout.
+
+    Args:
+        calls: the pending calls.
+        now_s: returns the Unix time in seconds.
+    """
 
     def __init__(self, calls: PendingCalls, now_s: Callable[[], float]) -> None:
         self._calls = calls
         self._now_s = now_s
         self._asked_at_s: dict[str, float] = {}
-        """Queues that nobody served when they were last looked at, and when one was asked for."""
+        """Queues without a consumer at the last poll, with the time of the last call to them."""
 
     def is_unserved(self, queue: str | None) -> bool:
-        """Tell whether nobody serves a queue, as far as is known."""
+        """Return whether a queue had no consumer at the last poll."""
         if queue is None or queue not in self._asked_at_s:
             return False
         self._asked_at_s[queue] = self._now_s()
         return True
 
     def forget(self) -> None:
-        """Know nothing any more, as after a break of the connection."""
+        """Discard all results, as after a lost connection."""
         self._asked_at_s.clear()
 
     async def run(self, session: BrokerSession) -> None:
-        """Look for as long as the connection lasts."""
+        """Poll until the session ends."""
         channel: Channel | None = None
         while True:
             await asyncio.sleep(INTERVAL_S)
@@ -105,11 +116,11 @@ class QueueWatch:
                             declared = await channel.queue_declare(queue, passive=True)
                     self._note(queue, declared.consumer_count or 0)
                 except ChannelNotFoundEntity:
-                    # That closes the channel, too.
+                    # The broker closes a channel on which a passive declare failed.
                     channel = None
                     self._note(queue, 0)
                 except (AMQPError, OSError, RuntimeError) as error:
-                    session.end(f"the watch failed: {error!r}")
+                    session.end(f"polling the queues failed: {error!r}")
                     return
 
     def _note(self, queue: str, servers: int) -> None:
@@ -120,7 +131,7 @@ class QueueWatch:
         if now_s - self._asked_at_s.setdefault(queue, now_s) > _FORGET_S:
             del self._asked_at_s[queue]
         self._calls.fail(
-            f"nobody serves {queue} any more; a command that was sent may still be carried out, "
+            f"no server for {queue} any more; a command that was sent may still be carried out, "
             "so repeat it with the same request id",
             queue,
         )
