@@ -38,7 +38,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.ledger.write import Committed, Put
 from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 
 _PROCESSES: Final = 2
 _CONNECT_S: Final = 30.0

@@ -36,7 +36,7 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 
 _UNITS_AT_ONCE = 500
 

@@ -41,7 +41,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Committed, Put, Unit
 from berth.lab.loopback import free_port
 from berth.ports.ledger import Ledger
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 
 _BROKER_URL: Final = "amqp://guest:guest@127.0.0.1:5672/"
 _READY_S: Final = 180.0

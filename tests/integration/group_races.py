@@ -30,7 +30,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.servers.instances import CreateOrder, Instances
 from berth.services.servers.moves import MoveTarget
 from berth.services.servers.operations import Operations

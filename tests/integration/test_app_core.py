@@ -13,7 +13,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.request import Request
 from berth.domain.ledger.write import Outcome, Put, Rejected, Unit
 from berth.domain.zones.zone_orders import SelectOrder
-from berth.services.requests.commands import PLACE, PlaceOrder, Placer
+from berth.services.requests.orders import PLACE, PlaceOrder, Placer
 from tests.integration.test_app_zones import TIMEOUT_S, instance_of, request_of, zone_up
 
 

@@ -27,7 +27,7 @@ from berth.domain.zones.zone_orders import (
     SelectOrder,
     Withdrawal,
 )
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.zoning.children.zones import NewZone
 from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
 

@@ -20,7 +20,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.change import HostsAlive
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.servers.consoles import CONSOLE
 from berth.testing.builders import make_decision, make_fleet, make_instance
 from berth.testing.ledger_conformance.fixtures import commit

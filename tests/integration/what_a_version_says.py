@@ -17,7 +17,7 @@ from berth.adapters.ledger.schema_migration import SCHEMA
 from berth.domain.ledger.change import Event, HostsAlive, RecordRemoved, Usage
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Command, Context
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked
 from berth.testing import builders as b
 

@@ -18,9 +18,9 @@ from berth.ports.ledger import InstanceQuery
 from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
+from berth.services.tracking.list_reload import read_list
 from berth.services.tracking.lists import list_digest
 from berth.services.tracking.messages import DELETE, FORMAT, SYNC, UPDATE, Message
-from berth.services.tracking.reloading import read_list
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_request
 from berth.testing.faulty_bus import Faults, FaultyBus
 from berth.testing.virtual_time import VirtualClock

@@ -20,7 +20,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 from berth.testing.virtual_time import VirtualClock

@@ -32,9 +32,9 @@ from berth.domain.inventory.resources import StandardNames
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
+from berth.services.providers.allocations import AllocationService
 from berth.services.providers.inventories import Associations, Inventories
 from berth.services.providers.provider_writes import ProviderRevisions
-from berth.services.providers.reallocation import AllocationService
 from berth.services.providers.reshape import ReshapeService
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.providers.resource_providers import ResourceProviders

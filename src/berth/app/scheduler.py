@@ -9,8 +9,8 @@ from berth.services.decisions.contention import Backoff
 from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
-from berth.services.requests.commands import PLACE, Placer
-from berth.services.telemetry.change_notifications import ChangeNotifications, NotifyingPlacer
+from berth.services.requests.orders import PLACE, Placer
+from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
 

@@ -9,7 +9,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import Command
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.testing.builders import make_decision, make_instance, make_request
 from berth.testing.virtual_time import VirtualLoop, run_virtually
 from tests.unit.services.wiring import Told

@@ -30,7 +30,7 @@ from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances

@@ -8,7 +8,7 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory, StandardNames
 from berth.domain.ledger.write import ConsumerUpdate
-from berth.services.providers.reallocation import AllocationService
+from berth.services.providers.allocations import AllocationService
 from berth.services.providers.reshape import ReshapeService
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica

@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.instance import Instance, Status
 from berth.ports.bus import Bus
-from berth.services.requests.commands import PLACE
+from berth.services.requests.orders import PLACE
 from berth.services.servers.instances import AcceptedCreate, CreateOrder, Instances
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter
 from berth.testing.faulty_bus import Faults, FaultyBus

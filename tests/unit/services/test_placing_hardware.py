@@ -22,7 +22,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inv
 from berth.domain.ledger.write import Free, Guard, Put, Take, Unit
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.device_locks import hardware_guard
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_request, make_service, make_uuid
 from tests.unit.services import wiring
 from tests.unit.services.wiring import Desk, TappedLedger, open_second, order_of

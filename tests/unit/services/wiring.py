@@ -26,7 +26,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE, PlaceOrder
+from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.server_groups import ServerGroups

@@ -12,8 +12,8 @@ from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry, Tracer
+from berth.services.providers.allocations import AllocationService
 from berth.services.providers.inventories import Associations, Inventories
-from berth.services.providers.reallocation import AllocationService
 from berth.services.providers.reshape import ReshapeService
 from berth.services.providers.resource_names import ResourceNames
 from berth.services.providers.resource_providers import ResourceProviders

@@ -5,6 +5,6 @@ record by record: one that has changed meanwhile is being worked on, so it is no
 of a cloud that runs gives no false alarm, though it was not read in one piece.
 """
 
-from berth.services.auditing.auditing import AuditService
+from berth.services.auditing.audit_service import AuditService
 
 __all__ = ["AuditService"]

@@ -9,7 +9,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import (
+from berth.services.auditing.audit_snapshot import (
     AuditSnapshot,
     amounts_text,
     total_by_class,

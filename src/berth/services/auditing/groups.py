@@ -8,7 +8,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import AuditSnapshot
+from berth.services.auditing.audit_snapshot import AuditSnapshot
 
 _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 

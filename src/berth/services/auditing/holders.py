@@ -8,7 +8,7 @@ from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import (
+from berth.services.auditing.audit_snapshot import (
     Amounts,
     AuditSnapshot,
     age_text,

@@ -14,7 +14,7 @@ from berth.domain.hardware.assignment import taken
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import (
+from berth.services.auditing.audit_snapshot import (
     Amounts,
     AuditSnapshot,
     age_text,

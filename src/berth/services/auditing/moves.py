@@ -10,7 +10,7 @@ from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import (
+from berth.services.auditing.audit_snapshot import (
     AuditSnapshot,
     age_text,
     amounts_text,

@@ -20,7 +20,7 @@ from berth.domain.ledger.write import Free, Put, Unit, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.books import ALL, held_by, total_by_class
+from berth.services.auditing.audit_snapshot import ALL, held_by, total_by_class
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
 _AT_ONCE = 100

@@ -17,7 +17,7 @@ from berth.ports.telemetry import Telemetry
 from berth.services.decisions.contention import Backoff
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.servers.moves import AWAITING, end_task
 from berth.services.zoning.delegation.sagas import saga_guard
 from berth.services.zoning.delegation.unwanted_instances import withdrawals

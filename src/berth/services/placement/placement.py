@@ -36,7 +36,7 @@ from berth.services.decisions.device_locks import DeviceLocks, hosts_with_choice
 from berth.services.providers.guarded_saves import group_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Hold, Replica
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.services.requests.quotas import check_excess
 from berth.services.servers.moves import (
     AWAITING,

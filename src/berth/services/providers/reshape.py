@@ -20,6 +20,7 @@ from berth.domain.ledger.write import (
     Unit,
     Write,
 )
+from berth.services.providers.allocations import refusal_error
 from berth.services.providers.provider_writes import (
     ProviderRefusedError,
     ProviderWrites,
@@ -29,7 +30,6 @@ from berth.services.providers.provider_writes import (
     provider_guard,
     row_in,
 )
-from berth.services.providers.reallocation import refusal_error
 
 WantedInventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
 """By provider: the generation that the client has seen, and all inventories it is to have."""

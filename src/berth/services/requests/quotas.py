@@ -24,7 +24,7 @@ from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save_guarded
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.repeats import members_in_child_zones
+from berth.services.requests.child_zone_instances import members_in_child_zones
 
 LIMIT_MAX = 2**31 - 1
 """The largest limit, as Nova has it."""

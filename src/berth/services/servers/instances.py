@@ -24,10 +24,10 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
-from berth.services.requests.commands import PLACE, PlaceOrder, acceptance_writes, split_zone
+from berth.services.requests.child_zone_instances import indexes_in_child_zones, may_be_repeat
+from berth.services.requests.orders import PLACE, PlaceOrder, acceptance_writes, split_zone
 from berth.services.requests.permissions import check_size
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_excess
-from berth.services.requests.repeats import indexes_in_child_zones, may_be_repeat
 from berth.services.servers.moves import MoveTarget, resolve_target
 from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 

@@ -7,8 +7,8 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Remove, Unit
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.providers.guarded_saves import save, save_guarded
+from berth.services.requests.child_zone_instances import members_in_child_zones
 from berth.services.requests.quotas import QuotaLimits
-from berth.services.requests.repeats import members_in_child_zones
 
 
 class ServerGroups:

@@ -23,8 +23,14 @@ from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.decisions.decisions import PolicyInForce
 from berth.services.decisions.device_locks import hosts_with_choices
 from berth.services.replica.instance_overlay import place_of
-from berth.services.tracking.doubts import NEWEST, NOTHING_LEFT_OUT, DecisionBasis, DoubtfulLists
-from berth.services.tracking.hearing import HostMessages, MessageKind
+from berth.services.tracking.doubtful_lists import (
+    NEWEST,
+    NOTHING_LEFT_OUT,
+    DecisionBasis,
+    DoubtfulLists,
+)
+from berth.services.tracking.host_messages import HostMessages, MessageKind
+from berth.services.tracking.list_reload import LedgerView, ListReloader, hosts_with_wrong_members
 from berth.services.tracking.lists import list_digest
 from berth.services.tracking.messages import (
     InstancesDeleted,
@@ -32,7 +38,6 @@ from berth.services.tracking.messages import (
     Message,
     serve_messages,
 )
-from berth.services.tracking.reloading import LedgerView, ListReloader, hosts_with_wrong_members
 from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "LedgerView", "TrackingPace"]

@@ -19,7 +19,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.services.servers.moves import AWAITING, MoveTarget, request_to_move
 from berth.testing.builders import (
     make_aggregate,

@@ -7,7 +7,7 @@ from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.write import Free, Put, Take
-from berth.services.auditing import auditing
+from berth.services.auditing import audit_service
 from berth.testing.builders import make_claim, make_request, make_take
 from tests.unit.services.auditing.office import FULL, Office, open_office
 from tests.unit.services.wiring import order_of
@@ -112,7 +112,7 @@ async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:
 
 async def test_there_is_an_end_to_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer says that there was more; what is mended makes way for it."""
-    monkeypatch.setattr(auditing, "DISCREPANCIES_MAX", 2)
+    monkeypatch.setattr(audit_service, "DISCREPANCIES_MAX", 2)
     office = await open_office()
     for number in (1, 2, 3):
         vm = await office.place(number)

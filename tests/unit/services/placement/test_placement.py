@@ -15,7 +15,7 @@ from berth.domain.errors import ConflictError, InvalidInputError, UnavailableErr
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Free, Put, Take, Unit
-from berth.services.requests.commands import PlaceOrder
+from berth.services.requests.orders import PlaceOrder
 from berth.testing.builders import make_flavor, make_request, make_take, make_uuid
 from tests.unit.services import wiring
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of

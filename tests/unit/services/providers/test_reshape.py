@@ -19,8 +19,8 @@ from berth.domain.ledger.write import (
     ReplaceProvider,
     Unit,
 )
+from berth.services.providers.allocations import AllocationRefusedError, AllocationRule
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule, class_guard
-from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
 from berth.services.providers.reshape import GenerationError, WantedInventories
 from berth.testing.builders import make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, inventories, share

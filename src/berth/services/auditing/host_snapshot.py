@@ -11,7 +11,13 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.discrepancy import AuditAges
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
-from berth.services.auditing.books import ALL, Amounts, AuditSnapshot, held_by, without_zeros
+from berth.services.auditing.audit_snapshot import (
+    ALL,
+    Amounts,
+    AuditSnapshot,
+    held_by,
+    without_zeros,
+)
 from berth.services.auditing.instances import needed_by
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable

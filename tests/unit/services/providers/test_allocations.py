@@ -10,7 +10,7 @@ from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import ConsumerUpdate, Put
-from berth.services.providers.reallocation import AllocationRefusedError, AllocationRule
+from berth.services.providers.allocations import AllocationRefusedError, AllocationRule
 from berth.testing.builders import make_provider, make_uuid
 from tests.unit.services.placement_desk import PlacementDesk, dump, share
 

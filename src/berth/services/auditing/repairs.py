@@ -21,7 +21,7 @@ from berth.domain.ledger.write import (
     Write,
 )
 from berth.ports.ledger import Ledger
-from berth.services.auditing.books import (
+from berth.services.auditing.audit_snapshot import (
     AuditSnapshot,
     amounts_text,
     held_by,

@@ -13,7 +13,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
-from berth.services.requests.commands import instance_request_id
+from berth.services.requests.orders import instance_request_id
 
 _FIRST: Final = 0
 _AGE = attrgetter("created_at_s", "instance_uuid")

@@ -11,7 +11,7 @@ from berth.domain.errors import BerthError
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Notifier, Priority
-from berth.services.requests.commands import PlaceOrder, Placer
+from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.telemetry.notification_payloads import (
     HostData,
     InstanceData,

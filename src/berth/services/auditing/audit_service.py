@@ -21,11 +21,11 @@ from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
-from berth.services.auditing.books import AuditSnapshot, age_text, read_audit_snapshot
+from berth.services.auditing.audit_snapshot import AuditSnapshot, age_text, read_audit_snapshot
 from berth.services.auditing.capacity import recheck_provider, sums_of, suspect_provider
 from berth.services.auditing.groups import members_of, recheck_group, suspect_group
 from berth.services.auditing.holders import recheck_consumer, unknown_consumers
-from berth.services.auditing.host_books import read_host_snapshot
+from berth.services.auditing.host_snapshot import read_host_snapshot
 from berth.services.auditing.instances import (
     recheck_instance,
     recheck_request,
@@ -33,8 +33,8 @@ from berth.services.auditing.instances import (
     suspect_request,
     suspect_shelved,
 )
-from berth.services.auditing.mending import repair
 from berth.services.auditing.moves import recheck_move, suspect_move
+from berth.services.auditing.repairs import repair
 from berth.services.replica.replica import Replica
 
 DISCREPANCIES_MAX: Final = 10_000

@@ -13,7 +13,7 @@ from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.replica.follower import Follower
 from berth.services.replica.instance_overlay import InstanceOverlay, place_of
 from berth.services.replica.replica import Replica
-from berth.services.tracking.doubts import NEWEST
+from berth.services.tracking.doubtful_lists import NEWEST
 from berth.services.tracking.lists import list_digest
 from berth.tables.host.feed import located_resident
 from berth.tables.host.hosts import HostTable
