@@ -69,7 +69,7 @@ class ApiParts:
     server_groups: ServerGroups
     quotas: Quotas
     hosts: Hosts
-    deciding: DecisionService
+    decision_service: DecisionService
     follower: Follower
     replica: Replica
     ledger: Ledger

@@ -10,7 +10,7 @@ from berth.api.placement.actions import Ask
 from berth.api.placement.handlers import inventories, resource_providers, traits
 from berth.api.placement.queries import provider_query
 from berth.api.placement.views import allocations
-from berth.api.placement.views import usages as usages_view
+from berth.api.placement.views import inventories as usages_view
 from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.services.providers import resource_providers as providers

@@ -27,6 +27,9 @@ from berth.api.placement.shapes import shape_at
 from berth.api.placement.versions import negotiate, set_minor
 from berth.domain.errors import BerthError
 
+_KEY_MAX = 1024
+"""Longer than any name, so that handlers can say what is wrong with one."""
+
 _OPTIONS = "OPTIONS"
 _PUBLIC_PATHS = frozenset({"", "/"})
 
@@ -145,10 +148,6 @@ def _check_types(scope: Scope, action: Action) -> None:
 
 Methods = Mapping[str, tuple[Action, ...]]
 """The actions of one path by method, in order of their versions."""
-
-
-_KEY_MAX = 1024
-"""Longer than any name, so that handlers can say what is wrong with one."""
 
 
 class Matcher:

@@ -10,6 +10,8 @@ from berth.api.errors import HttpError, translate
 from berth.domain.errors import BerthError, ContentionError
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
+AGAIN = "Another thread concurrently updated the resource provider data. Please retry your update"
+
 
 class Code(StrEnum):
     """What programs may look at, from 1.23."""
@@ -140,9 +142,6 @@ def _title(status: int) -> str:
 
 Told = Mapping[RefusalRule, PlacementError]
 """What a route says of some refusals."""
-
-
-AGAIN = "Another thread concurrently updated the resource provider data. Please retry your update"
 
 
 def no_provider(uuid: str, where: str = "found") -> PlacementError:

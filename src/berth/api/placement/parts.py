@@ -37,8 +37,8 @@ class PlacementParts:
     inventories: Inventories
     associations: Associations
     names: ResourceNames
-    reallocating: AllocationService
-    reshaping: ReshapeService
+    allocation_service: AllocationService
+    reshape_service: ReshapeService
     writer: ProviderWriter
     candidates: CandidateWriter
     auth: Auth

@@ -15,6 +15,21 @@ from berth.api.auth.authentication import Auth, Credentials
 from berth.api.header_fields import header_of
 from berth.domain.errors import InvalidInputError
 
+_ADMIN_ROLES = frozenset({"admin", "member", "reader"})
+_MEMBER_ROLES = frozenset({"member", "reader"})
+
+
+class Caller(NamedTuple):
+    """Who calls. `roles` are in lower case; a system token has no project."""
+
+    user_id: str
+    project_id: str
+    roles: frozenset[str]
+    is_system: bool = False
+
+
+NOBODY = Caller("", "", frozenset())
+
 Target = Mapping[str, str]
 Check = Callable[[Caller, Target], bool]
 
@@ -201,24 +216,6 @@ def _rule(name: str, checks: Mapping[str, Check]) -> Check:
         return checks[name](caller, target)  # which may be read after this one
 
     return check
-
-
-_ADMIN_ROLES = frozenset({"admin", "member", "reader"})
-
-
-_MEMBER_ROLES = frozenset({"member", "reader"})
-
-
-class Caller(NamedTuple):
-    """Who calls. `roles` are in lower case; a system token has no project."""
-
-    user_id: str
-    project_id: str
-    roles: frozenset[str]
-    is_system: bool = False
-
-
-NOBODY = Caller("", "", frozenset())
 
 
 async def caller_of(auth: Auth, scope: Scope) -> Caller:

@@ -32,7 +32,7 @@ async def show_capacity(call: Call) -> Answer:
     )
     try:
         request = await call.parts.instances.request_of(order)
-        capacity = call.parts.deciding.capacity(request)
+        capacity = call.parts.decision_service.capacity(request)
     except InvalidInputError as error:
         raise InvalidInputError(_FIELDS.get(error.field, error.field), error.reason) from error
     hosts: list[HostCapacity] | UnsetType = UNSET

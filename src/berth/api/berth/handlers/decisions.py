@@ -42,8 +42,8 @@ async def try_decision(call: Call) -> Answer:
     await call.parts.follower.catch_up()
     try:
         request = await call.parts.instances.request_of(asked.order)
-        deciding = call.parts.deciding
-        decide = deciding.try_out if call.identity.is_admin else deciding.decide
+        decision_service = call.parts.decision_service
+        decide = decision_service.try_out if call.identity.is_admin else decision_service.decide
         decision = decide(request)
     except InvalidInputError as error:
         raise named_as_sent(error) from error

@@ -25,6 +25,11 @@ from berth.services.providers.provider_writes import ProviderRefusedError, Refus
 from berth.services.providers.reshape import GenerationError
 from berth.tables.provider.providers import ProviderTable
 
+_BY_TYPE = 38
+_SEEN = "resource_provider_generation"
+_MALFORMED = "malformed reshaper data: "
+_CONFLICT = "update conflict: "
+
 _BY_PROVIDER = 12
 _TELLS_GENERATION = 28
 _TELLS_TYPE = 38
@@ -64,7 +69,7 @@ async def update_allocations(ask: Ask) -> Reply:
         raise PlacementError(400, f"Malformed consumer_uuid: {text}")
     uuid = str(UUID(text))
     try:
-        await ask.parts.reallocating.put((share_of(ask, uuid, ask.data),))
+        await ask.parts.allocation_service.put((share_of(ask, uuid, ask.data),))
     except AllocationRefusedError as error:
         raise not_allocated(error, f"Unable to allocate inventory for consumer {uuid}: ") from error
     return Reply(204)
@@ -73,7 +78,7 @@ async def update_allocations(ask: Ask) -> Reply:
 async def manage_allocations(ask: Ask) -> Reply:
     """Replace what some consumers hold, together or not at all."""
     try:
-        await ask.parts.reallocating.put(shares_of(ask, ask.data))
+        await ask.parts.allocation_service.put(shares_of(ask, ask.data))
     except AllocationRefusedError as error:
         raise not_allocated(error, "Unable to allocate inventory ") from error
     return Reply(204)
@@ -83,7 +88,7 @@ async def delete_allocations(ask: Ask) -> Reply:
     """Free all that a consumer holds."""
     text = ask.key("consumer_uuid")
     try:
-        await ask.parts.reallocating.release(consumer_key(text))
+        await ask.parts.allocation_service.release(consumer_key(text))
     except AllocationRefusedError as error:
         raise PlacementError(404, f"No allocations for consumer '{text}'") from error
     return Reply(204)
@@ -194,9 +199,6 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
     return found
 
 
-_BY_TYPE = 38
-
-
 async def show_usages(ask: Ask) -> Reply:
     """Show what a project uses, or one user in it; from 1.38 by type of consumer."""
     order = (await newest_of(ask)).vocabulary.class_order
@@ -207,15 +209,6 @@ async def show_usages(ask: Ask) -> Reply:
     return json_reply(usages_by_type(holdings, ask.last("consumer_type"), order))
 
 
-_SEEN = "resource_provider_generation"
-
-
-_MALFORMED = "malformed reshaper data: "
-
-
-_CONFLICT = "update conflict: "
-
-
 async def reshape(ask: Ask) -> Reply:
     """Replace all inventories of some providers, and what some consumers hold."""
     data: dict[str, Any] = ask.data
@@ -224,7 +217,7 @@ async def reshape(ask: Ask) -> Reply:
         for uuid, one in data["inventories"].items()
     }
     try:
-        await ask.parts.reshaping.reshape(inventories, shares_of(ask, data["allocations"]))
+        await ask.parts.reshape_service.reshape(inventories, shares_of(ask, data["allocations"]))
     except GenerationError as error:
         about = f"provider {error.provider_uuid}: actual: {error.actual}, given: {error.seen}"
         raise concurrent(f"resource provider generation conflict for {about}") from error

@@ -21,6 +21,12 @@ from berth.domain.inventory.provider import Provider
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 from berth.services.providers.resource_providers import UNSET
 
+CHANGED = (
+    "Resource provider's generation already changed. Please update the generation and try again."
+)
+_COUNTS_SINCE = 19
+_SEEN = "resource_provider_generation"
+
 _TELLS_PROVIDER = 20
 _MAY_MOVE = 37
 _PARENT = "parent_provider_uuid"
@@ -166,20 +172,9 @@ def _reason(why: RefusalRule) -> str:
     return f"Object action {action} failed because: {reason}"
 
 
-CHANGED = (
-    "Resource provider's generation already changed. Please update the generation and try again."
-)
-
-
-_COUNTS_SINCE = 19
-
-
-_SEEN = "resource_provider_generation"
-
-
 async def list_aggregates(ask: Ask) -> Reply:
     """Show the aggregates that a provider is in."""
-    return _shown(ask, await provider_of(ask))
+    return _aggregates_reply(ask, await provider_of(ask))
 
 
 async def update_aggregates(ask: Ask) -> Reply:
@@ -199,10 +194,10 @@ async def update_aggregates(ask: Ask) -> Reply:
                 RefusalRule.CONTENDED: concurrent(f"Update conflict: {AGAIN}"),
             },
         ) from error
-    return _shown(ask, provider)
+    return _aggregates_reply(ask, provider)
 
 
-def _shown(ask: Ask, provider: Provider) -> Reply:
+def _aggregates_reply(ask: Ask, provider: Provider) -> Reply:
     view: dict[str, Any] = {"aggregates": provider.aggregates}
     if ask.minor >= _COUNTS_SINCE:
         view[_SEEN] = provider.generation

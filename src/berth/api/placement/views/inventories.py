@@ -8,6 +8,9 @@ from berth.domain.inventory.allocation import ConsumerAllocations
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 
+ALL_TYPES = "all"
+_COUNT = "consumer_count"
+
 _GENERATION = "resource_provider_generation"
 
 
@@ -33,12 +36,6 @@ def inventories_view(provider: Provider) -> dict[str, Any]:
 def usages_view(used: Mapping[str, int], generation: int) -> dict[str, Any]:
     """Write what is used of a provider, by every class that it has."""
     return {_GENERATION: generation, "usages": used}
-
-
-ALL_TYPES = "all"
-
-
-_COUNT = "consumer_count"
 
 
 _Order = Callable[[Iterable[str]], list[str]]

@@ -93,7 +93,7 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
         force_hosts=(instance.host,),
         operation=Operation.REBUILD,
     )
-    refusal = call.parts.deciding.decide(request).refusal
+    refusal = call.parts.decision_service.decide(request).refusal
     if refusal is not None:
         is_abroad = call.identity.parent is not None
         why = without_reasons(refusal.message) if is_abroad else refusal.message
