@@ -19,8 +19,7 @@ from berth.services.zoning.messages.assertions import (
 )
 
 if TYPE_CHECKING:
-    from berth.api.parts import ApiParts
-    from berth.api.zone_parts import ZoneParts
+    from berth.api.parts import ApiParts, ZoneParts
 
 HEADER: Final = STATEMENT_HEADER.lower().encode()
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024

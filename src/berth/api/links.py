@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from berth.api.codec import View
-from berth.api.root_url import root_url
+from berth.api.header_fields import root_url
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError
 

@@ -5,8 +5,7 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import mark_begun, send_bytes, send_error
-from berth.api.auth.authentication import Auth
-from berth.api.auth.credentials import credentials_of
+from berth.api.auth.authentication import Auth, credentials_of
 from berth.api.codec import View, encode
 from berth.api.errors import HttpError
 from berth.api.observed import ROUTE

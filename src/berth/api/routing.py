@@ -11,8 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
 from berth.api.assertions import Stated, caller_stated, limits_stated, statement_of
-from berth.api.auth.authentication import Identity
-from berth.api.auth.credentials import credentials_of
+from berth.api.auth.authentication import Identity, credentials_of
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
 from berth.api.header_fields import header_of

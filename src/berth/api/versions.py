@@ -1,10 +1,10 @@
 """Version documents: how clients find out where the compute API is and what it speaks."""
 
 from berth.api.codec import View
+from berth.api.header_fields import root_url
 from berth.api.links import COMPUTE, Link
 from berth.api.microversion import MAX, MIN, text_of
 from berth.api.probes import HEALTH, READINESS, Health, Readiness, readiness_of
-from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call, Operation, Role
 
 _UPDATED = "2013-07-23T11:33:21Z"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.adapters.zones import open_children
-from berth.api.zone_parts import ZoneParts
+from berth.api.parts import ZoneParts
 from berth.app.core import Core
 from berth.app.run import Loop, make_folder
 from berth.config.settings import Settings
@@ -100,7 +100,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
             ),
         )
         core.follower.subscribe(watch)
-        core.vitals.further.append(watch.read)
+        core.health.further.append(watch.read)
         yield ZoneContext(settings, keys, parents, zones, forwards, children, watch)
 
 
@@ -186,7 +186,7 @@ class ZoneScheduler:
             ledger=core.ledger,
             follower=core.follower,
             replica=core.replica,
-            bus=core.wires.bus,
+            bus=core.messaging.bus,
             clock=core.clock,
         )
         self._delegator = self._make_delegator()
@@ -212,8 +212,8 @@ class ZoneScheduler:
     def serve(self) -> list[Loop]:
         """Serve the commands of the zone; return what a scheduler of it does by itself."""
         core = self._core
-        core.vitals.further += [self._held.read, self._withdrawals.read]
-        offer_releaser = OfferReleaser(self._selector, core.wires.bus, core.telemetry)
+        core.health.further += [self._held.read, self._withdrawals.read]
+        offer_releaser = OfferReleaser(self._selector, core.messaging.bus, core.telemetry)
         release_handler = ReleaseHandler(
             ledger=core.ledger,
             selector=offer_releaser,
@@ -224,7 +224,7 @@ class ZoneScheduler:
         handlers = ZoneCommandHandlers(
             self._selector, self._builder, release_handler, offer_releaser, self._scheduler
         )
-        handlers.serve(core.wires.bus)
+        handlers.serve(core.messaging.bus)
         loops: list[Loop] = [
             ("comparing", self._compare),
             ("taking_back", self._withdrawals.run),
@@ -275,7 +275,7 @@ class ZoneScheduler:
         offer_maker = HostOfferMaker(
             replica=core.replica,
             follower=core.follower,
-            deciding=core.deciding,
+            decision_service=core.decision_service,
             held=self._held,
             clock=core.clock,
             random_bytes=os.urandom,
@@ -307,14 +307,14 @@ class ZoneScheduler:
         return OfferBuilder(
             ledger=core.ledger,
             replica=core.replica,
-            placing=claims,
+            placer=claims,
             held=self._held,
             seals=self._seals,
             homes=self._homes,
             delegator=self._delegator,
             clock=core.clock,
             on_gone=self._zone.settings.on_gone,
-            hold_router=HoldRouter(core.wires.bus, self._scheduler),
+            hold_router=HoldRouter(core.messaging.bus, self._scheduler),
             limits=self._limits,
         )
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Scope
 
+from berth.api.header_fields import root_url
 from berth.api.links import Linker, page_of
-from berth.api.root_url import root_url
 from berth.domain.errors import InvalidInputError
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import bcrypt
+from starlette.types import Scope
 
 from berth.api.auth.attempts import FailedAttempts
 from berth.api.errors import HttpError
+from berth.api.header_fields import header_of
 from berth.ports.clock import Clock
 
 ADMIN = "admin"
@@ -322,3 +324,13 @@ def _parse(header: str) -> tuple[str, bytes]:
     if not (colon and is_name(user)):
         raise HttpError(401, "The Authorization header names no user.", CHALLENGE)
     return user, password
+
+
+def credentials_of(scope: Scope) -> Credentials:
+    """Return the credentials of a request, without what only `NoAuth2` believes."""
+    client = scope.get("client")
+    return Credentials(
+        authorization=header_of(scope, b"authorization"),
+        token=header_of(scope, b"x-auth-token"),
+        address=client[0] if client else "",
+    )

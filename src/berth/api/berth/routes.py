@@ -3,14 +3,10 @@
 from berth.api.berth.handlers import (
     audit,
     candidates,
-    capacity,
     decisions,
     hosts,
-    instances,
-    policy,
     state,
     status,
-    upkeep,
 )
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswer
@@ -20,9 +16,14 @@ from berth.api.berth.schemas.decisions import (
     DecisionsAnswer,
     DecisionsQuery,
 )
-from berth.api.berth.schemas.hosts import HostAnswer, HostsAnswer, HostsQuery
+from berth.api.berth.schemas.hosts import (
+    HostAnswer,
+    HostsAnswer,
+    HostsQuery,
+    RatiosBody,
+    WriteOffAnswer,
+)
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
-from berth.api.berth.schemas.upkeep import RatiosBody, WriteOffAnswer
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Operation, Role
 from berth.domain.compute.decision import Decision, TriedDecision
@@ -53,7 +54,7 @@ OPERATIONS = (
     Operation(
         "GET",
         "/berth/v1/capacity",
-        capacity.show_capacity,
+        decisions.show_capacity,
         query=CapacityQuery,
         answers=CapacityAnswer,
     ),
@@ -77,7 +78,7 @@ OPERATIONS = (
     Operation(
         "PUT",
         "/berth/v1/hosts/{name}/ratios",
-        upkeep.set_ratios,
+        hosts.set_ratios,
         role=_ADMIN,
         body=RatiosBody,
         answers=HostAnswer,
@@ -85,20 +86,18 @@ OPERATIONS = (
     Operation(
         "GET",
         "/berth/v1/hosts/{name}/write-off",
-        upkeep.plan_write_off,
+        hosts.plan_write_off,
         role=_ADMIN,
         answers=WriteOffAnswer,
     ),
     Operation(
         "POST",
         "/berth/v1/hosts/{name}/write-off",
-        upkeep.write_off,
+        hosts.write_off,
         role=_ADMIN,
         answers=WriteOffAnswer,
     ),
-    Operation(
-        "GET", "/berth/v1/instances/{instance_uuid}", instances.show_instance, answers=Instance
-    ),
+    Operation("GET", "/berth/v1/instances/{instance_uuid}", state.show_instance, answers=Instance),
     Operation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
     Operation(
         "GET",
@@ -116,9 +115,9 @@ OPERATIONS = (
         query=AuditQuery,
         answers=AuditReport,
     ),
-    Operation("GET", "/berth/v1/policy", policy.show_policy, role=_ADMIN, answers=PolicyAnswer),
+    Operation("GET", "/berth/v1/policy", status.show_policy, role=_ADMIN, answers=PolicyAnswer),
     Operation(
-        "POST", "/berth/v1/policy/reload", policy.reload_policy, role=_ADMIN, answers=ReloadAnswer
+        "POST", "/berth/v1/policy/reload", status.reload_policy, role=_ADMIN, answers=ReloadAnswer
     ),
     Operation("GET", "/berth/v1/status", status.show_status, role=_ADMIN, answers=StatusAnswer),
 )

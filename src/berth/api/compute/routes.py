@@ -3,7 +3,6 @@
 from berth.api.compute.handlers import (
     aggregates,
     availability_zones,
-    flavor_extra_specs,
     flavors,
     hypervisors,
     server_groups,
@@ -169,25 +168,25 @@ _FLAVORS = (
         since=(2, 55),
     ),
     Operation("DELETE", _FLAVOR, flavors.delete_flavor, 202, role=_ADMIN),
-    Operation("GET", _SPECS, flavor_extra_specs.list_extra_specs, answers=SpecsAnswer),
+    Operation("GET", _SPECS, flavors.list_extra_specs, answers=SpecsAnswer),
     Operation(
         "POST",
         _SPECS,
-        flavor_extra_specs.create_extra_specs,
+        flavors.create_extra_specs,
         role=_ADMIN,
         body=SpecsBody,
         answers=SpecsAnswer,
     ),
-    Operation("GET", _SPECS + "/{key}", flavor_extra_specs.show_extra_spec, answers=dict[str, str]),
+    Operation("GET", _SPECS + "/{key}", flavors.show_extra_spec, answers=dict[str, str]),
     Operation(
         "PUT",
         _SPECS + "/{key}",
-        flavor_extra_specs.update_extra_spec,
+        flavors.update_extra_spec,
         role=_ADMIN,
         body=OneSpec,
         answers=dict[str, str],
     ),
-    Operation("DELETE", _SPECS + "/{key}", flavor_extra_specs.delete_extra_spec, role=_ADMIN),
+    Operation("DELETE", _SPECS + "/{key}", flavors.delete_extra_spec, role=_ADMIN),
 )
 
 _FLEET = (

@@ -1,14 +1,15 @@
 """The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
 
-from berth.api.compute.handlers import emptiness, extensions, limits, quotas
+from berth.api.compute.handlers import emptiness, quotas
 from berth.api.compute.handlers.servers import server_tags
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
+    ExtensionAnswer,
+    ExtensionsAnswer,
     InterfacesAnswer,
     KeypairsAnswer,
     VolumesAnswer,
 )
-from berth.api.compute.schemas.extensions import ExtensionAnswer, ExtensionsAnswer
 from berth.api.compute.schemas.limits import LimitsAnswer, LimitsQuery
 from berth.api.compute.schemas.quotas import (
     NewQuotaBody,
@@ -18,7 +19,7 @@ from berth.api.compute.schemas.quotas import (
     QuotaQuery,
     QuotaUsagesAnswer,
 )
-from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
+from berth.api.compute.schemas.server_actions import TagsAnswer, TagsBody
 from berth.api.routing import Operation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
@@ -46,7 +47,7 @@ _TAGGING = (
 )
 
 _LIMITS = (
-    Operation("GET", "/v2.1/limits", limits.show_limits, query=LimitsQuery, answers=LimitsAnswer),
+    Operation("GET", "/v2.1/limits", quotas.show_limits, query=LimitsQuery, answers=LimitsAnswer),
     Operation("GET", _QUOTA, quotas.show_quotas, answers=QuotaAnswer),
     Operation(
         "PUT",
@@ -93,10 +94,8 @@ _REST = (
     ),
     Operation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
     Operation("GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer),
-    Operation("GET", "/v2.1/extensions", extensions.list_extensions, answers=ExtensionsAnswer),
-    Operation(
-        "GET", "/v2.1/extensions/{alias}", extensions.show_extension, answers=ExtensionAnswer
-    ),
+    Operation("GET", "/v2.1/extensions", emptiness.list_extensions, answers=ExtensionsAnswer),
+    Operation("GET", "/v2.1/extensions/{alias}", emptiness.show_extension, answers=ExtensionAnswer),
 )
 
 OPERATIONS = (*_TAGGING, *_LIMITS, *_REST)

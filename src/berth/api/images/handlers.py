@@ -3,6 +3,7 @@
 from urllib.parse import urlencode
 
 from berth.api.errors import HttpError
+from berth.api.header_fields import root_url
 from berth.api.images.schemas import (
     ImagesAnswer,
     ImagesPageAnswer,
@@ -11,7 +12,6 @@ from berth.api.images.schemas import (
     ImageVersionsAnswer,
 )
 from berth.api.links import Link, limit_of, page_of, quoted
-from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import NotFoundError

@@ -8,12 +8,12 @@ from starlette.types import Scope
 
 from berth.api.codec import encode
 from berth.api.errors import Header
+from berth.api.header_fields import root_url
 from berth.api.placement.parts import PlacementParts
 from berth.api.placement.policy import Caller
 from berth.api.placement.shapes import Steps
 from berth.api.placement.versions import MINOR_MAX
 from berth.api.request_id import request_id_of
-from berth.api.root_url import root_url
 
 PUBLIC = ""
 """The rule of what everybody may, without a token."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.auth.revoked import Revoked
+from berth.api.auth.tokens import Revoked
 from berth.api.errors import HttpError
 from tests.unit.api.cloud import NOW_S, FakeClock
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from berth.api.app import build_app
 from berth.api.auth.authentication import Auth
 from berth.api.limits import Limits
-from berth.api.zone_parts import ZoneParts
+from berth.api.parts import ZoneParts
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.ports.zones import STATEMENT_HEADER, ForwardedRequest, ForwardedResponse, NotAskedError

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from berth.api.berth.handlers.hardware import cell_view, pool_view
 from berth.api.berth.schemas.hosts import (
     AggregateName,
     AttestationView,
@@ -11,16 +10,69 @@ from berth.api.berth.schemas.hosts import (
     HostAnswer,
     HostsQuery,
     InventoryView,
+    NumaCellView,
+    PagesView,
+    PciPoolView,
+    RatiosBody,
     ServiceState,
+    WriteOffAnswer,
+    WrittenOffMove,
 )
 from berth.api.codec import encode
 from berth.api.fleet import host_uuids, page_after, views_of
 from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
 from berth.domain.compute.host import Service
+from berth.domain.compute.migration import Migration
+from berth.domain.hardware.cpu_sets import cpus_of
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
+from berth.services.fleet.allocation_ratios import RatioOverrides
 from berth.services.fleet.hosts import HostView
+from berth.services.fleet.write_off import WriteOffPlan, WriteOffService
+from berth.tables.host.cell_use import FreeCell
+from berth.tables.host.pci import FreePool
+
+
+def cell_view(free: FreeCell) -> NumaCellView:
+    """Show a cell with what is left of it."""
+    cell = free.shape.cell
+    free_kb = dict(free.pages_kb)
+    return NumaCellView(
+        cell_id=cell.cell_id,
+        socket=cell.socket,
+        cpuset=sorted(cell.cpuset),
+        pcpuset=sorted(cell.pcpuset),
+        siblings=[sorted(core) for core in cell.siblings],
+        memory_mb=cell.memory_mb,
+        mempages=[
+            PagesView(
+                size_kb=pages.size_kb,
+                total=pages.total,
+                reserved=pages.reserved,
+                free=free_kb[pages.size_kb] // pages.size_kb,
+            )
+            for pages in cell.mempages
+        ],
+        free_cpus=cpus_of(free.free),
+        shared_used=free.shared_used,
+        memory_used_mb=free.memory_used_mb,
+    )
+
+
+def pool_view(free: FreePool) -> PciPoolView:
+    """Show a pool with what is left of it."""
+    pool = free.pool
+    return PciPoolView(
+        vendor_id=pool.vendor_id,
+        product_id=pool.product_id,
+        dev_type=pool.dev_type,
+        numa_node=pool.numa_node,
+        address=pool.address,
+        tags=pool.tags,
+        count=pool.count,
+        free=free.free,
+    )
 
 
 async def list_hosts(call: Call) -> Answer:
@@ -133,4 +185,55 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
         ],
         is_up=service.is_up(parts.clock.now_s(), parts.service_down_time_s),
         last_seen_s=service.last_seen_s,
+    )
+
+
+async def set_ratios(call: Call) -> Answer:
+    """Set allocation ratios of a host while it runs."""
+    parts, name = call.parts, call.key("name")
+    setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
+    await setting.set(name, call.body(RatiosBody).ratios)
+    return Answer(host_answer(parts, await parts.hosts.get(name)))
+
+
+async def plan_write_off(call: Call) -> Answer:
+    """Tell what writing off a host would end and free."""
+    found = await _writing_off(call).plan(
+        call.key("name"), service_down_time_s=call.parts.service_down_time_s
+    )
+    return Answer(_answer(found, is_done=False))
+
+
+async def write_off(call: Call) -> Answer:
+    """End what moves have left on a host that is lost."""
+    done = await _writing_off(call).write_off(
+        call.key("name"), service_down_time_s=call.parts.service_down_time_s
+    )
+    return Answer(_answer(done, is_done=True))
+
+
+def _writing_off(call: Call) -> WriteOffService:
+    parts = call.parts
+    return WriteOffService(parts.ledger, parts.clock, parts.telemetry)
+
+
+def _answer(found: WriteOffPlan, *, is_done: bool) -> WriteOffAnswer:
+    return WriteOffAnswer(
+        host=found.host,
+        is_done=is_done,
+        moves=[_move(one.migration, one.held) for one in found.moves],
+        freed=found.freed,
+        instances=list(found.instances),
+        waiting=[_move(one, {}) for one in found.waiting],
+    )
+
+
+def _move(migration: Migration, held: dict[str, int]) -> WrittenOffMove:
+    return WrittenOffMove(
+        uuid=migration.uuid,
+        id=migration.number,
+        instance_uuid=migration.instance_uuid,
+        kind=migration.kind,
+        stage=migration.stage,
+        held=held,
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from berth.api.codec import UNSET, UnsetType
+from berth.api.codec import UNSET, UnsetType, encode_text
 from berth.api.compute.schemas.flavors import (
     FlavorAnswer,
     FlavorChangeBody,
@@ -14,6 +14,9 @@ from berth.api.compute.schemas.flavors import (
     FlavorsQuery,
     FlavorView,
     NewFlavorBody,
+    OneSpec,
+    SpecsAnswer,
+    SpecsBody,
 )
 from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
 from berth.api.microversion import Version
@@ -197,3 +200,48 @@ def _factor(value: float | str) -> float:
     if not (math.isfinite(factor) and factor > 0):
         raise InvalidInputError("flavor.rxtx_factor", "must be a number above 0")
     return factor
+
+
+async def list_extra_specs(call: Call) -> Answer:
+    """List the extra specs of a flavor."""
+    flavor = await visible_flavor(call)
+    return Answer(SpecsAnswer(extra_specs=dict(flavor.extra_specs)))
+
+
+async def create_extra_specs(call: Call) -> Answer:
+    """Add or overwrite extra specs of a flavor."""
+    specs = _texts(call.body(SpecsBody).extra_specs)
+    await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
+    return Answer(SpecsAnswer(extra_specs=specs))
+
+
+async def show_extra_spec(call: Call) -> Answer:
+    """Show one extra spec of a flavor."""
+    flavor = await visible_flavor(call)
+    key = call.key("key")
+    if key not in flavor.extra_specs:
+        raise NotFoundError("extra spec", key)
+    return Answer({key: flavor.extra_specs[key]})
+
+
+async def update_extra_spec(call: Call) -> Answer:
+    """Add or overwrite one extra spec of a flavor."""
+    specs = _texts(call.body(OneSpec))
+    key = call.key("key")
+    if key not in specs:
+        raise InvalidInputError("body", f"must have the one key {key[:80]!r}, as the path says")
+    await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
+    return Answer(specs)
+
+
+async def delete_extra_spec(call: Call) -> Answer:
+    """Remove one extra spec of a flavor."""
+    await call.parts.flavors.delete_extra_spec(call.key("flavor_id"), call.key("key"))
+    return Answer()
+
+
+def _texts(specs: dict[str, str | int | float]) -> dict[str, str]:
+    """Write numbers as the text that extra specs are."""
+    return {
+        key: value if isinstance(value, str) else encode_text(value) for key, value in specs.items()
+    }

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from berth.api.codec import UNSET, Meta, Model, Name, UnsetType
+from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 from berth.api.compute.schemas.servers import (
     ITEMS_MAX,
     Description,
@@ -10,8 +10,21 @@ from berth.api.compute.schemas.servers import (
     File,
     Metadata,
     ShortText,
+    Tag,
 )
 from berth.api.values import Flag, Text
+
+
+class TagsBody(Model):
+    """All tags of a server."""
+
+    tags: Annotated[list[Tag], Meta(max_length=50)]
+
+
+class TagsAnswer(View):
+    """All tags of a server."""
+
+    tags: list[str]
 
 
 class Reboot(Model):

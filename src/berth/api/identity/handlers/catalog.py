@@ -2,6 +2,7 @@
 
 import hashlib
 
+from berth.api.header_fields import root_url
 from berth.api.identity.handlers.finding import list_links, self_link
 from berth.api.identity.schemas.directory import (
     CatalogAnswer,
@@ -18,7 +19,6 @@ from berth.api.identity.schemas.directory import (
     ServiceView,
 )
 from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
-from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 

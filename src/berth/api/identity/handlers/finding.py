@@ -1,10 +1,10 @@
 """What the lists of the Identity API share: links, and who may look."""
 
 from berth.api.errors import HttpError
+from berth.api.header_fields import root_url
 from berth.api.identity.handlers.versions import PREFIX
 from berth.api.identity.schemas.directory import ListLinks, SelfLink
 from berth.api.links import quoted
-from berth.api.root_url import root_url
 from berth.api.routing import Call
 
 DOMAIN = "default"

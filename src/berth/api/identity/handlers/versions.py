@@ -1,5 +1,6 @@
 """Version documents: how clients find out that this is the Identity API."""
 
+from berth.api.header_fields import root_url
 from berth.api.identity.schemas.versions import (
     IdentityVersion,
     IdentityVersionAnswer,
@@ -7,7 +8,6 @@ from berth.api.identity.schemas.versions import (
     IdentityVersionValues,
 )
 from berth.api.links import Link
-from berth.api.root_url import root_url
 from berth.api.routing import Answer, Call
 from berth.api.versions import MediaType
 

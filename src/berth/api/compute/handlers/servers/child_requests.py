@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from berth.api.codec import decode
 from berth.api.errors import HttpError
+from berth.api.header_fields import root_url
 from berth.api.limits import check_depth
 from berth.api.links import COMPUTE
 from berth.api.microversion import text_of as version_text
-from berth.api.root_url import root_url
 from berth.api.routing import Call
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.zones.zone import Zone

@@ -20,9 +20,9 @@ from berth.api.compute.handlers.servers.named_actions import action_asked, body_
 from berth.api.compute.offers.orders import UUID
 from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
-from berth.api.root_url import root_url
+from berth.api.header_fields import root_url
+from berth.api.parts import ZoneParts
 from berth.api.routing import Answer, Call, Operation
-from berth.api.zone_parts import ZoneParts
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError

@@ -1,11 +1,11 @@
 """Actions on servers: which there are, who may ask for them, and the short ones."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+from berth.api.codec import Meta, Model
 from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
-from berth.api.compute.handlers.servers.server_consoles import show_console
 from berth.api.compute.handlers.servers.server_rebuilds import rebuild
 from berth.api.compute.handlers.servers.servers import delete_server, server_of
 from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
@@ -15,8 +15,32 @@ from berth.api.routing import Answer, Call
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import Transition
-from berth.domain.errors import InvalidInputError
+from berth.domain.errors import DriverError, InvalidInputError
 from berth.services.requests.permissions import may_unlock
+from berth.services.servers.consoles import read_console
+
+
+class ConsoleOutput(Model):
+    """Arguments of `os-getConsoleOutput`: how many lines, all for -1 or none given."""
+
+    length: (
+        Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+        | Annotated[str, Meta(pattern="^(-1|[0-9]{1,10})$")]
+        | None
+    ) = None
+
+
+async def show_console(call: Call, instance: Instance, args: object) -> Answer:
+    """Return the end of what a server wrote to its serial console."""
+    asked = read(args, ConsoleOutput, "os-getConsoleOutput").length
+    lines = -1 if asked is None else int(asked)
+    try:
+        text = await read_console(call.parts.bus, instance, None if lines < 0 else lines)
+    except DriverError as error:
+        message = f"The console of instance {instance.uuid} cannot be read."
+        raise HttpError(409, message) from error
+    return Answer({"output": text}, status=200)
+
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from berth.api.compute.handlers.name_patterns import pattern_of
-from berth.api.compute.handlers.periods import period_of
+from berth.api.compute.handlers.name_patterns import pattern_of, period_of
 from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.compute.views.servers import ServerWriter, extra_of, power_state
 from berth.api.routing import Call

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from berth.api.compute.handlers.servers.servers import changed, server_of
-from berth.api.compute.schemas.server_tags import TagsAnswer, TagsBody
+from berth.api.compute.schemas.server_actions import TagsAnswer, TagsBody
 from berth.api.compute.views.servers import Extra, extra_of
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
