@@ -1,1 +1,1 @@
-"""The ledger's engine: what a unit of writes means, for every ledger alike. Pure, without I/O."""
+"""The ledger's engine: what a unit of writes means, the same for every store. Pure, without I/O."""

@@ -57,7 +57,7 @@ from berth.domain.zones.zone import RemoteInstance
 
 
 def required_keys(units: Iterable[Unit]) -> RequiredKeys:
-    """Name every key that judging these units needs."""
+    """Return every key that must be loaded before these units can be applied."""
     required = RequiredKeys()
     for unit in units:
         for write in unit:
@@ -66,7 +66,7 @@ def required_keys(units: Iterable[Unit]) -> RequiredKeys:
 
 
 def apply_units(working_set: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
-    """Decide each unit, in order, and keep the books accordingly."""
+    """Decide each unit, in order, and update the working set accordingly."""
     return [apply_unit(working_set, unit) for unit in units]
 
 
@@ -97,6 +97,7 @@ def _require_removal(required: RequiredKeys, write: Remove) -> None:
     kind, key = write.kind, write.key
     if kind is Kind.PROVIDER:
         required.providers.add(key)
+        # A provider that belongs to a host is removed with or after the host.
         required.record(Kind.HOST, key)
         return
     required.record(kind, key)
@@ -156,7 +157,9 @@ _KEY_COLLECTORS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]
 
 
 def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
-    """Judge one unit write by write, undoing all of it should one be refused."""
+    """Apply one unit write by write. If a write is refused, everything before it is undone."""
+    # Before any other check: a retry of a committed unit must get its first answer, although its
+    # other writes would now conflict with what the unit itself has stored.
     earlier = _check_claim_keys(working_set, unit)
     if earlier is not None:
         return earlier
@@ -170,15 +173,20 @@ def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
 
 
 def _check_claim_keys(working_set: WorkingSet, unit: Unit) -> Outcome | None:
+    """Return the outcome of a unit that was committed before or whose claim keys conflict."""
     keys = [write.claim.key for write in unit if type(write) is Take]
     if not keys:
         return None
     version = working_set.claimed.get(keys[0])
     if len(keys) > 1:
         if len(set(keys)) < len(keys):
-            return Rejected(conflict=f"two claims of one unit share the key {keys[0]!r}")
+            return Rejected(conflict=f"two claims of the unit have the key {keys[0]!r}")
+        # A unit commits all its claims in one version, so claims with different versions belong to
+        # different units, and neither committing nor repeating this one would be right.
         if any(working_set.claimed.get(key) != version for key in keys):
-            return Rejected(conflict="some claims of the unit were committed before in another")
+            return Rejected(
+                conflict="some claims of the unit were committed before, in another unit"
+            )
     return None if version is None else Committed(version, repeated=True)
 
 
@@ -196,7 +204,7 @@ def _exists(working_set: WorkingSet, kind: Kind, key: str) -> bool:
 
 # --- records ---
 
-_DERIVED_ONLY: Final = "follows from what it holds, and is not saved or removed by itself"
+_DERIVED_ONLY: Final = "follows from its allocations and cannot be saved or removed by itself"
 
 
 def _add(tx: UnitTransaction, write: Add) -> Rejected | None:
@@ -220,8 +228,10 @@ def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
     ref = (kind, key)
     tx.set(working_set.revisions, ref, 1)
     if kind is Kind.SERVICE:
+        # A heartbeat earlier in the batch would override the new record's `last_seen_s`.
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, ref, record)
+    # The record goes to the feed as it is stored, with the raised revision or generation.
     if kind not in KINDS_NOT_IN_FEED:
         tx.emit(record)
     if isinstance(record, RemoteInstance) and working_set.counted:
@@ -235,6 +245,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     if instance.revision != revision:
         why = f"is at revision {revision}, not {instance.revision}; read it again"
         return _conflict(*ref, why)
+    # Not in `puts`: an instance that the batch removed and adds again did exist in the table.
     if not revision and ref not in working_set.change_set.puts:
         tx.set(working_set.change_set.born, instance.uuid, None)
     stored = fast_replace(instance, revision=revision + 1)
@@ -251,6 +262,8 @@ def _put_provider(tx: UnitTransaction, provider: Provider) -> None:
     capacity = working_set.capacities.get(provider.uuid)
     used: Mapping[str, int] = {} if capacity is None else capacity.used
     generation = provider.generation if capacity is None else capacity.generation + 1
+    # An agent's report replaces the record, but must not lose usage of a class that it no longer
+    # reports. The class stays with total 0, so that nothing more can be allocated.
     forgotten = {name: Inventory(total=0) for name, amount in used.items() if amount}
     _store(tx, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
 
@@ -260,7 +273,7 @@ def _revise(tx: UnitTransaction, write: ReplaceProvider) -> Rejected | None:
     uuid = provider.uuid
     if capacity is None:
         return replace(
-            _conflict(Kind.PROVIDER, uuid, "is not there"),
+            _conflict(Kind.PROVIDER, uuid, "does not exist"),
             cause=RejectionCause.MISSING,
             subject=uuid,
         )
@@ -282,13 +295,14 @@ def _revise(tx: UnitTransaction, write: ReplaceProvider) -> Rejected | None:
 
 
 def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
-    """Store a provider, with what is used of it left as it is."""
+    """Store a provider with its usage unchanged."""
     working_set, inventories = tx.working_set, provider.inventories
     capacity = working_set.capacities.get(provider.uuid)
     used: Mapping[str, int] = {} if capacity is None else capacity.used
     stored = replace(
         provider,
         generation=generation,
+        # The ledger alone knows usage; whatever the caller's record says is ignored.
         used={name: used.get(name, 0) for name in inventories},
     )
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
@@ -302,19 +316,21 @@ def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
     if kind is Kind.CONSUMER:
         return _conflict(kind, key, _DERIVED_ONLY)
     if not _exists(working_set, kind, key):
-        return _conflict(kind, key, "is not there")
+        return _conflict(kind, key, "does not exist")
     if kind is Kind.PROVIDER:
         if any(working_set.capacities[key].used.values()):
             return _conflict(kind, key, "has allocations; free them first")
         if (Kind.HOST, key) in working_set.revisions and Remove(Kind.HOST, key) not in tx.unit:
-            return _conflict(kind, key, "belongs to a host; remove that first or with it")
+            return _conflict(
+                kind, key, "belongs to a host; remove the host first or in the same unit"
+            )
         tx.drop(working_set.capacities, key)
     else:
         if kind is Kind.INSTANCE and working_set.held.get(key):
             return _conflict(kind, key, "holds allocations; free them first")
         tx.drop(working_set.revisions, (kind, key))
         if kind in {Kind.INSTANCE, Kind.REMOTE_INSTANCE} and working_set.counted:
-            uncount_in_unit(tx, key, is_errand=kind is Kind.REMOTE_INSTANCE)
+            uncount_in_unit(tx, key, is_remote=kind is Kind.REMOTE_INSTANCE)
     if kind is Kind.SERVICE:
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, (kind, key), None)
@@ -326,6 +342,7 @@ def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
 def _guard(tx: UnitTransaction, guard: Guard) -> Rejected | None:
     claimed, is_shared = tx.working_set.claimed, guard.is_shared
     key, shared = exclusive_guard_key(guard.name), shared_guard_key(guard.name)
+    # A shared use conflicts only with exclusive ones, an exclusive use with both.
     newest = claimed.get(key, 0) if is_shared else max(claimed.get(key, 0), claimed.get(shared, 0))
     if newest > guard.seen:
         why = f"{guard.name} changed in version {newest}, after {guard.seen}"
@@ -338,6 +355,8 @@ def _guard(tx: UnitTransaction, guard: Guard) -> Rejected | None:
 
 def _record_heartbeats(tx: UnitTransaction, seen: Heartbeats) -> None:
     working_set = tx.working_set
+    # A heartbeat of a host without a service record, for instance one just removed, has no row to
+    # update and means nothing to followers.
     known = tuple(host for host in seen.hosts if (Kind.SERVICE, host) in working_set.revisions)
     for host in known:
         tx.set(working_set.change_set.seen, host, seen.at_s)

@@ -1,4 +1,4 @@
-"""Taking and freeing: what claims do to the books, and what stands in the way of amounts."""
+"""Claims: how taking, freeing and transferring allocations change the working set."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
-    """Commit a claim; it raises the generation of every provider that it takes of."""
+    """Commit a claim. It raises the generation of every provider that it allocates from."""
     working_set, claim = tx.working_set, write.claim
     holdings = _holdings(claim.allocations)
     if holdings is None:
@@ -37,6 +37,7 @@ def take(tx: UnitTransaction, write: Take) -> Rejected | None:
 
 
 def _holdings(allocations: Sequence[Allocation]) -> dict[str, HeldAmounts] | None:
+    """Return the amounts by consumer, or None if a consumer and provider occur together twice."""
     holdings: dict[str, dict[str, dict[str, int]]] = {}
     for allocation in allocations:
         holding = holdings.setdefault(allocation.consumer_uuid, {})
@@ -51,13 +52,13 @@ def shortages_of(
     allocations: Iterable[Allocation],
     before: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[Shortage, ...]:
-    """Find what is short: first amounts that no one may ask for, then sums above the room.
+    """Return all shortages: amounts that can never be allocated, then sums above what is left.
 
     Args:
-        working_set: as it stands.
-        allocations: what is to be taken, all together.
-        before: by provider and class, an amount in use that may be reached again, though it is
-            above the capacity.
+        working_set: the state to check against.
+        allocations: all amounts to allocate together.
+        before: by provider and class, usage from before the unit that may be reached again even if
+            it is above the capacity.
     """
     never: list[Shortage] = []
     asked: dict[tuple[str, str], int] = {}
@@ -70,6 +71,8 @@ def shortages_of(
                 asked[uuid, name] = asked.get((uuid, name), 0) + amount
             else:
                 never.append(shortage)
+    # Amounts are summed over all allocations of the unit first: each may fit alone and all together
+    # not. The amounts that can never be allocated are left out of the sums.
     summed = [
         Shortage(uuid, name, amount, max(left, 0))
         for (uuid, name), amount in asked.items()
@@ -84,7 +87,7 @@ def shortages_of(
 def _static_shortage(
     capacity: ProviderCapacity | None, uuid: str, name: str, amount: int
 ) -> Shortage | None:
-    """Tell why nobody may ever ask for an amount."""
+    """Return the shortage of an amount that cannot fit at any usage, or None without one."""
     if capacity is None:
         return Shortage(uuid, name, amount, 0, ShortageRule.NO_PROVIDER)
     limits = capacity.limits.get(name)
@@ -99,11 +102,12 @@ def _static_shortage(
 def _is_no_worse(
     capacity: ProviderCapacity, name: str, amount: int, before: Mapping[str, int] | None
 ) -> bool:
+    """Return whether usage after allocating stays at or below usage before the unit."""
     return before is not None and capacity.used[name] + amount <= before.get(name, 0)
 
 
 def free(tx: UnitTransaction, write: Free) -> Rejected | None:
-    """Release all that a consumer holds, and forget what clients said of it."""
+    """Release everything that a consumer holds and delete its record."""
     uuid = write.consumer_uuid
     if tx.working_set.held.get(uuid):
         release(tx, uuid, raises=False)
@@ -118,18 +122,20 @@ def _not_held(uuid: str) -> Rejected:
 
 
 def hand_over(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Have one consumer hold what another one held; nothing of it is free in between."""
+    """Transfer everything that a consumer holds to another one; nothing is free in between."""
     working_set, giver, taker = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(giver)
     if not holding:
         return _not_held(giver) if write.must_hold else None
     if giver == taker or working_set.held.get(taker):
         return Rejected(conflict=f"consumer {taker!r} holds allocations already")
+    # Usage does not change, so no inventory row is written and no generation is raised.
     tx.drop(working_set.held, giver)
     tx.set(working_set.change_set.freed, giver, None)
     drop_consumer(tx, giver)
     tx.set(working_set.held, taker, holding)
     tx.set(working_set.change_set.taken, taker, None)
+    # An instance describes itself as a consumer; a record would only repeat it.
     if write.to.consumer_type != INSTANCE_TYPE:
         consumer = fast_replace(write.to, generation=1)
         tx.set(working_set.consumers, taker, consumer)
@@ -138,7 +144,7 @@ def hand_over(tx: UnitTransaction, write: TransferAllocations) -> Rejected | Non
 
 
 def release(tx: UnitTransaction, consumer_uuid: str, *, raises: bool) -> None:
-    """Give back what a consumer holds of each provider."""
+    """Release what a consumer holds of each provider."""
     working_set = tx.working_set
     for provider_uuid, amounts in working_set.held[consumer_uuid].items():
         less = {name: -amount for name, amount in amounts.items()}
@@ -148,7 +154,7 @@ def release(tx: UnitTransaction, consumer_uuid: str, *, raises: bool) -> None:
 
 
 def drop_consumer(tx: UnitTransaction, consumer_uuid: str) -> None:
-    """Drop the record of a consumer, if it has one."""
+    """Delete the record of a consumer, if it has one."""
     working_set = tx.working_set
     if consumer_uuid in working_set.consumers:
         tx.drop(working_set.consumers, consumer_uuid)

@@ -1,4 +1,4 @@
-"""Records and events as JSON text. The one module that knows which library does it."""
+"""Records and events as JSON text. The only module that knows the JSON library (msgspec)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ _EVENT_KINDS: Final[dict[type[Event], str]] = {noun: kind for kind, noun in _EVE
 
 
 class _AnyGone(msgspec.Struct):
-    """A removal of a record of any kind."""
+    """The removal of a record of any kind, known to this Berth or not."""
 
     kind: str
 
@@ -53,10 +53,10 @@ _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
 def encode(value: object) -> str:
-    """Write a value as JSON text.
+    """Return a value as JSON text.
 
     Raises:
-        LedgerError: it holds what JSON in UTF-8 cannot.
+        LedgerError: it holds something that JSON in UTF-8 cannot represent.
     """
     try:
         return _ENCODER.encode(value).decode()
@@ -65,17 +65,19 @@ def encode(value: object) -> str:
 
 
 def event_kind(event: Event) -> str:
-    """Name an event's kind, as `decode_event` wants it."""
+    """Return the name of an event's kind, as `decode_event` expects it."""
     return _EVENT_KINDS[type(event)]
 
 
 def encode_event(event: Event) -> str:
-    """Write a record or other event so that it can be read again, which is made sure of.
+    """Return a record or another event as JSON text that is known to decode again.
 
-    A record with a number that is none would stop every follower of the feed for good.
+    msgspec writes null for NaN and infinity. A stored record with a null in place of a number would
+    stop every follower of the feed for good, so a text that may contain one is decoded before it is
+    stored.
 
     Raises:
-        LedgerError: it holds what JSON cannot.
+        LedgerError: it holds something that JSON cannot represent.
     """
     body = encode(event)
     if not may_hold_non_finite(event, body):
@@ -88,25 +90,26 @@ def encode_event(event: Event) -> str:
 
 
 class BatchEncoder:
-    """Writes the events of a batch as `encode_event` does, and what they share only once.
+    """Encodes the events of a batch like `encode_event`, but encodes shared parts only once.
 
-    Decisions that were made together tell of the same filters, and of the same hosts again and
-    again. Parts are known by identity, so these records must not change.
+    Decisions made together name the same filters, and the same hosts over and over. Parts are
+    recognised by identity, so the records must not change while the encoder is in use.
     """
 
     def __init__(self) -> None:
+        # Encoded parts, by their identity.
         self._texts: dict[int, msgspec.Raw] = {}
-        """Parts that were written, by their identity."""
+        # The parts themselves: kept alive, since a freed object's identity may be reused by
+        # another.
         self._parts: list[object] = []
-        """Those parts: as long as they are kept, nothing else has their identity."""
 
     def encode_event(self, event: Event) -> str:
-        """Write a record or other event; see `encode_event`."""
+        """Return a record or another event as JSON text; see the function `encode_event`."""
         body = self._decision(event) if type(event) is Decision else None
         return encode_event(event) if body is None else body
 
     def _decision(self, decision: Decision) -> str | None:
-        """Write a decision; None when it may not be sound.
+        """Encode a decision, or return None if a number in it may be NaN or infinite.
 
         All floats of a decision are fields of its own, or of hosts with their scores.
         """
@@ -127,23 +130,26 @@ class BatchEncoder:
         return _PLACEMENT.text(*values)
 
     def _part(self, part: object) -> msgspec.Raw:
-        """Write what has no null in it when it is sound, unless that was done before.
+        """Encode a part that contains no null, unless it was encoded before.
 
         Raises:
-            LedgerError: there is a null, or something that JSON cannot hold.
+            LedgerError: it contains a null, or something that JSON cannot represent.
         """
         known = self._texts.get(id(part))
         if known is None:
             text = encode(part)
             if _NULL in text:
-                raise LedgerError("a part may be damaged")
+                raise LedgerError("a part holds a null, which may stand for NaN or infinity")
             known = self._texts[id(part)] = msgspec.Raw(text)
             self._parts.append(part)
         return known
 
 
 class _StructLayout(NamedTuple):
-    """How to read all fields of a noun, and what is written as it, field by field."""
+    """How to read all fields of a class at once, and the struct that is encoded in its place.
+
+    The struct has fields of any type, so parts that are JSON text already can be put into it.
+    """
 
     read: Callable[[object], tuple[Any, ...]]
     text: Callable[..., msgspec.Struct]
@@ -168,10 +174,10 @@ _RUNNERS_UP: Final = _index(Placement, "runners_up")
 
 
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
-    """Read an event.
+    """Decode an event of the feed.
 
-    Fields that are not known are left out. A kind that is not known is one that only a newer
-    Berth keeps, so it is told as nothing that followers would keep.
+    Unknown fields are ignored. An unknown kind is one that only a newer Berth keeps, so its event
+    is replaced by one that changes nothing: every version must yield an event.
 
     Raises:
         LedgerError: the body is damaged.
@@ -184,11 +190,11 @@ def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
     except msgspec.MsgspecError as error:
         if kind == _GONE and _is_of_unknown_kind(body):
             return _NOTHING
-        raise LedgerError(f"an event of kind {kind!r} cannot be read: {error!r}") from error
+        raise LedgerError(f"an event of kind {kind!r} cannot be decoded: {error!r}") from error
 
 
 def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
-    """Tell whether what was removed is of a kind that only a newer Berth keeps."""
+    """Return whether the removed record is of a kind that only a newer Berth keeps."""
     try:
         return _ANY_GONE.decode(body).kind not in RECORD_TYPES
     except msgspec.MsgspecError:
@@ -196,7 +202,7 @@ def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
 
 
 def decode_record(noun: type[R], body: str) -> R:
-    """Read a record that stands alone.
+    """Decode a single record.
 
     Raises:
         LedgerError: the body is damaged.
@@ -206,22 +212,22 @@ def decode_record(noun: type[R], body: str) -> R:
 
 
 def decode_changes(text: str) -> list[Change]:
-    """Read an array of changes, each `[version, seq, kind, body]`, into their order."""
+    """Decode an array of changes, each `[version, seq, kind, body]`, and return them in order."""
     rows = _decode(_CHANGES, text)
     rows.sort(key=itemgetter(0, 1))
     return changes_of(rows)
 
 
 def changes_of(rows: Iterable[Sequence[Any]]) -> list[Change]:
-    """Read changes, each `(version, seq, kind, body)`, as they come."""
+    """Return changes from rows of `(version, seq, kind, body)`, in the given order."""
     return [Change(version, decode_event(kind, body)) for version, _, kind, body in rows]
 
 
 def decode_records(noun: type[R], text: str) -> list[R]:
-    """Read an array of records of one kind.
+    """Decode an array of records of one kind.
 
-    Services are written as `[body, last_seen_s]`, providers as `[body, used, generation]`: what
-    stands beside the body counts, of generations the higher one.
+    Services are encoded as `[body, last_seen_s]` and providers as `[body, used, generation]`. The
+    values beside the body take precedence, except that the higher generation counts.
     """
     if noun is Service:
         services = _decode(_SERVICES, text)
@@ -234,11 +240,13 @@ def decode_records(noun: type[R], text: str) -> list[R]:
 
 
 def _with_use(provider: Provider, used: dict[str, int], generation: int) -> Provider:
+    # The body has the generation of the last write of the record, the inventories that of the last
+    # claim: a claim writes only one of the two.
     return replace(provider, used=used, generation=max(provider.generation, generation))
 
 
 def decode_json(noun: type[T], text: str) -> T:
-    """Read JSON text as a value of that type."""
+    """Decode JSON text as a value of the given type."""
     decoder = _DECODERS.get(noun)
     if decoder is None:
         decoder = _DECODERS[noun] = msgspec.json.Decoder(noun)
@@ -250,4 +258,4 @@ def _decode(decoder: msgspec.json.Decoder[T], text: str) -> T:
     try:
         return decoder.decode(text)
     except msgspec.MsgspecError as error:
-        raise LedgerError(f"what is stored cannot be read: {error}") from error
+        raise LedgerError(f"a stored value cannot be decoded: {error}") from error

@@ -1,4 +1,4 @@
-"""Orders and choices that every ledger makes alike when it lists records."""
+"""Orders and conditions that every ledger applies alike when it lists records and consumers."""
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
@@ -24,28 +24,28 @@ EQUAL_FIELDS = (
     "request_id",
     "group_uuid",
 )
-"""Fields of a query that an instance must equal, under the same name in both."""
+"""Fields of an `InstanceQuery` that must equal the instance's field of the same name."""
 
 
 def kind_of_noun(noun: type[R]) -> Kind:
-    """Name the kind that a type of record is."""
+    """Return the kind of a class of records."""
     return KINDS[cast("type[Record]", noun)]
 
 
+# Status and task of instances that wait for a host.
 _WAITING = {
     (Status.BUILD, Task.SCHEDULING),
     (Status.SHELVED_OFFLOADED, Task.UNSHELVING),
 }
-"""Status and task of instances that wait for a host."""
 
 _STATUSES = frozenset(Status)
 _TASKS = frozenset({None, *Task})
 
 
 def is_live(instance: Instance) -> bool:
-    """Tell whether an instance occupies a host or waits for one, or for its disks to be deleted.
+    """Return whether an instance occupies a host, waits for one, or has disks to be deleted.
 
-    One in a state that only a newer Berth knows may do so, and is not to be lost to that.
+    Snapshots hold only such instances.
     """
     if instance.host is not None:
         return instance.status is not Status.DELETED
@@ -53,11 +53,13 @@ def is_live(instance: Instance) -> bool:
         return instance.disks is not None
     if (instance.status, instance.task) in _WAITING:
         return True
+    # A state that only a newer Berth knows may occupy a host; leaving it out would give its room
+    # away.
     return instance.status not in _STATUSES or instance.task not in _TASKS
 
 
 def matches(query: InstanceQuery, instance: Instance) -> bool:
-    """Tell whether a query asks for this instance, paging apart."""
+    """Return whether an instance matches a query, paging aside."""
     for name in EQUAL_FIELDS:
         wanted = getattr(query, name)
         if wanted is not None and getattr(instance, name) != wanted:
@@ -69,11 +71,11 @@ def matches(query: InstanceQuery, instance: Instance) -> bool:
 
 
 MIGRATION_FIELDS = ("source_host", "instance_uuid", "kind", "status", "project_id", "user_id")
-"""Fields of a query that a migration must equal."""
+"""Fields of a `MigrationQuery` that must equal the migration's value."""
 
 
 def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
-    """Tell whether a query asks for this migration, paging apart."""
+    """Return whether a migration matches a query, paging aside."""
     has = {
         "source_host": migration.source.host,
         "instance_uuid": migration.instance_uuid,
@@ -94,7 +96,7 @@ def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
 
 
 newest_first = attrgetter("created_at_s", "uuid")
-"""Sort key of instances and migrations, to be used in reverse."""
+"""Sort key of instances and migrations, to be used in reverse. The uuid breaks ties."""
 
 started_last = attrgetter("started_at_s", "request_id")
 """Sort key of actions, to be used in reverse."""
@@ -110,24 +112,27 @@ def _order(record: Record) -> tuple[int, str]:
 
 
 def check_in_feed(after: int, floor: int, version: int) -> None:
-    """Check that the feed still holds, or may come to hold, what follows a version.
+    """Check that the feed holds, or may yet hold, the changes after a version.
 
     Raises:
-        FeedGapError: it is older than what the feed holds, or newer than the ledger itself.
+        FeedGapError: the version is older than the feed, or newer than the ledger itself.
     """
     if after < floor:
         raise FeedGapError(
-            f"the feed starts after version {floor} and {after} was asked for; load a snapshot"
+            f"the feed starts after version {floor}, but changes after {after} were requested; "
+            "load a snapshot"
         )
+    # The ledger was restored from a backup or replaced. Waiting for it to catch up would skip all
+    # that is committed until then.
     if after > version:
         raise FeedGapError(
-            f"the ledger is at version {version} and {after} was asked for: it is not the ledger "
-            "that was followed before, or was restored from a backup; load a snapshot"
+            f"the ledger is at version {version}, but changes after {after} were requested: it is "
+            "another ledger, or was restored from a backup; load a snapshot"
         )
 
 
 class InstanceOwner(NamedTuple):
-    """What an instance tells of itself as a consumer; times are Unix seconds."""
+    """The fields of an instance that describe it as a consumer; times are Unix seconds."""
 
     project_id: str
     user_id: str
@@ -139,12 +144,12 @@ _owner_of: Final = attrgetter(*InstanceOwner._fields)
 
 
 def owner_of(instance: Instance) -> InstanceOwner:
-    """Return what an instance tells of itself as a consumer."""
+    """Return the fields of an instance that describe it as a consumer."""
     return InstanceOwner._make(_owner_of(instance))
 
 
 def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
-    """Return a consumer that has no record of its own; `owner` is that of its instance, if any."""
+    """Return the consumer for a uuid without a record; `owner` is that of its instance, if any."""
     if owner is None:
         return Consumer(uuid, "", "", generation=DERIVED_GENERATION)
     project_id, user_id, created_at_s, updated_at_s = owner
@@ -162,7 +167,7 @@ def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
 def group_holdings(
     rows: Iterable[tuple[Consumer, str, Mapping[str, int]]],
 ) -> list[ConsumerAllocations]:
-    """Gather allocations, each with consumer and provider, by consumer and in order of both."""
+    """Group allocations by consumer, in order of consumers and providers."""
     holdings: dict[str, tuple[Consumer, dict[str, Mapping[str, int]]]] = {}
     for consumer, provider, amounts in sorted(rows, key=_consumer_and_provider):
         holdings.setdefault(consumer.uuid, (consumer, {}))[1][provider] = amounts

@@ -1,7 +1,7 @@
-"""Damage: numbers of a record that JSON has no words for.
+"""Detection of NaN and infinity in records before they are stored as JSON.
 
-JSON has no infinity and no NaN: msgspec writes null for them. Reading a text back would tell for
-sure, but takes as long as writing it; here most records are known to be sound by a look at them.
+JSON has neither: msgspec writes null for both. Decoding the text again would settle the matter, but
+takes as long as encoding it. The checks here prove most records sound for a fraction of that.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +17,10 @@ _NULL: Final = "null"
 
 
 class _FloatReaders(NamedTuple):
-    """Where a type has floats.
+    """How to read the floats of a type.
 
-    `numbers` reads those that are always there: fields, or fields of fields. `others` reads
-    fields that may hold more of them, or nothing.
+    `numbers` reads those that are always there: fields, or fields of fields. `others` reads fields
+    that may hold more of them, or none.
     """
 
     numbers: Callable[[Any], tuple[float, ...]]
@@ -28,10 +28,10 @@ class _FloatReaders(NamedTuple):
 
 
 def may_hold_non_finite(event: Event, body: str) -> bool:
-    """Tell whether an event may have a float that is none; reading its text would tell for sure.
+    """Return whether an event may hold NaN or infinity; only decoding its text would tell for sure.
 
     Args:
-        event: a record, or what else the feed tells.
+        event: a record, or another event of the feed.
         body: the event as JSON text.
     """
     noun = type(event)
@@ -43,7 +43,8 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
             return True
     if patterns:
         return False
-    # Looking at every null takes less than looking for marks that stand everywhere.
+    # The patterns of lists and mappings occur all over the text, so it is cheaper to look at what
+    # precedes each null.
     ends = _BEFORE_FLOATS[noun]
     at = body.find(_NULL)
     while at >= 0:
@@ -54,8 +55,10 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
 
 
 def has_finite_numbers(event: Event) -> bool:
-    """Tell whether those floats of an event that stand alone, in no list or option, are numbers."""
+    """Return whether all floats that are plain fields, not in a list or option, are finite."""
     try:
+        # One sum instead of a check of each float: NaN and infinity survive addition. A sum that
+        # overflows is treated as not finite, which only costs a decode.
         return isfinite(sum(_FLOAT_READERS[type(event)].numbers(event)))
     except (TypeError, OverflowError):
         return False
@@ -66,14 +69,14 @@ def _is_name(end: str) -> bool:
 
 
 def _before_floats(hint: Any, above: tuple[Any, ...] = ()) -> set[str]:  # noqa: ANN401 - a type
-    """Return what may stand before a float in the text of a type: the end of it.
+    """Return the texts that may precede a float in the JSON of a type.
 
-    That is the name of a field, which nothing else looks like but a key of a free mapping, as
-    quotes in strings are escaped; what parts the items of a list; or any key of a mapping.
+    These are the name of a field (only a key of a free mapping could look the same, as quotes
+    within strings are escaped), the separators of a list, or the colon of a mapping.
 
     Args:
-        hint: the type, as hints have it.
-        above: the types that hold this one; some may hold themselves.
+        hint: the type, as an annotation.
+        above: the types that contain this one; a type may contain itself.
     """
     if hint in above:
         return set()
@@ -90,7 +93,7 @@ def _before_floats(hint: Any, above: tuple[Any, ...] = ()) -> set[str]:  # noqa:
 
 
 def _paths(hint: Any, *, alone: bool, above: str = "") -> Iterator[str]:  # noqa: ANN401 - a type
-    """Yield the paths of floats that stand alone, or of whatever else may hold some."""
+    """Yield the dotted paths of plain floats, or of fields that may contain floats."""
     hints = get_type_hints(hint)
     for field in fields(hint):
         path, of_field = f"{above}{field.name}", hints[field.name]
@@ -101,7 +104,7 @@ def _paths(hint: Any, *, alone: bool, above: str = "") -> Iterator[str]:  # noqa
 
 
 def _reading(paths: Iterator[str]) -> Callable[[object], tuple[Any, ...]]:
-    """Return what reads all of these at once."""
+    """Return a function that reads all paths at once."""
     known = tuple(paths)
     if len(known) > 1:
         return attrgetter(*known)
@@ -120,8 +123,8 @@ _FLOAT_READERS: Final = {
 
 _BEFORE_FLOATS: Final = {noun: tuple(sorted(_before_floats(noun))) for noun in _EVENTS}
 
+# For events whose floats are all named fields: the texts one of which a damaged body must contain.
 _NULL_PATTERNS: Final = {
     noun: tuple(f"{end}{_NULL}" for end in ends if all(map(_is_name, ends)))
     for noun, ends in _BEFORE_FLOATS.items()
 }
-"""What a damaged body must hold, where all floats of an event are fields with a name."""

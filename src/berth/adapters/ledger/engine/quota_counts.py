@@ -1,8 +1,9 @@
-"""Counting what the instances of projects come to, for limits that hold across all writers.
+"""The usage of projects, counted so that quotas hold across all writers.
 
-Nothing of it is stored: it is derived from the instances, and from the errands of those that child
-zones have, when a unit first asks for a project, and follows all that are put from then on. So it
-can never differ from them. While both stand here of an instance it counts once, as it stands here.
+Nothing of this is stored. It is derived from the instances, and from the remote instances in child
+zones, when a unit first checks the quota of a project. From then on every write updates it, so it
+cannot drift from them. An instance that has a record here and one in a child zone counts once, as
+its record here says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +23,10 @@ from berth.domain.ledger.write import QuotaCheck, Rejected
 from berth.domain.zones.zone import RemoteInstance, remote_footprint
 
 CountedRow = tuple[str, str, int, int]
-"""Project, instance or `REMOTE_KEY_PREFIX` with one, virtual CPUs, MiB of memory."""
+"""Project, instance uuid (remote ones with `REMOTE_KEY_PREFIX`), virtual CPUs, MiB of memory."""
 
 REMOTE_KEY_PREFIX: Final = "errand "
+"""Distinguishes an instance in a child zone from a record here with the same uuid."""
 
 
 def start_counting(
@@ -33,9 +35,9 @@ def start_counting(
     """Count the instances of projects from now on.
 
     Args:
-        working_set: without any of them.
-        projects: which.
-        rows: all of their instances that are not deleted, and those that are elsewhere.
+        working_set: it must not count any of these projects yet.
+        projects: the projects to count.
+        rows: all their instances that are not deleted, and all their remote instances.
     """
     for project in projects:
         working_set.counted[project] = {}
@@ -48,12 +50,12 @@ def start_counting(
 
 
 def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
-    """Return what an instance counts for, wherever it is."""
+    """Return the footprint of an instance, wherever it is."""
     return counted.get(uuid) or counted.get(f"{REMOTE_KEY_PREFIX}{uuid}") or NO_FOOTPRINT
 
 
 def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> None:
-    """Count an instance as it is to be, for as long as the unit stands."""
+    """Count an instance as it will be; undone if the unit is refused."""
     if isinstance(record, RemoteInstance):
         uuid = record.instance_uuid
         _recount(
@@ -63,15 +65,17 @@ def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> Non
         _recount(tx, record.project_id, record.uuid, record.uuid, footprint_of(record))
 
 
-def uncount_in_unit(tx: UnitTransaction, uuid: str, *, is_errand: bool) -> None:
-    """Count no more what is removed of an instance: its record, or its errand."""
-    key = f"{REMOTE_KEY_PREFIX}{uuid}" if is_errand else uuid
+def uncount_in_unit(tx: UnitTransaction, uuid: str, *, is_remote: bool) -> None:
+    """Remove from the counts the record of an instance, or of its remote instance."""
+    key = f"{REMOTE_KEY_PREFIX}{uuid}" if is_remote else uuid
+    # A removal names the instance but not its project; few projects are counted, so all are tried.
     for project, counted in tx.working_set.counted.items():
         if key in counted:
             _recount(tx, project, uuid, key, None)
 
 
 def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footprint | None) -> None:
+    """Replace what one key of an instance counts for, or remove it with None."""
     working_set = tx.working_set
     counted = working_set.counted.get(project)
     if counted is None:
@@ -87,9 +91,10 @@ def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footpr
 
 
 def within(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
-    """Refuse what makes a project's instances come to more than they may."""
+    """Refuse a unit that makes the usage of a project exceed its limits."""
     after = tx.working_set.sums[write.project_id]
     before = tx.counted.get(write.project_id, after)
+    # Only an increase by this unit counts: a project above a lowered limit may still shrink.
     excess = excess_of(before, after, write.limits)
     if not excess:
         return None
@@ -98,4 +103,4 @@ def within(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
 
 def _describe_excess(project_id: str, excess: Iterable[Excess]) -> str:
     more = ", ".join(f"{one.used} + {one.asked} {one.name} of {one.limit}" for one in excess)
-    return f"project {project_id!r} would have more than it may: {more}"
+    return f"project {project_id!r} would exceed its quota: {more}"

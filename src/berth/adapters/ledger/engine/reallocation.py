@@ -1,7 +1,8 @@
-"""Reallocating: what consumers hold is replaced, all of it, for some of them together.
+"""Reallocation: replacing everything that some consumers hold, all of them together.
 
-This is how clients of the Placement API claim, move and free. A consumer whose allocations came by
-a claim of Berth's own has no record: it counts as one at generation 1, of the type of instances.
+This is how clients of the Placement API claim, move and free. A consumer whose allocations come
+from a claim of Berth's own has no record; it counts as a consumer at generation 1 of the type
+INSTANCE.
 """
 
 from typing import Final
@@ -14,14 +15,15 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import ConsumerUpdate, Reallocate, Rejected, RejectionCause
 
 DERIVED_GENERATION: Final = 1
-"""Generation of a consumer that holds something and has no record."""
+"""Generation of a consumer that holds allocations and has no record."""
 
 
 def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
-    """Replace what consumers hold, unless one has changed or room is short.
+    """Replace what consumers hold, unless one of them has changed or capacity is short.
 
-    Providers that something is allocated of have their generation raised, and those that a
-    consumer held which is to hold nothing; those that one merely leaves do not.
+    This raises the generation of each provider that something is allocated from, and of each
+    provider of a consumer that will hold nothing. A provider that a consumer merely leaves keeps
+    its generation, as in Placement.
     """
     working_set, shares = tx.working_set, write.shares
     if len({share.consumer.uuid for share in shares}) < len(shares):
@@ -36,6 +38,8 @@ def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
         for share in shares
         for provider in working_set.held.get(share.consumer.uuid, ())
     }
+    # Everything is released before the check, so that consumers can swap places. If the check
+    # fails, the undo log restores it.
     for share, allocations in zip(shares, taken, strict=True):
         if working_set.held.get(share.consumer.uuid):
             release(tx, share.consumer.uuid, raises=not allocations)
@@ -53,7 +57,7 @@ def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
 
 
 def _generation_of(working_set: WorkingSet, consumer_uuid: str) -> int | None:
-    """Return the generation of a consumer; None when there is none."""
+    """Return the generation of a consumer, or None if it does not exist."""
     consumer = working_set.consumers.get(consumer_uuid)
     if consumer is not None:
         return consumer.generation

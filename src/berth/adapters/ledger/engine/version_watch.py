@@ -1,10 +1,10 @@
-"""Waiting for a version: what followers of the feed sleep on."""
+"""Waiting for a version: what followers of the feed block on."""
 
 import asyncio
 
 
 class VersionWatch:
-    """Knows the newest version that was heard of and wakes those who wait for it."""
+    """The newest version that this process knows of, and the callers waiting for a newer one."""
 
     def __init__(self, version: int = 0) -> None:
         self._version = version
@@ -12,16 +12,16 @@ class VersionWatch:
 
     @property
     def version(self) -> int:
-        """The newest version that was heard of."""
+        """The newest known version."""
         return self._version
 
     @property
     def has_waiters(self) -> bool:
-        """Whether anybody waits."""
+        """Whether any caller is waiting."""
         return bool(self._waiters)
 
     def advance(self, version: int) -> None:
-        """Take note of a version and wake those who waited for one like it."""
+        """Record a version and wake the callers that waited for it or an older one."""
         if version <= self._version:
             return
         self._version = version
@@ -30,22 +30,23 @@ class VersionWatch:
                 waiter.set_result(True)
 
     def reset(self, version: int) -> None:
-        """Take a version for the newest one, also where it is below what was heard of.
+        """Take a version as the newest one, even if it is below the version known so far.
 
-        A store that was away may have been restored from a backup. With the old version in mind
-        those who follow it would be told of news, and find none, without a pause.
+        A store that was unreachable may have been restored from a backup. With the old version
+        still in place, followers would be woken for versions that the store does not have, over and
+        over.
         """
         self._version = min(self._version, version)
         self.advance(version)
 
     def close(self) -> None:
-        """Wake everybody, with the news that nothing more will come."""
+        """Wake every waiter; its wait returns False."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(False)
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; False when the time ran out."""
+        """Wait until there is a version above `after`; return False on timeout."""
         if self._version > after:
             return True
         if timeout_s <= 0:
@@ -55,6 +56,7 @@ class VersionWatch:
         try:
             async with asyncio.timeout(timeout_s):
                 return await waiter
+        # The version may have advanced in the same turn of the event loop as the timeout.
         except TimeoutError:
             return self._version > after
         finally:

@@ -22,13 +22,13 @@ V = TypeVar("V")
 
 Ref = tuple[Kind, str]
 HeldAmounts = Mapping[str, Mapping[str, int]]
-"""What a consumer holds: amounts by class, by provider uuid."""
+"""What a consumer holds: amounts by resource class, by provider uuid."""
 
 _MISSING: Final = object()
 
 
 class InventoryLimits(NamedTuple):
-    """What judging needs to know of one inventory, in the unit of its class."""
+    """The limits of one inventory that claims are checked against, in the unit of its class."""
 
     capacity: int
     unit_max: int
@@ -37,7 +37,7 @@ class InventoryLimits(NamedTuple):
 
     @classmethod
     def of(cls, inventory: Inventory) -> Self:
-        """Read the limits off an inventory."""
+        """Return the limits of an inventory."""
         return cls(
             capacity=inventory.capacity,
             unit_max=inventory.unit_max,
@@ -46,17 +46,17 @@ class InventoryLimits(NamedTuple):
         )
 
     def allow(self, amount: int) -> bool:
-        """Tell whether one allocation may ask for so much, whatever is used."""
+        """Return whether one allocation may have this amount, whatever is in use."""
         _, unit_max, min_unit, step_size = self
         return min_unit <= amount <= unit_max and amount % step_size == 0
 
 
 @dataclass(slots=True)
 class ProviderCapacity:
-    """A provider as far as claims go: limits and use of each class in its inventories.
+    """The limits and the usage of a provider, by resource class of its inventories.
 
-    A mapping of what is used is replaced and never changed, so whoever has it may keep it. The
-    generation counts what was done to the provider's record, and how often something was taken.
+    A mapping of usage is replaced and never changed, so a reader may keep it. `generation` counts
+    writes of the provider's record and allocations from it.
     """
 
     generation: int
@@ -64,11 +64,11 @@ class ProviderCapacity:
     used: Mapping[str, int]
 
     def left(self, name: str) -> int:
-        """Return how much of a class is not used; it may be less than nothing."""
+        """Return how much of a class is free; negative if usage exceeds capacity."""
         return self.limits[name].capacity - self.used[name]
 
     def fits(self, amounts: Mapping[str, int]) -> bool:
-        """Tell whether there is room for one allocation of so much by class."""
+        """Return whether one allocation of these amounts, by class, fits."""
         all_limits, used = self.limits, self.used
         for name, amount in amounts.items():
             limits = all_limits.get(name)
@@ -83,20 +83,26 @@ class ProviderCapacity:
 
 
 def exclusive_guard_key(name: str) -> str:
-    """Return the key of a guard; it stands among the claim keys, and is forgotten like them."""
+    """Return the claim key of a guard's exclusive uses.
+
+    Guards are stored among the claim keys, and expire like them (docs/adr/0007-guards.md).
+    """
+    # A control character, so that no claim key made of a uuid or a request id can be mistaken for
+    # it.
     return f"\x1fguard:{name}"
 
 
 def shared_guard_key(name: str) -> str:
-    """Return the key of a guard's shared uses; those of both kinds must be loaded together."""
+    """Return the claim key of a guard's shared uses. A check needs both keys of a guard."""
     return f"\x1fshared:{name}"
 
 
 @dataclass(slots=True)
 class RequiredKeys:
-    """Keys of all that must be loaded before a batch can be judged.
+    """The keys of everything that must be loaded before a batch can be applied.
 
-    Providers that named consumers hold something of are needed too; only the store knows which.
+    Providers from which the named consumers hold something are required as well; only the store
+    knows these.
     """
 
     claim_keys: set[str] = field(default_factory=set[str])
@@ -104,44 +110,44 @@ class RequiredKeys:
     providers: set[str] = field(default_factory=set[str])
     consumers: set[str] = field(default_factory=set[str])
     projects: set[str] = field(default_factory=set[str])
-    """Projects whose instances are counted."""
+    """Projects whose usage is counted."""
 
     def record(self, kind: Kind, key: str) -> None:
-        """Need to know whether a record is there, and at which revision."""
+        """Require whether a record exists, and its revision."""
         self.records.setdefault(kind, set()).add(key)
 
 
 @dataclass(slots=True)
 class ChangeSet:
-    """What a batch has done, for the adapter to write down."""
+    """Everything that a batch has changed, for the adapter to store."""
 
     puts: dict[Ref, Record | None] = field(default_factory=dict[Ref, Record | None])
-    """Records saved, as they are to be stored; None for a removed one. Last state only."""
+    """Saved records as they are to be stored, or None for a removed one. Last state only."""
     born: dict[str, None] = field(default_factory=dict[str, None])
-    """Instances that were not there before, those among them that went again too."""
+    """Instances that did not exist before the batch, those removed again included."""
     used_before: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    """What was used before the batch of each provider that it drew on, or gave back to."""
+    """Usage before the batch of each provider from which it allocated or released something."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
-    """Consumers whose stored allocations are to be deleted."""
+    """Consumers whose stored allocations must be deleted."""
     taken: dict[str, None] = field(default_factory=dict[str, None])
-    """Consumers whose allocations, as the books hold them now, are to be inserted after that."""
+    """Consumers whose current allocations must be inserted after that deletion."""
     seen: dict[str, float] = field(default_factory=dict[str, float])
-    """Heartbeats by host, in Unix seconds; they count over `puts` of services."""
+    """Heartbeats by host, in Unix seconds; they take precedence over `puts` of services."""
     claimed: dict[str, int] = field(default_factory=dict[str, int])
-    """Versions by new claim key."""
+    """Versions of new claim keys."""
     guarded: dict[str, int] = field(default_factory=dict[str, int])
-    """Newest versions by the key of a guard, see `exclusive_guard_key` and `shared_guard_key`."""
+    """Newest versions of guards, by `exclusive_guard_key` or `shared_guard_key`."""
     changes: list[Change] = field(default_factory=list[Change])
-    """The feed, in order."""
+    """The change feed, in order."""
 
 
 @dataclass(slots=True)
 class WorkingSet:
-    """What is known of the ledger, and what a batch has changed of it.
+    """The loaded part of the ledger, updated by the batch, with the batch's changes.
 
-    `version` is the newest. A key that is not in a mapping is not in the ledger. `revisions`
-    holds the revision of an instance and 1 for a record of any other kind, but for providers and
-    consumers.
+    `version` is the newest one. A loaded key that is missing from its mapping does not exist in the
+    ledger. `revisions` has the revision of an instance, and 1 for any other record except providers
+    and consumers, which have mappings of their own.
     """
 
     version: int = 0
@@ -153,17 +159,17 @@ class WorkingSet:
     counted: dict[str, dict[str, Footprint]] = field(
         default_factory=dict[str, dict[str, Footprint]]
     )
-    """What each instance of a project counts for, by project: of those that were asked about."""
+    """Footprint of each instance by project, for the projects that are counted."""
     sums: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
-    """What that comes to, for the same projects."""
+    """The sums of these footprints, by project."""
     change_set: ChangeSet = field(default_factory=ChangeSet)
 
     def spent(self, change_set: ChangeSet) -> list[tuple[str, str, int, int]]:
-        """Return how much more is used than before a batch: (provider, class, difference, used).
+        """Return changes of usage by the batch, as rows of (provider, class, difference, used).
 
-        What did not change is left out, but for one class of a provider of which nothing did: its
-        generation stands beside what is used. Providers that were put or removed are left out:
-        what is used of them is stored as it is.
+        Unchanged classes are left out, except one class of a provider without any change: its row
+        carries the new generation. Providers that were put or removed are left out, since their
+        usage is stored with them.
         """
         rows: list[tuple[str, str, int, int]] = []
         puts, capacities = change_set.puts, self.capacities
@@ -179,18 +185,18 @@ class WorkingSet:
         return rows
 
     def generations(self, spent: Iterable[tuple[str, str, int, int]]) -> list[int]:
-        """Return the generation of the provider of each row that `spent` returned."""
+        """Return the generation of the provider of each row returned by `spent`."""
         capacities = self.capacities
         return [capacities[row[0]].generation for row in spent]
 
     def take_changes(self) -> ChangeSet:
-        """Hand over what the batch has done and start clean."""
+        """Return the batch's changes and start with an empty change set."""
         change_set, self.change_set = self.change_set, ChangeSet()
         return change_set
 
 
 class UnitTransaction:
-    """One unit on its way into the books; what it does can be undone until it is committed."""
+    """Applies one unit to the working set. Until it is committed, its changes can be undone."""
 
     __slots__ = ("_events", "_raised", "_touched", "_undo", "counted", "unit", "working_set")
 
@@ -201,40 +207,42 @@ class UnitTransaction:
         self._events: list[Event] = []
         self._touched: dict[str, tuple[ProviderCapacity, Mapping[str, int], int]] = {}
         self._raised: set[str] = set()
+        # Usage of the projects that the unit touches, as of before the unit.
         self.counted: dict[str, Footprint] = {}
-        """What projects that the unit touches came to before it."""
 
     @property
     def version(self) -> int:
-        """The version that the unit will have if it is committed."""
+        """The version that the unit gets if it is committed."""
         return self.working_set.version + 1
 
     def set(self, mapping: dict[K, V], key: K, value: V) -> None:
-        """Set an entry, for as long as the unit stands."""
+        """Set an entry of a mapping; undone if the unit is refused."""
         self._undo.append((mapping, key, mapping.get(key, _MISSING)))
         mapping[key] = value
 
     def drop(self, mapping: dict[K, V], key: K) -> None:
-        """Drop an entry, if there is one, for as long as the unit stands."""
+        """Remove an entry of a mapping if it exists; undone if the unit is refused."""
         if key in mapping:
             self._undo.append((mapping, key, mapping.pop(key)))
 
     def emit(self, event: Event) -> None:
-        """Add an event to the feed."""
+        """Add an event to the change feed."""
         self._events.append(event)
 
     def spend(
         self, provider_uuid: str, amounts: Mapping[str, int], *, raises: bool = False
     ) -> None:
-        """Use more of a provider by class, or less where an amount is negative.
+        """Increase usage of a provider by class, or decrease it where an amount is negative.
 
-        `raises` says whether its generation is to grow, which it does once in a unit.
+        `raises` raises its generation, at most once per unit.
         """
         capacity, used_before = (
             self.working_set.capacities[provider_uuid],
             self.working_set.change_set.used_before,
         )
         if provider_uuid not in self._touched:
+            # Usage is replaced in the object, not in a mapping, so its old value is kept apart from
+            # the undo log.
             self._touched[provider_uuid] = (capacity, capacity.used, capacity.generation)
             if provider_uuid not in used_before:
                 self.set(used_before, provider_uuid, capacity.used)
@@ -247,9 +255,10 @@ class UnitTransaction:
             capacity.generation += 1
 
     def undo(self) -> None:
-        """Take back all that the unit did."""
+        """Restore the state from before the unit."""
         for capacity, used, generation in self._touched.values():
             capacity.used, capacity.generation = used, generation
+        # Newest first: an entry that was set twice ends at its oldest value.
         for mapping, key, old in reversed(self._undo):
             if old is _MISSING:
                 del mapping[key]
@@ -257,16 +266,18 @@ class UnitTransaction:
                 mapping[key] = old
 
     def commit(self) -> Committed:
-        """Give the unit its version and its changes.
+        """Give the unit its version and append its changes to the feed.
 
-        Usage comes last, once for each provider. A unit that changes nothing which a follower
-        keeps is told of by an `HostsAlive` without hosts, so that every version is in the feed.
+        Usage comes last, once per provider, so that followers see a record and its usage in that
+        order. A unit without changes for followers yields `NO_CHANGE`, so that every version is in
+        the feed (docs/adr/0003-change-feed-order.md).
         """
         working_set = self.working_set
         capacities = working_set.capacities
         events = self._events
         for uuid in self._touched:
             capacity = capacities.get(uuid)
+            # A provider that the unit removed has no usage to report.
             if capacity is not None:
                 events.append(Usage(uuid, capacity.used, capacity.generation))
         version = working_set.version = working_set.version + 1
@@ -276,4 +287,4 @@ class UnitTransaction:
 
 
 NO_CHANGE: Final = HostsAlive(hosts=(), at_s=0.0)
-"""What the feed tells of a version that changed nothing which followers keep."""
+"""The event of a version that changed nothing that followers keep."""

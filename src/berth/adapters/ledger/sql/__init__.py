@@ -1,1 +1,1 @@
-"""What the SQL ledgers share: the schema, and how records become rows and rows records."""
+"""What the SQL ledgers share: the schema, the statements, and the way between records and rows."""

@@ -1,7 +1,7 @@
-"""Loading what a batch needs: one statement that yields one row of JSON texts.
+"""Loading the keys that a batch requires: one statement that yields one row of JSON texts.
 
-The claim path of both databases starts here. One row costs SQLite one step (see
-`sqlite_batch`) and PostgreSQL one round trip.
+The claim path of both databases starts here. One row costs SQLite one step (see `sqlite_batch`) and
+PostgreSQL one round trip.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,9 +25,9 @@ from berth.domain.ledger.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class _DialectSyntax:
-    """How a database gathers rows and picks them by keys; parameter 2 holds the consumers.
+    """How a database gathers rows and selects them by keys; parameter 2 holds the consumers.
 
-    `ahead` stands before the statement.
+    `ahead` precedes the statement.
     """
 
     ahead: str
@@ -40,6 +40,7 @@ class _DialectSyntax:
 
 _SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
     "sqlite": _DialectSyntax(
+        # Two parts of the statement read it, so it is computed once.
         ahead=(
             "WITH drawn AS MATERIALIZED (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
             " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2))) "
@@ -62,8 +63,8 @@ _SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
         ),
     ),
 }
+# Parameters that every batch has: claim keys, consumers, providers.
 _FIXED: Final = 3
-"""Parameters that every batch has: claim keys, consumers, providers."""
 
 
 def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
@@ -73,9 +74,10 @@ def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
 
 @cache
 def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
-    """Write the statement that loads a batch which needs records of these kinds.
+    """Return the statement that loads a batch which requires records of these kinds.
 
-    The version comes before the texts; of SQLite the first version in the daybook before that.
+    The version precedes the texts. For SQLite, the first version in the write-ahead log precedes
+    both.
     """
     syntax = _SYNTAX[dialect]
 
@@ -83,6 +85,7 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
         rows = syntax.gather.format(columns=columns)
         return f"(SELECT {rows} FROM {table} WHERE {where})"  # noqa: S608 - own names
 
+    # A `max_unit` of 0 stands for the total, as in `Inventory.unit_max`.
     limits = "capacity, CASE max_unit WHEN 0 THEN total ELSE max_unit END, min_unit, step_size"
     held = f"consumer_uuid, provider_uuid, {syntax.json.format(column='amounts')}"
     consumers = syntax.among.format(column="consumer_uuid", number=2)
@@ -110,7 +113,7 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
 
 
 def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> WorkingSet:
-    """Make books of the row that the statement yields."""
+    """Return the working set described by the row that the statement yields."""
     claims, held, providers, inventories, *records = texts
     texts_of = dict(zip(kinds, records, strict=True))
     consumers = decode_json(list[tuple[Consumer]], texts_of.pop(Kind.CONSUMER, "[]"))
@@ -136,6 +139,8 @@ def _capacities_of(providers: str, inventories: str) -> dict[str, ProviderCapaci
     for uuid, name, capacity, unit_max, min_unit, step_size, amount, generation in rows:
         limits.setdefault(uuid, {})[name] = InventoryLimits(capacity, unit_max, min_unit, step_size)
         used.setdefault(uuid, {})[name] = amount
+        # The provider's generation is the highest one in its rows: a claim raises it in the
+        # inventories that it changes, not in `providers`.
         generations[uuid] = max(generations.get(uuid, 0), generation)
     return {
         uuid: ProviderCapacity(

@@ -1,7 +1,7 @@
 """Statements that are not on the claim path, written once for both databases.
 
 Every query yields one column of JSON texts, `item`: many items decode in one pass, and SQLite
-can hand them over in one step (see `berth.adapters.ledger.sqlite.sqlite_ledger`).
+returns them in one step (see `berth.adapters.ledger.sqlite.sqlite_ledger`).
 """
 
 from collections.abc import Mapping
@@ -56,6 +56,8 @@ _JSON_OBJECT: Final[dict[DialectName, str]] = {
 }
 
 
+# The fields of an instance that describe it as a consumer. Times are taken from the body as text,
+# so that no digit is lost.
 _OWNER: Final[dict[DialectName, str]] = {
     "sqlite": (
         "json_extract(instances.body,"
@@ -68,12 +70,11 @@ _OWNER: Final[dict[DialectName, str]] = {
         " CAST(instances.body AS json) -> 'updated_at_s') AS text)"
     ),
 }
-"""What is told of an instance as a consumer; times are taken from the text as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in one database's words, and its parameters in the order they are bound."""
+    """A statement in one database's SQL, and its parameters in the order they are bound."""
 
     text: str
     names: tuple[str, ...]
@@ -81,17 +82,21 @@ class Statement:
 
     def bind(self, **values: Parameter) -> tuple[Parameter, ...]:
         """Return the parameters in order."""
+        # Actions and migrations before the instances by which they are selected.
         return tuple(values[name] if name in values else self.fixed[name] for name in self.names)
 
 
 def compiled(statement: Executable, dialect: DialectName) -> Statement:
-    """Turn a statement into one database's words."""
+    """Compile a statement to one database's SQL."""
     done = cast("Any", statement).compile(dialect=_DIALECTS[dialect])
     return Statement(str(done), tuple(done.positiontup or ()), dict(done.params))
 
 
 def _item(*parts: ColumnElement[Any] | str) -> ColumnElement[str]:
-    """Write columns of JSON text as one JSON array; strings among the parts are SQL literals."""
+    """Return an expression that joins columns of JSON text to a JSON array.
+
+    Strings among the parts are SQL literals.
+    """
     item: ColumnElement[str] = literal_column("'['", Text)
     for number, part in enumerate(parts):
         if number:
@@ -105,13 +110,13 @@ def _digits(column: ColumnElement[int]) -> ColumnElement[str]:
 
 
 def _quoted(column: ColumnElement[str]) -> ColumnElement[str]:
-    """Write a name that holds nothing to escape as JSON."""
+    """Return an expression that quotes a name as JSON. The name must hold nothing to escape."""
     quote = literal_column("""'"'""", Text)
     return quote + column + quote
 
 
 class Queries:
-    """The statements in one database's words, compiled when first used."""
+    """The statements in one database's SQL, each compiled when it is first used."""
 
     def __init__(self, dialect: DialectName) -> None:
         self.dialect: DialectName = dialect
@@ -135,15 +140,17 @@ class Queries:
         return compiled(statement, self.dialect)
 
     def _head(self) -> Statement:
-        """`[version, feed_floor, posted]`, the last being the version that the tables are at."""
+        """`[version, feed_floor, checkpointed]`; the last is the version that the tables are at."""
         head = schema.head.c
+        # Batches are logged in order and leave the log in order, so the tables are at the version
+        # just before the oldest logged batch.
         first = select(func.min(schema.daybook.c.first)).scalar_subquery()
         checkpointed = func.coalesce(first - 1, head.version)
         columns = (head.version, head.feed_floor, checkpointed)
         return self._compiled(select(_item(*(_digits(column) for column in columns))))
 
     def _logged_batches(self) -> Statement:
-        """Pages of the daybook with versions above :after, in hexadecimal digits."""
+        """Batches of the write-ahead log with versions above :after, in hexadecimal digits."""
         batch = schema.daybook.c
         return self._compiled(
             select(_item(_quoted(func.hex(batch.body))))
@@ -177,10 +184,10 @@ class Queries:
         )
 
     def _record(self, kind: Kind) -> Select[Any]:
-        """Return the items of a kind: mostly bodies.
+        """Return the select of a kind's items, which are bodies in most cases.
 
-        Services are `[body, last_seen_s]`, and providers `[body, used, generation]`, the last
-        being that of their inventories.
+        The items of services are `[body, last_seen_s]`. Those of providers are `[body, used,
+        generation]`, the last being the highest generation of their inventories.
         """
         table = schema.RECORD_TABLES[kind]
         if kind is Kind.SERVICE:
@@ -209,17 +216,20 @@ class Queries:
         key = schema.key_column(table)
         orders: dict[Kind, list[ColumnElement[Any]]] = {
             Kind.DECISION: [schema.decisions.c.decided_at_s.desc(), key.desc()],
+            # The keys are numbers as text: by length first, they sort as numbers.
             Kind.AGGREGATE: [func.length(key), key],
         }
         ordered = self._record(kind).order_by(*orders.get(kind, [key]))
         return self._compiled(ordered.limit(bindparam("limit")))
 
     def _live_instances(self) -> Statement:
-        """At most :limit live instances that come after (:at_s, :uuid) in order of creation."""
+        """At most :limit live instances that follow (:at_s, :uuid) in order of creation."""
         table = schema.instances.c
         place = tuple_(table.created_at_s, table.uuid)
         return self._compiled(
             select(table.body.label("item"))
+            # `ix_instances_newest` is partial, and SQLite uses it only if the query repeats its
+            # condition.
             .where(table.is_live, table.status != literal_column("'DELETED'"))
             .where(place > tuple_(bindparam("at_s"), bindparam("uuid")))
             .order_by(table.created_at_s, table.uuid)
@@ -227,9 +237,9 @@ class Queries:
         )
 
     def instances(self, query: InstanceQuery) -> Statement:
-        """Instances that match a query, newest first; parameters by the fields' names.
+        """Instances that match a query, newest first; parameters have the fields' names.
 
-        :marker_at_s is when the instance `marker` was created.
+        :marker_at_s is the time when the instance `marker` was created.
         """
         asked = [name for name in EQUAL_FIELDS if getattr(query, name) is not None]
         asked += [n for n in ("changed_since_s", "marker") if getattr(query, n) is not None]
@@ -257,7 +267,7 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _status_counts(self) -> Statement:
-        """`[status, count]` of the instances that are not deleted; their index tells it."""
+        """`[status, count]` of the instances that are not deleted, answered from an index alone."""
         status = schema.instances.c.status
         item = _item(_quoted(status), _digits(func.count()))
         kept = select(item).where(status != literal_column(f"'{Status.DELETED}'"))
@@ -270,9 +280,9 @@ class Queries:
         return self._compiled(live.order_by(table.uuid))
 
     def migrations(self, query: MigrationQuery) -> Statement:
-        """Migrations that match a query, newest first; parameters by the fields' names.
+        """Migrations that match a query, newest first; parameters have the fields' names.
 
-        :marker_at_s is when the migration `marker` was created.
+        :marker_at_s is the time when the migration `marker` was created.
         """
         asked = [name for name in query.__slots__ if getattr(query, name) is not None]
         return self._migrations_with(tuple(asked), query.is_live)
@@ -303,14 +313,14 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _actions(self) -> Statement:
-        """What was asked of the instance :key."""
+        """The actions on the instance :key."""
         table = schema.actions.c
         return self._compiled(
             select(table.body.label("item")).where(table.instance_uuid == bindparam("key"))
         )
 
     def _allocations(self, by: tuple[str, ...]) -> Statement:
-        """`[[consumer, provider], amounts]`, where the columns in `by` equal."""
+        """`[[consumer, provider], amounts]`, where the columns in `by` equal their parameters."""
         table = schema.allocations.c
         pair = getattr(func, _JSON_ARRAY[self.dialect])(table.consumer_uuid, table.provider_uuid)
         found = select(_item(sql_cast(pair, Text), table.amounts))
@@ -321,9 +331,9 @@ class Queries:
     def _holdings(self, by: HoldingsBy) -> Statement:
         """Allocations with their consumers, of the consumer, provider or project :key.
 
-        `[[consumer, provider], amounts, record, instance]`: the last two are of the consumer, and
-        null where there is none. An instance is `[project, user, created_at_s, updated_at_s]`,
-        and is told only of a consumer without a record.
+        `[[consumer, provider], amounts, record, instance]`: the last two describe the consumer, and
+        are null if it has no record or no instance. An instance is `[project, user, created_at_s,
+        updated_at_s]`, and is given only for a consumer without a record.
         """
         held, records = schema.allocations, schema.consumers
         instances = schema.instances
@@ -341,7 +351,7 @@ class Queries:
         found = select(item).select_from(joined)
         if by != "project_id":
             return self._compiled(found.where(held.c[by] == key))
-        # One after the other, as no index serves a choice of two tables.
+        # A union, since no index serves a condition that is an OR over two tables.
         return self._compiled(
             union_all(
                 found.where(records.c.project_id == key),
@@ -350,11 +360,12 @@ class Queries:
         )
 
     def _trims(self) -> tuple[Statement, ...]:
-        """Forget changes up to :floor, claims before :before_s, decisions older than the newest.
+        """Statements that delete what retention no longer covers.
 
-        :kept counts these from 0, so that it is one less than their number. Instances that were
-        deleted before :deleted_before_s go too, and with them what was asked of them, and where
-        they were moved; but not while something is still to be done for a move.
+        They delete changes up to :floor, claim keys from before :before_s, and decisions older than
+        the newest ones; :kept is the number of decisions to keep, less one. Instances deleted
+        before :deleted_before_s go too, with their actions and migrations, unless one of these
+        migrations still has work to do.
         """
         newest = schema.decisions.alias()
         edge = (
@@ -366,6 +377,8 @@ class Queries:
         )
         head, changes = schema.head, schema.changes
         instances, actions, migrations = schema.instances, schema.actions, schema.migrations
+        # A host that was down during an evacuation finds out from the migration what it must clear
+        # away.
         is_moved = exists().where(
             migrations.c.instance_uuid == instances.c.uuid, schema.MIGRATION_IS_LIVE
         )
@@ -391,7 +404,7 @@ class Queries:
 
 @cache
 def remote_instances_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
-    """Errands where the columns in `by` equal, each bound by its own name."""
+    """Remote instances where the columns in `by` equal, each bound by its own name."""
     table = schema.errands.c
     found = select(table.body.label("item"))
     for name in by:

@@ -1,7 +1,7 @@
-"""Statements that find what the instances of projects count for.
+"""Statements that read the footprints of a project's instances.
 
-What is counted stands in columns of its own. Where these are not of the row's revision, as it was
-written by a Berth that does not know them, the body tells.
+A footprint is kept in columns of its own. If these are not of the row's revision, an older Berth
+that does not know them has written the row, and the footprint is read from the body.
 """
 
 from functools import cache
@@ -46,9 +46,9 @@ _KEY: Final[dict[DialectName, str]] = {"sqlite": "?1", "postgresql": "$1"}
 
 @cache
 def counting_statement(dialect: DialectName) -> str:
-    """Write what yields one text: `[project, key, vcpus, memory_mb]` of each instance and errand.
+    """Return the statement that yields one text: an array of `CountedRow`.
 
-    Of those that count, in the projects that are bound; see `Counted`.
+    It covers the instances and remote instances that count, in the projects that are bound.
     """
     found = _GATHER[dialect].format(columns="project_id, item_key, vcpus, memory_mb")
     rows = _counting(dialect, _AMONG[dialect])
@@ -57,8 +57,9 @@ def counting_statement(dialect: DialectName) -> str:
 
 @cache
 def footprint_statement(dialect: DialectName) -> Statement:
-    """Write what yields `[vcpus, memory_mb]` of each instance of the project :key, once."""
+    """Return the statement that yields `[vcpus, memory_mb]` of each instance of project :key."""
     item = _ITEM[dialect].format(columns="vcpus, memory_mb")
+    # An instance that is here and in a child zone counts as its record here says.
     only = (
         " AND NOT EXISTS (SELECT 1 FROM instances WHERE uuid = errands.instance_uuid"
         " AND status <> 'DELETED')"
@@ -68,9 +69,11 @@ def footprint_statement(dialect: DialectName) -> Statement:
 
 
 def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
-    """Write what finds instances, and those errands of which more is so."""
+    """Return the statement that finds instances, and the remote instances that meet `only`."""
     here = f"SELECT project_id, uuid AS item_key, {_sizes(dialect)} FROM instances"  # noqa: S608
     vcpus, memory_mb = (_BELOW[dialect].format(at=at) for at in range(len(_NAMES)))
+    # Remote instances that an older Berth has stored without a footprint do not count, and neither
+    # do those being withdrawn: the child zone gives their room back.
     below = (
         f"SELECT project_id, '{REMOTE_KEY_PREFIX}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
         f" {memory_mb} AS memory_mb FROM errands"

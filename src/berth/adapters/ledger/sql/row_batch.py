@@ -1,4 +1,4 @@
-"""What a judged batch writes down, as plain rows that either database can take."""
+"""A batch's changes as plain rows that either database can store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,14 +29,17 @@ _TABLES: Final = {kind: table.name for kind, table in schema.RECORD_TABLES.items
 
 @dataclass(slots=True)
 class RowBatch:
-    """All that a batch writes down. The order of the fields is the order to write them in.
+    """Everything that a batch stores. The order of the fields is the order to write them in.
 
-    `spent` holds (provider, class, difference of used, used); `freed` consumers;
-    `removed` keys by kind; `seen` (host, last_seen_s). `emptied` names providers whose
-    inventories are replaced by the rows of `inserts`. `upserts` and `inserts` hold rows by the
-    name of their table, a value for each column in order. `born` names instances that were not
-    there before. `first` is the oldest version in it. `generations` are those of the providers,
-    one for each row of `spent`; pages of older Berths have none.
+    `spent` holds (provider, class, difference of used, used) and `generations` the provider's
+    generation for each row of it; batches logged by older Berths have none. `freed` holds
+    consumers, `removed` keys by kind, `seen` (host, last_seen_s). `emptied` names providers whose
+    inventories are replaced by rows of `inserts`. `upserts` and `inserts` hold rows by the name of
+    their table, with a value for each column in order. `born` names instances that did not exist
+    before. `first` is the batch's oldest version.
+
+    The write-ahead log stores batches as a map with these field names, so renaming one makes logs
+    of older processes unreadable.
     """
 
     first: int
@@ -55,12 +58,12 @@ class RowBatch:
 def row_batch_of(
     working_set: WorkingSet, change_set: ChangeSet, *, at_s: float, first: int
 ) -> RowBatch:
-    """Write what a batch did as rows.
+    """Return the rows that store what a batch changed.
 
     Args:
-        working_set: as it stands after the batch.
-        change_set: what the batch did.
-        at_s: the time that claim keys bear.
+        working_set: the state after the batch.
+        change_set: the changes of the batch.
+        at_s: the time to store with claim keys, in Unix seconds.
         first: the oldest version of the batch.
     """
     batch = RowBatch(first, working_set.version)
@@ -83,9 +86,9 @@ def row_batch_of(
 def _write_records(
     batch: RowBatch, working_set: WorkingSet, change_set: ChangeSet
 ) -> dict[int, str]:
-    """Write the rows of records; return their bodies by the id of the record.
+    """Add the rows of records; return the records' bodies by the identity of the record.
 
-    A record is encoded once, although it is stored and told to the feed too.
+    A record is encoded only once, although its table and the feed both store it.
     """
     write = BatchEncoder().encode_event
     bodies: dict[int, str] = {}

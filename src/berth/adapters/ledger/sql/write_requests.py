@@ -1,4 +1,4 @@
-"""Jobs of many callers, to be done in one transaction."""
+"""Write requests of many callers, to be committed in one transaction."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
 TIMEOUT_S: Final = 10.0
-"""How long to wait for a connection, for other writers, and for one statement."""
+"""Seconds to wait for a connection, for other writers, and for one statement."""
 
 UNITS_MAX: Final = 1024
-"""Units of one transaction, about: a caller's own list is never split."""
+"""Approximate number of units in one transaction: the units of one caller are never split."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteRequest:
-    """Units to commit, or a counter to draw a number from; and who waits for the answer.
+    """Units to commit, or a counter to draw a number from, and the future that gets the answer.
 
-    `settles` asks for all that was committed before to be in the tables.
+    `checkpoints` requests that everything committed before be in the tables.
     """
 
     units: Sequence[Unit]
@@ -31,18 +31,18 @@ class WriteRequest:
 
 
 Answers = list[tuple[WriteRequest, Any]]
-"""What each job came to: a result, or the exception to raise where it is awaited."""
+"""The answer to each request: a result, or the exception to raise where it is awaited."""
 
 
 def units_of(requests: Sequence[WriteRequest]) -> list[Unit]:
-    """Return the units of all jobs in order."""
+    """Return the units of all requests, in order."""
     return [unit for request in requests for unit in request.units]
 
 
 def answers_of(
     requests: Sequence[WriteRequest], outcomes: Sequence[Outcome], numbers: Sequence[int]
 ) -> Answers:
-    """Share out the outcomes of all units, and the numbers drawn, among their jobs."""
+    """Distribute the outcomes of all units, and the numbers drawn, among their requests."""
     units_left, numbers_left = iter(outcomes), iter(numbers)
     return [
         (request, list(islice(units_left, len(request.units))))
@@ -53,17 +53,18 @@ def answers_of(
 
 
 def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
-    """Answer all jobs with an error, as one of Berth's."""
+    """Answer all requests with an error, wrapped as a Berth error if it is none."""
     if not isinstance(error, BerthError):
-        wrapped = LedgerError(f"what was asked cannot be stored: {error!r}")
+        wrapped = LedgerError(f"the write cannot be stored: {error!r}")
         wrapped.__cause__ = error
         error = wrapped
     return [(request, error) for request in requests]
 
 
 def deliver(answers: Answers) -> None:
-    """Answer those who still wait, in their event loop."""
+    """Answer the callers that still wait. Runs in their event loop."""
     for request, result in answers:
+        # The caller was cancelled. Its units are committed all the same.
         if request.answer.done():
             continue
         if isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""What a writer remembers of the ledger between two batches, as long as nobody else writes."""
+"""What a writer remembers of the ledger between two batches, while no other process writes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,23 +8,24 @@ from berth.adapters.ledger.engine.working_set import Ref, RequiredKeys, WorkingS
 from berth.adapters.ledger.sql.loading import working_set_of
 from berth.domain.ledger.record import Kind
 
-_ROOMS_MAX: Final = 200_000
-"""Providers to remember: each takes about a kilobyte."""
+# Providers to remember. Each takes about a kilobyte.
+_PROVIDERS_MAX: Final = 200_000
 
+# Instances of projects with quotas to remember footprints of, at some 200 bytes each.
 _COUNTED_MAX: Final = 200_000
-"""Instances of limited projects to remember what they count for: some 200 bytes each."""
 
+# Other keys to remember while no batch is logged, at about a hundred bytes each.
 _KEYS_MAX: Final = 100_000
-"""Other keys to remember when there are no pages: each takes a hundred bytes, about."""
 
 
 @dataclass(slots=True)
 class WriterCache:
-    """Books that outlive a batch, and which keys they are complete for.
+    """A working set that outlives its batch, and the keys for which it is complete.
 
-    A key that was asked for once is known, whether the ledger has it or not. What a page holds
-    must be known until it is posted, so keys are forgotten by generations: those that nobody has
-    asked for since the posting of their pages began.
+    A key that was required once is known, whether it exists in the ledger or not. Keys changed by a
+    logged batch must stay known until a checkpoint has written the batch to the tables, since the
+    tables are stale until then. Keys are therefore forgotten by generation: when a checkpoint ends,
+    those that no batch has required since it began are dropped.
     """
 
     working_set: WorkingSet = field(default_factory=WorkingSet)
@@ -32,21 +33,21 @@ class WriterCache:
     _older: RequiredKeys = field(default_factory=RequiredKeys)
 
     def __len__(self) -> int:
-        """Return how many keys are known, but for those of providers."""
+        """Return the number of known keys, those of providers aside."""
         known = self._known
         return len(known.claim_keys) + len(known.consumers) + sum(map(len, known.records.values()))
 
     def missing(self, required: RequiredKeys) -> RequiredKeys:
-        """Return those keys that have to be loaded."""
+        """Return the keys that must be loaded."""
         return _without(_without(required, self._known), self._older)
 
     def add_loaded(
         self, required: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
     ) -> None:
-        """Take in what was loaded: the keys that were missing of those that are needed.
+        """Add what was loaded for the missing keys among the required ones.
 
-        Providers come with consumers, too: those that are known already may have changed since
-        the tables were written, so what is known of them stays.
+        Loading a consumer also loads its providers. Providers that are known already keep their
+        known state, which may be newer than the tables.
         """
         loaded, working_set = (
             working_set_of(tuple(missing.records), version, texts),
@@ -58,6 +59,7 @@ class WriterCache:
         working_set.held.update(loaded.held)
         working_set.consumers.update(loaded.consumers)
         for uuid, capacity in loaded.capacities.items():
+            # Logged batches may have changed it since the tables were written.
             if uuid not in self._known.providers and uuid not in self._older.providers:
                 working_set.capacities[uuid] = capacity
         _add(self._known, required)
@@ -66,10 +68,10 @@ class WriterCache:
             self._known.providers.update(working_set.held.get(consumer, ()))
 
     def add_written(self, puts: Iterable[Ref]) -> None:
-        """Note what a batch has put or removed, which may be more than was asked for.
+        """Add the keys of what a batch has put or removed, which may not have been required.
 
-        A record of most kinds is put without a look at what was there. Books know it from then
-        on, and have to forget it again when its page is posted.
+        Most kinds of records are put without loading them first. The working set knows such a
+        record from then on, and has to forget it again after the checkpoint of its batch.
         """
         records = self._known.records
         for kind, key in puts:
@@ -77,13 +79,13 @@ class WriterCache:
                 records.setdefault(kind, set()).add(key)
 
     def begin_generation(self) -> None:
-        """Begin a new generation of keys, as the pages until now are about to be posted."""
+        """Begin a new generation of keys, as a checkpoint of the logged batches begins."""
         self._older, self._known = self._known, RequiredKeys()
 
     def end_generation(self) -> None:
-        """Forget the generation before, now that its pages are in the tables.
+        """Forget the previous generation, whose batches are now in the tables.
 
-        Providers are asked for again and again, so they stay, if there are not too many.
+        Providers are required again and again, so they stay unless there are too many.
         """
         working_set, older, known = self.working_set, self._older, self._known
         for key in older.claim_keys - known.claim_keys:
@@ -95,7 +97,7 @@ class WriterCache:
                 working_set.revisions.pop((kind, key), None)
                 if kind is Kind.CONSUMER:
                     working_set.consumers.pop(key, None)
-        if len(older.providers) <= _ROOMS_MAX:
+        if len(older.providers) <= _PROVIDERS_MAX:
             known.providers |= older.providers & working_set.capacities.keys()
         else:
             for uuid in older.providers - known.providers:
@@ -103,7 +105,7 @@ class WriterCache:
         self._older = RequiredKeys()
 
     def shrink(self) -> None:
-        """Forget whatever can be loaded again, as all of it is in the tables."""
+        """Forget everything that can be loaded again, as all of it is in the tables."""
         old, providers = self.working_set, self._known.providers | self._older.providers
         capacities = old.capacities
         self.working_set, self._known, self._older = (
@@ -111,17 +113,19 @@ class WriterCache:
             RequiredKeys(),
             RequiredKeys(),
         )
+        # Counting a project again reads all its instances, so counts are kept as long as they are
+        # few.
         if sum(map(len, old.counted.values())) <= _COUNTED_MAX:
             self.working_set.counted, self.working_set.sums = old.counted, old.sums
-        if len(capacities) <= _ROOMS_MAX:
+        if len(capacities) <= _PROVIDERS_MAX:
             self.working_set.capacities, self._known.providers = (
                 capacities,
                 providers & capacities.keys(),
             )
 
     def shrink_if_much(self) -> None:
-        """Shrink when much is known that nobody may ask for again."""
-        if len(self) > _KEYS_MAX or len(self._known.providers) > 2 * _ROOMS_MAX:
+        """Shrink if many keys are known that may never be required again."""
+        if len(self) > _KEYS_MAX or len(self._known.providers) > 2 * _PROVIDERS_MAX:
             self.shrink()
 
 

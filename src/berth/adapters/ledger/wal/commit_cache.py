@@ -1,4 +1,4 @@
-"""What this process has committed lately: quicker than to read it back from the file."""
+"""What this process committed lately, which is quicker to use than to read back from the file."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from berth.domain.compute.host import Service
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import RECORD_TYPES, Kind, Record
 
+# Versions whose changes are kept; a follower further behind reads the file.
 _VERSIONS_MAX: Final = 500
-"""Versions whose changes to keep; who is further behind reads the file."""
 
 _NOT_LOGGED: Final = (-1, None)
 _UNSEEN: Final = (-1, 0.0)
@@ -21,11 +21,11 @@ _UNSEEN: Final = (-1, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class CommitNotice:
-    """A batch that was committed, or pages that were posted.
+    """A batch that was committed, or the end of a checkpoint.
 
-    The newest versions were `before` and `version`; the tables are up to date as of `posted`.
-    `page` is what the batch did, when that is not in the tables yet. News of another epoch than
-    those before come after somebody else has written.
+    The ledger went from version `before` to `version`; the tables are at `checkpointed`. `batch` is
+    what the batch changed, if that is only in the write-ahead log. A notice of a new epoch follows
+    writes of another process.
     """
 
     epoch: int
@@ -37,33 +37,32 @@ class CommitNotice:
 
 
 class CommitCache:
-    """Kept in the event loop, true to what its callers were told of.
+    """Used in the event loop only; it is as new as the notices it was given.
 
     Attributes:
-        epoch: of the newest news.
-        version: the newest version that was told of.
+        epoch: the epoch of the newest notice.
+        version: the version of the newest notice.
     """
 
     def __init__(self) -> None:
         self.epoch = 0
         self.version = 0
+        # (version before, changes) of batches that follow one another without a gap.
         self._recent_changes: deque[tuple[int, Sequence[Change]]] = deque()
-        """(version before, changes) of batches that follow one another without a gap."""
+        # Logged batches that are not indexed yet. Most are checkpointed before any read needs them.
         self._batches: deque[RowBatch] = deque()
-        """Pages that nobody has looked into yet."""
+        # Version and body of each record in the indexed batches; the body of a removed one is None.
         self._bodies: dict[tuple[Kind, str], tuple[int, str | None]] = {}
-        """What is in the pages that somebody has looked into; None for what was removed.
-
-        Beside it stands the version of the page.
-        """
+        # Version and Unix seconds of heartbeats in the indexed batches, by host.
         self._seen: dict[str, tuple[int, float]] = {}
-        """Heartbeats in these pages, in Unix seconds by host."""
         self._checkpointed = 0
 
     def add(self, notice: CommitNotice) -> None:
-        """Take in what was committed or posted."""
+        """Add a committed batch, or the end of a checkpoint."""
         if notice.epoch != self.epoch:
             self.epoch = notice.epoch
+            # Another process has written in between: the changes no longer follow one another
+            # without a gap, and the transactor has written all logged batches to the tables.
             self._recent_changes.clear()
             self._forget_batches(self.version)
             self._checkpointed = 0
@@ -81,17 +80,17 @@ class CommitCache:
             self._forget_batches(notice.checkpointed)
 
     def get(self, kind: Kind, key: str, stored: Record | None, checkpointed: int) -> Record | None:
-        """Return a record as it is; None when there is none.
+        """Return a record as of now, or None if there is none.
 
         Args:
             kind: its kind.
             key: its key.
-            stored: what its table has of it.
-            checkpointed: the version that the table is at. It may be ahead of this cache;
-                batches up to it no longer override the table.
+            stored: the record in its table.
+            checkpointed: the version that the table is at. It may be ahead of this cache; batches
+                up to it no longer override the table.
 
         Raises:
-            LedgerError: what is in the daybook cannot be read.
+            LedgerError: the record in the log cannot be decoded.
         """
         while self._batches:
             self._index(self._batches.popleft())
@@ -105,9 +104,9 @@ class CommitCache:
         return stored
 
     def changes(self, after: int, limit: int) -> list[Change] | None:
-        """Return what happened after a version, in at most `limit` versions.
+        """Return the changes after a version, in at most `limit` versions.
 
-        None when that is not known here.
+        None means that they are not cached.
         """
         if after >= self.version:
             return []
@@ -125,7 +124,7 @@ class CommitCache:
         ]
 
     def _forget_batches(self, checkpointed: int) -> None:
-        """Forget pages up to a version, as they are in the tables."""
+        """Forget batches up to a version, as they are in the tables."""
         self._checkpointed = checkpointed
         while self._batches and self._batches[0].version <= checkpointed:
             self._batches.popleft()

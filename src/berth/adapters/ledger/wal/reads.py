@@ -1,7 +1,7 @@
-"""Reading the ledger, apart from the doing: each read is a generator of questions.
+"""Reads of a SQL ledger, independent of its driver: each read is a generator of statements.
 
-It yields a statement with its parameters, is sent the items found as one JSON array, and
-returns what was asked for. A ledger drives it in one read transaction, with or without `await`.
+It yields a statement with its parameters, receives the items found as one JSON array, and returns
+the result. A ledger runs it in one read transaction, with or without `await`.
 """
 
 from abc import ABC, abstractmethod
@@ -53,17 +53,18 @@ R = TypeVar("R", bound=Record)
 BoundStatement = tuple[Statement, tuple[Parameter, ...]]
 Read = Generator[BoundStatement, str, T]
 
+# (consumer, provider), amounts, the consumer's record, and the owner of its instance.
 _Held = tuple[tuple[str, str], dict[str, int], Consumer | None, InstanceOwner | None]
-"""(consumer, provider), amounts, the consumer's record, and who its instance belongs to."""
 
 NO_LIMIT: Final = 2**31 - 1
-"""A limit that does not limit."""
+"""A limit that never applies."""
 
+# Instances per statement of a snapshot: bounds the size of one JSON text.
 _CHUNK = 10_000
 
 
 class LedgerHead(NamedTuple):
-    """The newest version, the newest that was trimmed, and the one that the tables are at."""
+    """The newest version, the newest trimmed one, and the version that the tables are at."""
 
     version: int
     feed_floor: int
@@ -71,16 +72,18 @@ class LedgerHead(NamedTuple):
 
 
 def read_head(queries: Queries) -> Read[LedgerHead]:
-    """Read how far the ledger is."""
+    """Read the versions that the ledger is at."""
     statement = queries.head()
     found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
     if not found:
-        raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
+        raise LedgerError(
+            "the ledger has no head row: it was not created by `berth`, or is damaged"
+        )
     return LedgerHead(*found[0])
 
 
 def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
-    """Read the record with that key."""
+    """Read the record with a key, or None."""
     statement = queries.one(kind_of_noun(noun))
     found = decode_records(noun, (yield statement, statement.bind(key=key)))
     return found[0] if found else None
@@ -89,7 +92,7 @@ def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
 def read_beside_head(
     queries: Queries, noun: type[R], key: str
 ) -> Read[tuple[LedgerHead, R | None]]:
-    """Read how far the ledger is, and the record with that key as of then."""
+    """Read the ledger's versions, and the record with a key as of the same state."""
     head = yield from read_head(queries)
     return head, (yield from read_one(queries, noun, key))
 
@@ -100,11 +103,12 @@ def read_all(queries: Queries, noun: type[R], limit: int = NO_LIMIT) -> Read[lis
     found = decode_records(noun, (yield statement, statement.bind(limit=limit)))
     if noun is Decision:
         return sorted(found, key=_decided, reverse=True)
+    # Sorted again, since SQLite's `group_concat` promises no order.
     return in_key_order(found)
 
 
 def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance]]:
-    """Read the instances that match, newest first."""
+    """Read the instances that match a query, newest first."""
     values: dict[str, Parameter] = {
         name: getattr(query, name) for name in query.__slots__ if name != "deleted"
     }
@@ -119,7 +123,7 @@ def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance
 
 
 def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migration]]:
-    """Read the migrations that match, newest first."""
+    """Read the migrations that match a query, newest first."""
     values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
     if query.marker is not None:
         marker = yield from _read_marker(queries, Migration, query.marker)
@@ -130,7 +134,7 @@ def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migrat
 
 
 def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
-    """Read the record that the page before ended with."""
+    """Read the record with which the previous page ended."""
     found = yield from read_one(queries, noun, marker)
     if found is None:
         raise NotFoundError(kind_of_noun(noun), marker)
@@ -138,21 +142,21 @@ def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
 
 
 def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
-    """Read what was asked of an instance, newest first."""
+    """Read the actions on an instance, newest first."""
     statement = queries.actions()
     found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
     return sorted(found, key=started_last, reverse=True)
 
 
 def read_remote_instances(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
-    """Read what was sent to child zones, where the columns named equal."""
+    """Read the remote instances where the named columns equal; None matches any value."""
     asked = {name: key for name, key in by.items() if key is not None}
     statement = remote_instances_statement(queries.dialect, tuple(asked))
     return in_key_order(decode_records(RemoteInstance, (yield statement, statement.bind(**asked))))
 
 
 def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
-    """Read what is allocated, where the columns named equal; in order of consumer, provider."""
+    """Read allocations where the named columns equal, in order of consumer and provider."""
     asked = {name: uuid for name, uuid in by.items() if uuid is not None}
     statement = queries.allocations(tuple(asked))
     text = yield statement, statement.bind(**asked)
@@ -176,7 +180,7 @@ def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Consu
 
 
 def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
-    """Read what all instances of a project come to that are not deleted."""
+    """Read the sum of all instances of a project that are not deleted."""
     statement = footprint_statement(queries.dialect)
     text = yield statement, statement.bind(key=project_id)
     return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))
@@ -200,7 +204,7 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
 
 
 def _read_live(queries: Queries) -> Read[list[Instance]]:
-    """Read the live instances, some at a time: all in one text could be too much for it."""
+    """Read the live instances in chunks, since one text with all could become too large."""
     statement = queries.live_instances()
     live: list[Instance] = []
     at_s, uuid, count = float("-inf"), "", _CHUNK
@@ -215,7 +219,7 @@ def _read_live(queries: Queries) -> Read[list[Instance]]:
 
 
 def read_status_counts(queries: Queries) -> Read[dict[str, int]]:
-    """Read how many instances have each status, those that are deleted left out."""
+    """Read the number of instances by status, deleted ones left out."""
     statement = queries.status_counts()
     return dict(decode_json(list[tuple[str, int]], (yield statement, statement.bind())))
 
@@ -226,12 +230,12 @@ def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
 
 
 def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
-    """Read what happened after a version, in at most `limit` versions."""
+    """Read the changes after a version, in at most `limit` versions."""
     head = yield from read_head(queries)
     check_in_feed(after, head.feed_floor, head.version)
     until = after + limit
     statement = queries.changes()
-    # While pages are posted step by step, their changes stand in the table and in the daybook.
+    # During a checkpoint, changes are in the table and still in the log: each is taken from one.
     of_table = statement.bind(after=after, until=min(until, head.checkpointed))
     changes = decode_changes((yield statement, of_table))
     if min(until, head.version) > head.checkpointed:
@@ -259,7 +263,7 @@ class SqlReads(ABC):
     """Reads that see every write acknowledged before the call.
 
     Args:
-        queries: statements in the words of the database.
+        queries: statements in the SQL of the database.
     """
 
     def __init__(self, queries: Queries) -> None:
@@ -267,7 +271,7 @@ class SqlReads(ABC):
 
     @abstractmethod
     async def _read(self, read: Read[T]) -> T:
-        """Answer a read's questions, when all that was committed before is in the tables."""
+        """Run a read once everything committed before is in the tables."""
 
     # --- Records ---
 
@@ -280,13 +284,13 @@ class SqlReads(ABC):
         return await self._read(read_migrations(self._queries, query))
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return what was asked of an instance, newest first."""
+        """Return the actions on an instance, newest first."""
         return await self._read(read_actions(self._queries, instance_uuid))
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """Return what was sent to child zones, in order of the instances' uuids."""
+        """Return the instances in child zones, in order of the instances' uuids."""
         return await self._read(
             read_remote_instances(
                 self._queries, project_id=project_id, reservation_id=reservation_id
@@ -296,7 +300,7 @@ class SqlReads(ABC):
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return what is allocated, in order of consumer and provider."""
+        """Return allocations, in order of consumer and provider."""
         return await self._read(
             read_allocations(
                 self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
@@ -304,7 +308,7 @@ class SqlReads(ABC):
         )
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return how many instances have each status, those that are deleted left out."""
+        """Return the number of instances by status, deleted ones left out."""
         return await self._read(read_status_counts(self._queries))
 
     # --- Holdings ---
@@ -326,7 +330,7 @@ class SqlReads(ABC):
         return [one for one in found if user_id in {None, one.consumer.user_id}]
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """Return what all instances of a project come to that are not deleted."""
+        """Return the sum of all instances of a project that are not deleted."""
         return await self._read(read_footprint(self._queries, project_id))
 
     async def _holdings(self, by: HoldingsBy, key: str) -> list[ConsumerAllocations]:

@@ -1,7 +1,8 @@
-"""The daybook: pages of what batches did, and what many of them come to together.
+"""The write-ahead log: records of committed batches, and the merging of many into one.
 
-A page is the `RowBatch` of one batch, packed into some bytes. A batch is durable when its page is:
-the other tables are brought up to date later, for many batches at once (docs/adr/0011).
+A record of the log (table `daybook`) is the `RowBatch` of one batch, packed into bytes. A batch is
+durable as soon as its record is; a checkpoint brings the other tables up to date later, for many
+batches at once (docs/adr/0011-the-daybook.md).
 """
 
 import zlib
@@ -24,13 +25,13 @@ from berth.adapters.ledger.sql.row_batch import (
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import RECORD_SPECS
 
+# Batches repeat the same names, so the quickest compression leaves a tenth of them.
 _LEVEL: Final = 1
-"""Pages are full of the same names, so the quickest compression leaves a tenth of them."""
 
+# A provider and a resource class.
 _Place = tuple[str, str]
-"""A provider and a class."""
+# Difference of usage, usage, and the provider's generation.
 _Spent = tuple[int, int, int]
-"""Difference of what is used, what is used, and the provider's generation."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(RowBatch)
@@ -40,19 +41,20 @@ DEFERRED_KINDS: Final = frozenset(kind for kind, spec in RECORD_SPECS.items() if
 
 _INSTANCES: Final = schema.instances.name
 _WIDTH: Final = len(schema.instances.columns)
+# Columns of an instance without the footprint columns of schema revision 0005, which precede its
+# body.
 _WIDTH_BEFORE: Final = _WIDTH - 4
-"""Columns of an instance before those of schema revision 0005, which stand before its body."""
 
 
 class _Size(msgspec.Struct):
-    """What a flavor counts for."""
+    """The footprint of a flavor."""
 
     vcpus: int
     memory_mb: int
 
 
 class _Sized(msgspec.Struct):
-    """What the body of an instance says that it counts for."""
+    """The fields of an instance's body that say what it counts for."""
 
     flavor: _Size
     counts_as: tuple[int, int] | None = None
@@ -71,10 +73,10 @@ _MAY_WAIT: Final = frozenset(
 
 
 def is_deferrable(batch: RowBatch) -> bool:
-    """Tell whether a batch did only what a page can be made of.
+    """Return whether a batch changed only what the log can hold.
 
-    That is what the lives of instances and consumers are made of. Whatever changes the fleet is
-    rare, and is written to its tables at once.
+    That is the lives of instances and consumers. Changes of the fleet are rare, and are written to
+    their tables at once.
     """
     return (
         not batch.emptied
@@ -85,20 +87,20 @@ def is_deferrable(batch: RowBatch) -> bool:
 
 
 def count_rows(batch: RowBatch) -> int:
-    """Count the rows that a batch adds or replaces."""
+    """Return the number of rows that a batch adds or replaces."""
     return sum(len(rows) for rows in (*batch.upserts.values(), *batch.inserts.values()))
 
 
 def pack_batch(batch: RowBatch) -> bytes:
-    """Make a page.
+    """Return a batch as a record of the log.
 
-    What the feed tells of an instance is mostly what its table has of it too. Such a change has
-    the number of that row instead of the text.
+    The feed's change of an instance mostly has the same body as its row. Such a change stores the
+    number of that row in place of the text.
     """
     numbers = {id(row[-1]): at for at, row in enumerate(batch.upserts.get(_INSTANCES, ()))}
     changes = batch.inserts.get(CHANGES)
     if numbers:
-        # Processes of the version before read pages, too, and have these columns only.
+        # Processes of the previous version read the log as well, and know these columns only.
         rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in batch.upserts[_INSTANCES]]
         batch = replace(batch, upserts={**batch.upserts, _INSTANCES: rows})
     if numbers and changes:
@@ -108,10 +110,10 @@ def pack_batch(batch: RowBatch) -> bytes:
 
 
 def unpack_batch(packed: bytes) -> RowBatch:
-    """Read a page.
+    """Return the batch in a record of the log.
 
     Raises:
-        LedgerError: it is damaged, or was written by a Berth that knows more.
+        LedgerError: the record is damaged, or was written by a newer Berth.
     """
     try:
         batch = _DECODER.decode(zlib.decompress(packed))
@@ -121,14 +123,16 @@ def unpack_batch(packed: bytes) -> RowBatch:
             (*row[:-1], rows[row[-1]][-1]) if isinstance(row[-1], int) else row for row in changes
         ]
     except (zlib.error, msgspec.MsgspecError, IndexError) as error:
-        raise LedgerError(f"a page of the daybook cannot be read: {error}") from error
+        raise LedgerError(
+            f"a record of the write-ahead log (table `daybook`) cannot be decoded: {error}"
+        ) from error
     if told:
         batch.inserts[CHANGES] = told
     return batch
 
 
 def _widen(batch: RowBatch) -> None:
-    """Add to rows of instances what pages leave out: the columns of schema revision 0005."""
+    """Add to rows of instances the columns of schema revision 0005, which records leave out."""
     rows = batch.upserts.get(_INSTANCES)
     if rows and len(rows[0]) < _WIDTH:
         batch.upserts[_INSTANCES] = [
@@ -137,7 +141,7 @@ def _widen(batch: RowBatch) -> None:
 
 
 def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
-    """Read what an instance counts for out of its body, and say as of which revision."""
+    """Return the footprint in the body of an instance, and the revision that it belongs to."""
     try:
         sized = _SIZED.decode(str(body))
     except msgspec.MsgspecError:
@@ -146,14 +150,14 @@ def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
 
 
 def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> RowBatch:
-    """Return what pages come to that follow one another: the last state of everything.
+    """Return consecutive batches merged into one that holds the last state of everything.
 
-    Writing it does what writing one page after the other does.
+    Writing it has the same effect as writing the batches one after the other.
 
     Args:
-        batches: from the oldest that is not in the tables.
-        in_doubt: some of it may be in some tables already, so nothing is left out that could
-            undo it.
+        batches: in order, from the oldest that is not in the tables.
+        in_doubt: some tables may have some of the batches already, so nothing is left out whose
+            absence would keep a stale row.
     """
     total = RowBatch(batches[0].first, batches[-1].version)
     spent: dict[_Place, _Spent] = {}
@@ -181,10 +185,13 @@ def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> Row
         kind = schema.KIND_OF_TABLE.get(table)
         if kind is not None:
             total.removed[kind] = [str(key) for key, row in rows_by_key.items() if row is None]
+    # In doubt, the allocations of consumers that only these batches created are deleted as well: an
+    # interrupted checkpoint may have inserted them.
     total.freed = [str(consumer) for consumer in (freed | allocations if in_doubt else freed)]
     total.inserts[ALLOCATIONS] = [row for rows in allocations.values() for row in rows]
     total.seen = list(seen.items())
     if in_doubt:
+        # An interrupted checkpoint may have inserted these instances, so none may be taken for new.
         total.born.clear()
     return total
 
@@ -193,7 +200,7 @@ _NOTHING: Final = (0, 0, 0)
 
 
 def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping[_Place, _Spent]:
-    """Leave out what came to nothing, but for what bears the newest generation of a provider."""
+    """Leave out changes that cancel out, except rows with a provider's newest generation."""
     if in_doubt or all(more for more, _, _ in spent.values()):
         return spent
     kept = {place: row for place, row in spent.items() if row[0]}
@@ -224,7 +231,7 @@ def _merge_records(
 def _merge_allocations(
     allocations: dict[Value, list[Row]], batch: RowBatch, freed: dict[Value, None]
 ) -> None:
-    """Keep the newest allocations of each consumer; `freed` had some before the first page."""
+    """Keep the newest allocations of each consumer; `freed` had some before the first batch."""
     for consumer in batch.freed:
         if consumer not in allocations:
             freed[consumer] = None
