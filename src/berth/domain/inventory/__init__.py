@@ -1,1 +1,1 @@
-"""Resource classes, providers and allocations: what there is, and what is held of it."""
+"""Resource classes, providers, and the allocations that consumers hold on them."""

@@ -1,4 +1,4 @@
-"""Claims and allocations: what is offered to the ledger and what it has committed."""
+"""Claims, the allocations they create, and the consumers that hold allocations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one consumer (an instance) uses of one provider, by resource class."""
+    """The amounts that one consumer (an instance, say) holds on one provider, by resource class."""
 
     consumer_uuid: str
     provider_uuid: str
@@ -17,10 +17,10 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Allocations to be made together or not at all.
+    """Allocations to be created all together or not at all.
 
-    `key` makes a retry harmless: a claim whose key has been committed answers with the first
-    outcome and takes nothing more.
+    `key` makes a claim idempotent: if its key was committed before, the ledger returns the first
+    outcome and allocates nothing.
     """
 
     key: str
@@ -28,20 +28,24 @@ class Claim:
 
 
 class ShortageRule(StrEnum):
-    """What stood in the way of an amount."""
+    """The rule of an inventory that an amount violates."""
 
     NO_PROVIDER = "no_provider"
+    """The provider does not exist."""
     NO_INVENTORY = "no_inventory"
-    """The provider has nothing of the class."""
+    """The provider has no inventory of the class."""
     UNITS = "units"
-    """Below `min_unit`, above `max_unit`, or no multiple of `step_size`."""
+    """The amount is below `min_unit`, above `max_unit`, or not a multiple of `step_size`."""
     CAPACITY = "capacity"
-    """All allocations together would be more than the capacity."""
+    """The sum of all allocations would exceed the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a claim was refused: one class of one provider has less left than was asked."""
+    """The reason why a claim was rejected: an amount that one provider cannot give.
+
+    `asked` and `left` are in the unit of the class; `left` may be negative.
+    """
 
     provider_uuid: str
     resource_class: str
@@ -56,13 +60,13 @@ INSTANCE_TYPE: Final = "INSTANCE"
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who holds allocations, as clients of the Placement API said.
+    """The holder of allocations, as clients of the Placement API describe it.
 
-    An instance that Berth placed needs no such record: its project, its user and the type
-    `INSTANCE` follow from the instance.
+    Instances placed by Berth need no such record: their project, their user and the type `INSTANCE`
+    follow from the instance.
 
-    `consumer_type` is None for one that was made before clients told it. `generation` counts how
-    often its allocations were replaced; only the ledger changes it. Times are Unix seconds.
+    `consumer_type` is None if the client used a microversion without types. `generation` counts the
+    replacements of the consumer's allocations; only the ledger changes it. Times are Unix seconds.
     """
 
     uuid: str
@@ -76,7 +80,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAllocations:
-    """A consumer with what it holds, by provider and class, in the unit of the class."""
+    """A consumer and all that it holds, by provider and class, in the unit of the class."""
 
     consumer: Consumer
     allocations: Mapping[str, Mapping[str, int]]

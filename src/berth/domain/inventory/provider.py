@@ -1,4 +1,4 @@
-"""Resource providers: nodes of an inventory tree."""
+"""Resource providers: the nodes of inventory trees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ from berth.domain.named_uuid import named_uuid
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A node of an inventory tree and what of it is used.
+    """A node of an inventory tree, with its inventories, its usage and its traits.
 
-    `used` is the sum of all allocations by class; only the ledger changes it. A host's own
-    provider is a root: its `parent_uuid` is None.
+    `used` is the sum of all allocations by class; only the ledger changes it. The provider of a
+    host is a root: its `parent_uuid` is None.
 
-    `aggregates` are uuids, in the order they were given, of the aggregates that the provider is
-    in; a provider with the trait that says so shares what it has with all others that are in
-    one of them. `owned_traits` and `owned_classes` are those that the host's agent reported
-    last; the others came by the Placement API and are kept when it reports again. None is of
-    records of before: all of it is the agent's. `owned_parent_uuid` is the parent that the agent
-    reported last, which may have been changed since. Times are Unix seconds; 0 is unknown.
+    `aggregates` are UUIDs in the given order. A provider with the sharing trait lends its inventory
+    to all providers that have an aggregate in common with it. `owned_traits`, `owned_classes` and
+    `owned_parent_uuid` are what the host's agent last reported: its next report replaces these and
+    keeps what clients of the Placement API added or changed. The first two are None in records that
+    predate the distinction, which belong to the agent as a whole. Times are Unix seconds; 0 is
+    unknown.
     """
 
     uuid: str
@@ -38,5 +38,6 @@ class Provider:
 
 
 def child_uuid(root_uuid: str, name: str) -> str:
-    """Return the uuid of the child that the agent of a host calls by that name."""
+    """Return the UUID of a child provider, derived from its root and the agent's name for it."""
+    # Derived, so that an agent that restarts or reports twice refers to the same provider.
     return named_uuid(f"provider:{root_uuid}/{name}")

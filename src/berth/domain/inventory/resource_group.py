@@ -1,9 +1,10 @@
-"""Resource groups: what one provider has to give together, as flavors spell it.
+"""Resource groups of a flavor: amounts and traits that one provider must give together.
 
 Source: nova-behaviour.md 2.8, 6.4.
 
-`resources[S]:CLASS=n` and `trait[S]:NAME=required|forbidden` belong to the group with the suffix
-S; without suffix they belong to the unsuffixed group, which may be spread over a host's tree.
+`resources[S]:CLASS=n` and `trait[S]:NAME=required|forbidden` belong to the group with the suffix S.
+Without a suffix they belong to the unsuffixed group, which several providers of a host's tree may
+serve, one per class.
 """
 
 import re
@@ -14,17 +15,19 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX, check_name
 
 GROUPS_MAX = 64
-"""Most groups with a suffix that one flavor may ask for."""
+"""Maximum number of suffixed groups of one flavor."""
 
 GROUP_POLICY = "group_policy"
+"""Extra spec that says whether suffixed groups may share providers."""
 
+# Nova's grammar: a suffix has up to 64 letters, digits, hyphens and underscores.
 _KEY = re.compile(r"(?s)(resources|trait)([A-Za-z0-9_-]{0,64}):(.+)")
 _POLICIES = ("none", "isolate")
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Amounts and traits that come from one provider; `amounts` holds no zeros."""
+    """Amounts and traits that one provider must give together; `amounts` contain no zeros."""
 
     suffix: str
     amounts: Mapping[str, int]
@@ -34,7 +37,7 @@ class ResourceGroup:
 
 @dataclass(slots=True)
 class ResourceGroupBuilder:
-    """A group while its extra specs are read one by one."""
+    """A mutable group, filled while the extra specs are read one by one."""
 
     suffix: str = ""
     amounts: dict[str, int] = field(default_factory=dict[str, int])
@@ -42,20 +45,25 @@ class ResourceGroupBuilder:
     forbidden: set[str] = field(default_factory=set[str])
 
     def add_trait(self, key: str, name: str, value: str) -> None:
-        """Take in a trait.
+        """Add a required or forbidden trait.
+
+        Args:
+            key: the extra spec, for errors.
+            name: the trait.
+            value: `required` or `forbidden`.
 
         Raises:
-            InvalidInputError: the value or the name cannot be read.
+            InvalidInputError: the value or the name is invalid.
         """
         if value not in {"required", "forbidden"}:
             raise InvalidInputError(key, f"{value[:80]!r} must be 'required' or 'forbidden'")
         (self.required if value == "required" else self.forbidden).add(check_name(name, key))
 
     def group(self) -> ResourceGroup:
-        """Return the group, without the classes of which it asks for nothing.
+        """Return the group, without classes of amount 0.
 
         Raises:
-            InvalidInputError: a trait is required and forbidden at once.
+            InvalidInputError: a trait is both required and forbidden.
         """
         both = self.required & self.forbidden
         if both:
@@ -63,6 +71,7 @@ class ResourceGroupBuilder:
             raise InvalidInputError(key, "is required and forbidden at once")
         return ResourceGroup(
             self.suffix,
+            # 0 removes a class: an extra spec overrides the flavor's own amount in this way.
             {name: amount for name, amount in self.amounts.items() if amount},
             frozenset(self.required),
             frozenset(self.forbidden),
@@ -72,17 +81,17 @@ class ResourceGroupBuilder:
 def read_groups(
     specs: Mapping[str, str], unsuffixed: ResourceGroupBuilder
 ) -> tuple[ResourceGroup, ...]:
-    """Read the groups of a flavor's extra specs; other keys are left alone.
+    """Parse the suffixed groups of a flavor's extra specs; unrelated keys are ignored.
 
     Args:
         specs: the extra specs.
-        unsuffixed: takes in what has no suffix.
+        unsuffixed: receives the amounts and traits without a suffix.
 
     Returns:
-        The groups with a suffix, by suffix; one that asks for nothing is left out.
+        The suffixed groups, sorted by suffix, without those that request nothing.
 
     Raises:
-        InvalidInputError: a key that cannot be read, or a group that asks for traits of nothing.
+        InvalidInputError: a key is invalid, there are too many groups, or a group has only traits.
     """
     drafts = {"": unsuffixed}
     for key, value in specs.items():
@@ -113,17 +122,20 @@ def _suffixed(drafts: Mapping[str, ResourceGroupBuilder]) -> Iterator[ResourceGr
 
 
 def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
-    """Tell whether all groups with a suffix must come from different providers.
+    """Return whether all suffixed groups must come from different providers.
 
     Args:
         specs: the extra specs of the flavor.
-        groups: how many groups with a suffix they ask for.
+        groups: the number of suffixed groups.
 
     Raises:
-        InvalidInputError: `group_policy` cannot be read, or is missing for several groups.
+        InvalidInputError: `group_policy` is invalid, or is missing although there are several
+            groups.
     """
     policy = specs.get(GROUP_POLICY)
     if policy is None:
+        # Placement rejects several groups without a policy; so does this, before anything is
+        # decided.
         if groups > 1:
             raise InvalidInputError(
                 GROUP_POLICY,
@@ -137,11 +149,12 @@ def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
 
 
 def whole_number(text: str, key: str) -> int:
-    """Read an amount.
+    """Return an amount as an integer.
 
     Raises:
-        InvalidInputError: it is no whole number from 0 to AMOUNT_MAX.
+        InvalidInputError: the text is not a whole number from 0 to AMOUNT_MAX.
     """
+    # The length is checked before `int`, which is slow for very long texts.
     short = text.isascii() and text.isdigit() and len(text) <= len(str(AMOUNT_MAX))
     if not short or int(text) > AMOUNT_MAX:
         raise InvalidInputError(key, f"{text[:80]!r} must be a whole number, 0 to {AMOUNT_MAX}")

@@ -1,7 +1,7 @@
-"""Resource classes, amounts and inventories.
+"""Resource classes, traits, amounts and inventories.
 
-An amount is an integer in the unit of its class: VCPU counts, MEMORY_MB is in MiB, DISK_GB in
-GiB, a custom class in whatever its name says.
+An amount is an integer in the unit of its class: VCPU and PCPU count CPUs, MEMORY_MB is in MiB,
+DISK_GB in GiB, and the unit of a custom class follows from its name.
 """
 
 import re
@@ -11,27 +11,31 @@ from dataclasses import dataclass
 from berth.domain.errors import InvalidInputError
 
 VCPU = "VCPU"
+"""Virtual CPUs that float over the shared CPUs of a host."""
 PCPU = "PCPU"
+"""CPUs of a host that are dedicated to one guest each."""
 MEMORY_MB = "MEMORY_MB"
+"""Memory in MiB."""
 DISK_GB = "DISK_GB"
+"""Disk space in GiB."""
 
 AMOUNT_MAX = 2**53 - 1
-"""Largest amount taken: what a JSON number carries without loss."""
+"""Largest amount: the largest integer that a JSON number carries without loss."""
 
 RATIO_MAX = 10_000.0
-"""Largest allocation ratio that the agent of a host, or an aggregate, may set."""
+"""Largest allocation ratio that an agent or an aggregate may set."""
 
 RATIO_BOUND = 3.40282e38
-"""What no allocation ratio is beyond, above 0 or below: the limit of the Placement API."""
+"""Largest absolute value of any allocation ratio: the limit of the Placement API."""
 
 _NAME = re.compile(r"[A-Z0-9_]{1,255}")
 
 
 def check_name(name: str, field: str) -> str:
-    """Return `name` when it is a resource class or trait name, as Placement spells them.
+    """Return `name` if it is a valid resource class or trait name, as in Placement.
 
     Raises:
-        InvalidInputError: it holds anything but A-Z, 0-9 and `_`, or is longer than 255.
+        InvalidInputError: it has characters other than A-Z, 0-9 and `_`, or more than 255.
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidInputError(field, f"{name[:80]!r} must be 1 to 255 of A-Z, 0-9 and _")
@@ -40,14 +44,14 @@ def check_name(name: str, field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of one resource class a provider has, and how it may be asked for.
+    """The capacity of one resource class on a provider, and the valid sizes of an allocation.
 
-    Units are those of the class. `allocation_ratio` multiplies what is left after `reserved`.
-    A single request may never ask for more than `max_unit`, whatever the ratio: a host does not
-    overcommit against itself (0 means the total, as no one request can get more than there is).
+    All amounts are in the unit of the class. `allocation_ratio` multiplies what remains after
+    `reserved`. A single allocation never exceeds `max_unit`, whatever the ratio, because a host
+    does not overcommit against a single guest; 0 means `total`.
 
-    The Placement API takes inventories that have nothing to give: more may be reserved than there
-    is, and the ratio may be 0 or negative. What agents report is checked by `check_reported`.
+    The Placement API accepts inventories without capacity: `reserved` may exceed `total`, and the
+    ratio may be 0 or negative. Inventories reported by agents are subject to `check_reported`.
     """
 
     total: int
@@ -58,10 +62,12 @@ class Inventory:
     allocation_ratio: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what could not be an inventory.
+        """Reject impossible values.
 
         Raises:
-            InvalidInputError: a negative amount, a unit below 1, or a ratio that is no number.
+            InvalidInputError: an amount is negative, a unit is below 1, or the ratio is not finite
+                or out of
+            bounds.
         """
         for field in ("total", "reserved", "min_unit", "max_unit", "step_size"):
             value = getattr(self, field)
@@ -70,32 +76,33 @@ class Inventory:
         if self.min_unit < 1 or self.step_size < 1:
             raise InvalidInputError("min_unit, step_size", "must be at least 1")
         ratio = self.allocation_ratio
-        if not abs(ratio) <= RATIO_BOUND:  # which a NaN is not, either
+        # Negated, so that NaN, which compares false with everything, is rejected as well.
+        if not abs(ratio) <= RATIO_BOUND:
             raise InvalidInputError(
                 "allocation_ratio", f"{ratio} must be between -{RATIO_BOUND:g} and {RATIO_BOUND:g}"
             )
 
     @property
     def capacity(self) -> int:
-        """What all allocations together may use: (total - reserved) x ratio, without a fraction.
+        """The limit of all allocations together: (total - reserved) * ratio, rounded towards 0.
 
-        It may be negative. It is between -AMOUNT_MAX and AMOUNT_MAX, so that sums of it stay
-        exact everywhere.
+        It may be negative. It is clamped to ±AMOUNT_MAX, so that sums stay exact in JSON, SQL and
+        NumPy.
         """
         capacity = int((self.total - self.reserved) * self.allocation_ratio)
         return max(-AMOUNT_MAX, min(capacity, AMOUNT_MAX))
 
     @property
     def unit_max(self) -> int:
-        """The most that one allocation may ask for, in the unit of the class."""
+        """The most that one allocation may have, in the unit of the class."""
         return self.max_unit or self.total
 
 
 def check_reported(inventory: Inventory) -> None:
-    """Check what the agent of a host says of itself.
+    """Reject an inventory that an agent may not report.
 
     Raises:
-        InvalidInputError: reserved above the total, or a ratio that is not above 0 or too high.
+        InvalidInputError: `reserved` exceeds `total`, or the ratio is not in (0, RATIO_MAX].
     """
     if inventory.reserved > inventory.total:
         raise InvalidInputError(
@@ -109,7 +116,7 @@ def check_reported(inventory: Inventory) -> None:
 
 
 def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Sum two amounts class by class."""
+    """Return the sum of two sets of amounts, class by class."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
@@ -118,9 +125,9 @@ def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class ResourceClass:
-    """A resource class that somebody made; standard ones need no record.
+    """A custom resource class; standard classes need no record.
 
-    `number` tells the order in which classes were made. Times are Unix seconds; 0 is unknown.
+    `number` is the order of creation. `created_at_s` is Unix seconds; 0 is unknown.
     """
 
     name: str
@@ -130,9 +137,9 @@ class ResourceClass:
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """A trait that somebody made; standard ones need no record.
+    """A custom trait; standard traits need no record.
 
-    `number` tells the order in which traits were made. Times are Unix seconds; 0 is unknown.
+    `number` is the order of creation. `created_at_s` is Unix seconds; 0 is unknown.
     """
 
     name: str
@@ -142,7 +149,7 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class StandardNames:
-    """The names that all of OpenStack knows, in the order that lists of them have."""
+    """The standard resource classes and traits of OpenStack, in the order that lists show."""
 
     classes: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Records, writes, changes and discrepancies: the vocabulary of the ledger."""
+"""The vocabulary of the ledger: records, writes, changes and discrepancies."""

@@ -1,4 +1,4 @@
-"""The change feed: what a follower needs to keep a replica true."""
+"""The change feed and snapshots, from which followers maintain their replicas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,23 +18,24 @@ from berth.domain.zones.zone import Zone
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """All that is used of one provider after a version, by class (absolute, not a difference).
+    """The total usage of one provider as of a version, by class.
 
-    Every class of the provider's inventories is named, with 0 where nothing is used.
-    `generation` is that of the provider; None in what was told before it was counted here.
+    The amounts are absolute, not differences. Every class of the provider's inventories is present,
+    with 0 when unused. `generation` is the provider's; None in events that predate it.
     """
 
     provider_uuid: str
+    # Absolute, so that a follower may apply an event twice, or after a newer snapshot.
     used: Mapping[str, int]
     generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HostsAlive:
-    """Heartbeats that came with a version.
+    """Heartbeats received in a version, at `at_s` Unix seconds.
 
-    Without hosts it stands for a version that changed nothing which followers keep, so that
-    every version is in the feed.
+    An event without hosts stands for a version that changed nothing that followers keep, so that
+    the feed has every version and a gap always means lost events.
     """
 
     hosts: tuple[str, ...]
@@ -43,18 +44,19 @@ class HostsAlive:
 
 @dataclass(frozen=True, slots=True)
 class RecordRemoved:
-    """A record was removed."""
+    """The removal of a record."""
 
     kind: Kind
     key: str
 
 
 Event = Record | Usage | HostsAlive | RecordRemoved
+"""What a change can carry: a record as it is now, or one of the events above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a version changed. A version may have many; they belong together."""
+    """One event of a version. All changes of a version belong together and take effect at once."""
 
     version: int
     event: Event
@@ -62,11 +64,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole state that decisions depend on, as of one version: also the state file.
+    """All state that decisions depend on, as of one version; also the content of a state file.
 
-    `now_s` is the time that heartbeats are compared with (Unix seconds). Instances are those
-    that occupy a host or wait for one, migrations those that have not ended; history stays in
-    the ledger, and so do consumers.
+    `now_s` is the time against which heartbeats are compared, in Unix seconds. `instances` are
+    those that occupy or wait for a host, `migrations` those that have not ended. History and
+    consumers are not included; they stay in the ledger.
     """
 
     version: int
@@ -84,4 +86,5 @@ class Snapshot:
     traits: tuple[Trait, ...] = ()
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
+    # Checked by readers of state files, so that a later format is refused instead of misread.
     format: str = field(default="berth-state/1")

@@ -1,4 +1,4 @@
-"""Discrepancies: what an audit of the ledger finds that should not be so."""
+"""Discrepancies: the inconsistencies that an audit of the ledger finds, and their repairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,44 +11,46 @@ from berth.domain.ledger.record import Kind
 
 
 class DiscrepancyCode(StrEnum):
-    """The kinds of discrepancies; programs may rely on them."""
+    """The kind of a discrepancy; the values are stable, so programs may depend on them."""
 
     ORPHANED_ALLOCATION = "orphaned_allocation"
-    """Room is held by nobody: no instance on a host, and no move that goes on."""
+    """A consumer holds allocations although it has no instance on a host and no move in progress.
+    """
     MISSING_ALLOCATION = "missing_allocation"
-    """An instance is on a host and holds nothing, so its room is given away."""
+    """An instance is on a host but holds no allocations, so its capacity may be given to others."""
     ALLOCATION_ELSEWHERE = "allocation_elsewhere"
-    """An instance holds room of providers other than those that it needs it of."""
+    """An instance holds allocations on providers that it does not use."""
     ALLOCATION_DIFFERS = "allocation_differs"
-    """An instance holds other amounts than it needs."""
+    """An instance holds amounts that differ from its needs."""
     USAGE_DIFFERS = "usage_differs"
-    """What counts as used of a provider is not the sum of what is held of it."""
+    """The stored usage of a provider is not the sum of the allocations on it."""
     OVER_CAPACITY = "over_capacity"
-    """More of a provider is used than there is."""
+    """The usage of a provider exceeds its capacity."""
     MOVE_STALLED = "move_stalled"
-    """A move waits for a host whose service is down, or not there."""
+    """A move waits for a host whose service is down or missing."""
     MOVE_LEFT_BEHIND = "move_left_behind"
-    """A host has not yet cleared away what a move left there, which keeps its room."""
+    """A host has not cleaned up after a move, so capacity there is still held."""
     MOVE_FORGOTTEN = "move_forgotten"
-    """A move goes on for an instance that is not in the midst of it, so nobody works on it."""
+    """A move is in progress, but its instance no longer refers to it, so no agent continues it."""
     TASK_STUCK = "task_stuck"
-    """The task of an instance has stood for long."""
+    """The task of an instance has been in progress for too long."""
     REQUEST_WAITS = "request_waits"
-    """A pending request has waited for long."""
+    """A pending request has not been decided for too long."""
     HOST_MISSING = "host_missing"
-    """An instance is on a host that is not there."""
+    """An instance is on a host that has no record."""
     GROUP_BROKEN = "group_broken"
-    """The members of a server group break its hard policy."""
+    """The members of a server group violate its hard policy."""
     DISKS_UNKNOWN = "disks_unknown"
-    """An instance was shelved and left its host, and nobody knows where its disks are."""
+    """An instance was shelved and left its host, but the address of its disks is not recorded."""
     ORPHAN_GUEST = "orphan_guest"
-    """A guest is on a host that nobody knows; its agent has seen it."""
+    """A host runs a guest of an unknown instance; reported by its agent."""
     ORPHAN_FILES = "orphan_files"
-    """Files of a guest are on a host that nobody has a record of; its agent has seen them."""
+    """A host has files of an unknown instance; reported by its agent."""
     ORPHAN_DISKS = "orphan_disks"
-    """A host has stored disks of an instance that nobody knows; its agent has seen them."""
+    """A host has stored disks of an unknown instance; reported by its agent."""
 
 
+# The ledger alone cannot reveal these: only the driver on the host sees guests and files.
 _OF_AGENTS: Final = frozenset(
     {
         DiscrepancyCode.ORPHAN_GUEST,
@@ -59,17 +61,17 @@ _OF_AGENTS: Final = frozenset(
 
 
 class Repair(StrEnum):
-    """What an audit may do about a discrepancy."""
+    """The repair that an audit can make for a discrepancy."""
 
     FREE = "free"
-    """Free all that the consumer holds."""
+    """Free all allocations of the consumer."""
     CLAIM = "claim"
-    """Claim what the instance needs where it is, if there is room."""
+    """Claim what the instance needs on its host, if the capacity suffices."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """What came of mending: in which version of the ledger it was done, None if it was not."""
+    """The outcome of a repair: the ledger version that made it, or None if it was not made."""
 
     text: str
     version: int | None = None
@@ -77,12 +79,12 @@ class RepairOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One thing that should not be so.
+    """One inconsistency.
 
-    `kind` and `key` name the record that it is about. `since_s` is Unix seconds, None when
-    nobody knows. `lost` is what nobody can use because of it, by resource class. `held` and
-    `needed` are amounts by provider and class where it is about those. `mend` is what the audit
-    would do about it, None when that is left to people: `advice` says what they can do.
+    `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None when unknown.
+    `lost` are the amounts that no instance can use because of it, by resource class. `held` and
+    `needed` are amounts by provider and class, if it concerns allocations. `mend` is the possible
+    automatic repair; None leaves it to an operator, to whom `advice` is addressed.
     """
 
     code: DiscrepancyCode
@@ -100,21 +102,21 @@ class Discrepancy:
 
     @property
     def is_mended(self) -> bool:
-        """It is so no longer."""
+        """Whether the audit has repaired it."""
         return self.outcome is not None and self.outcome.version is not None
 
     @property
     def is_told_by_agent(self) -> bool:
-        """Only the agent of the host can see it."""
+        """Whether only the agent of the host can detect it."""
         return self.code in _OF_AGENTS
 
 
 @dataclass(frozen=True, slots=True)
 class AuditAges:
-    """What is younger is not told of, in seconds.
+    """Minimum ages, in seconds, before an audit reports something.
 
-    `grace_s` is for what has just begun, `task_s` for tasks and what moves have left behind,
-    `request_s` for pending requests.
+    `grace_s` applies to recent changes, `task_s` to tasks and to what moves have left behind, and
+    `request_s` to pending requests. Younger irregularities are usually operations in progress.
     """
 
     grace_s: float = 60.0
@@ -124,7 +126,7 @@ class AuditAges:
 
 @dataclass(frozen=True, slots=True)
 class AuditScope:
-    """How much an audit has looked at."""
+    """The number of records that an audit examined, by kind."""
 
     hosts: int
     providers: int
@@ -136,12 +138,12 @@ class AuditScope:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit has found in the ledger as of `version`.
+    """The findings of an audit of the ledger as of `version`.
 
-    `others` are consumers that clients of the Placement API have made for what Berth does not
-    know: theirs to look after, and no discrepancy. Of them at most a thousand are named;
-    `others_total` counts all. `is_cut` says that there were more discrepancies than it tells.
-    `mended_by_agents` is what the agents of hosts have mended by themselves lately, by host.
+    `others` are consumers that clients of the Placement API created for resources that Berth does
+    not manage; they are no discrepancies. At most 1,000 are listed, and `others_total` counts all.
+    `is_cut` says that the list of discrepancies is incomplete. `mended_by_agents` are the latest
+    repairs by agents, by host.
     """
 
     version: int
@@ -149,7 +151,7 @@ class AuditReport:
     audited: AuditScope
     discrepancies: tuple[Discrepancy, ...]
     lost: Mapping[str, int]
-    """What the discrepancies that are not mended take from everybody, by resource class."""
+    """Amounts made unusable by the discrepancies that are not repaired, by resource class."""
     others: tuple[ConsumerAllocations, ...] = ()
     others_total: int = 0
     is_cut: bool = False

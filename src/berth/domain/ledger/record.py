@@ -1,4 +1,7 @@
-"""Records: the kinds that the ledger keeps, registered in one place (`RECORD_SPECS`)."""
+"""Records: the types that the ledger stores, with their kinds and keys.
+
+A type of record is registered here: in `Record`, `Kind`, `RECORD_TYPES` and `_KEYS`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -24,14 +27,15 @@ from berth.domain.zones.zone import RemoteInstance, Zone
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request accepted and not yet decided; whoever schedules takes it up.
+    """A request that was accepted and not yet decided; any scheduler may decide it.
 
-    Its instances stand in the ledger already, with the task of its operation. It is removed by
-    the transaction that commits its claim or its refusal.
+    Its instances are in the ledger already, with the task of the operation. The transaction that
+    commits the claim or the refusal removes the record.
 
-    One whose instances go to several zones is done by one scheduler at a time: `taken_by` names it,
-    and others leave the request to it until `taken_until_s` (Unix seconds). Of one that is given up
-    what was placed is being taken back, so no more of it is placed.
+    A request whose instances go to several zones is processed by one scheduler at a time:
+    `taken_by` names the scheduler, and others leave the request alone until `taken_until_s` (Unix
+    seconds), when the lease expires. `is_given_up` means that the placed instances are being
+    withdrawn and that no further ones are placed.
     """
 
     request: Request
@@ -60,12 +64,14 @@ Record = (
     | Zone
     | RemoteInstance
 )
+"""Any record of the ledger."""
 
 
 class Kind(StrEnum):
-    """The kind of a record, as the change feed and the ledger's tables name it."""
+    """The kind of a record, as it is named in the change feed and in the ledger's tables."""
 
-    __hash__ = str.__hash__  # that of `Enum` is a call in Python, and kinds are in most keys
+    # `Enum.__hash__` is a Python function, and kinds are part of most dictionary keys.
+    __hash__ = str.__hash__
 
     HOST = "host"
     SERVICE = "service"
@@ -83,6 +89,7 @@ class Kind(StrEnum):
     ACTION = "action"
     QUOTA = "quota"
     ZONE = "zone"
+    # Stored under its former name, which is in the files and messages of earlier versions.
     REMOTE_INSTANCE = "errand"
 
 
@@ -187,13 +194,17 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
 RECORD_TYPES: Final[Mapping[Kind, type[Record]]] = {
     kind: spec.noun for kind, spec in RECORD_SPECS.items()
 }
+"""The type of each kind of record."""
 
+# Decisions and actions are history, and remote instances are read by the API only; leaving them out
+# keeps the feed, and every replica, small.
 KINDS_NOT_IN_FEED: Final = frozenset(
     kind for kind, spec in RECORD_SPECS.items() if not spec.in_feed
 )
-"""Kinds that the change feed leaves out, since no follower keeps them."""
+"""Kinds that the change feed omits: no replica needs them, so they are read on demand."""
 
 KINDS: Final[Mapping[type[Record], Kind]] = {noun: kind for kind, noun in RECORD_TYPES.items()}
+"""The kind of each type of record."""
 
 
 def kind_of(record: Record) -> Kind:
@@ -202,7 +213,7 @@ def kind_of(record: Record) -> Kind:
 
 
 def key_of(record: Record) -> str:
-    """Return the key that is unique among records of the same kind."""
+    """Return the key of a record, which is unique within its kind."""
     return _KEYS[type(record)](record)
 
 

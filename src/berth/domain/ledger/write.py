@@ -1,7 +1,7 @@
-"""Writes: what may be asked of the ledger, and how it answers.
+"""Writes: the operations of the ledger, and their outcomes.
 
-A unit is a tuple of writes that take effect together or not at all. The ledger gives each
-committed unit a version of its own, one above the last; versions order everything.
+A unit is a tuple of writes that take effect together or not at all. Every committed unit gets a
+version, one above the previous; versions define the order of all changes.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from berth.domain.ledger.record import Kind, Record
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Put a record that must not exist yet, else the unit is refused."""
+    """Insert a record. The unit is rejected if the record exists."""
 
     record: Record
 
@@ -25,12 +25,11 @@ class Add:
 class Put:
     """Insert or replace a record.
 
-    Two kinds are special. An Instance that exists is replaced only when `revision` equals the
-    stored one; one that does not exist must come with revision 0. Either way it is stored with
-    the revision raised by one, so a first save stores 1.
-    A Provider keeps its stored `used` and has its generation raised; a class that is in use and
-    no longer reported stays, with total 0, so that nothing in use is forgotten.
-    A Consumer is refused: only `Reallocate` makes them.
+    Three kinds have rules of their own. An Instance is replaced only if its `revision` equals the
+    stored one, and is inserted only with revision 0; it is stored with the revision increased by
+    one. A Provider keeps its stored `used`, and its generation is increased; a class that is in use
+    but no longer reported stays with total 0, so that no usage is lost. A Consumer is rejected,
+    because only `Reallocate` creates consumers.
     """
 
     record: Record
@@ -38,9 +37,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a record; the unit is refused when there is none, or it is still in use.
+    """Remove a record. The unit is rejected if the record does not exist or is in use.
 
-    A provider is in use while it has allocations; its host goes first or in the same unit.
+    A provider is in use while it has allocations. Its host must be removed before it or in the same
+    unit.
     """
 
     kind: Kind
@@ -49,16 +49,17 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Commit a claim if every provider has room for all of it."""
+    """Commit a claim, if every provider has the capacity for all of it."""
 
     claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Release all that a consumer holds; freeing nothing is an error only with `must_hold`.
+    """Release all allocations of a consumer.
 
-    Generations of providers stay as they are.
+    The unit is rejected if the consumer holds nothing and `must_hold` is set. Generations of
+    providers do not change.
     """
 
     consumer_uuid: str
@@ -67,11 +68,11 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceProvider:
-    """Replace a provider that is there, as the Placement API does.
+    """Replace an existing provider, as the Placement API does.
 
-    It keeps its stored `used`, and its generation is raised by `raises`. The unit is refused
-    when the stored generation is not `generation` (None: whatever it is), or when a class that
-    is in use is left out.
+    The stored `used` is kept, and the generation is increased by `raises`. The unit is rejected if
+    the stored generation differs from `generation` (None matches any), or if the record omits a
+    class that is in use.
     """
 
     record: Provider
@@ -81,15 +82,14 @@ class ReplaceProvider:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerUpdate:
-    """All that one consumer is to hold from now on; nothing at all frees it.
+    """The complete new allocations of one consumer; empty ones free it.
 
     Args:
-        consumer: as it is to be stored; its `generation` is ignored.
+        consumer: the record to store; its `generation` is ignored.
         allocations: amounts by provider and class.
-        seen: the generation that the caller has seen; None says that there must be no such
-            consumer.
-        is_checked: without it, whatever generation there is will do.
-        keeps_type: a type that is stored already stays.
+        seen: the consumer's generation as read by the caller; None if it must not exist.
+        is_checked: whether to compare `seen` with the stored generation.
+        keeps_type: whether a stored consumer type takes precedence.
     """
 
     consumer: Consumer
@@ -101,10 +101,10 @@ class ConsumerUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Reallocate:
-    """Replace what some consumers hold, all together.
+    """Replace the allocations of several consumers at once.
 
-    What they held before is room for what they are to hold. A class may stay above its capacity
-    as long as no more of it is used than before.
+    The capacity freed by their previous allocations is available to the new ones. A class that is
+    above its capacity is accepted as long as its usage does not grow.
     """
 
     shares: tuple[ConsumerUpdate, ...]
@@ -112,12 +112,12 @@ class Reallocate:
 
 @dataclass(frozen=True, slots=True)
 class TransferAllocations:
-    """Have a consumer hold all that another one holds, which is left with nothing.
+    """Transfer all allocations from one consumer to another.
 
-    What is used stays as it is. When `consumer_uuid` holds nothing, nothing is done, or with
-    `must_hold` the unit is refused; it is, too, when there is something for a `to` that holds
-    something already. `to` is stored at generation 1, but for an instance, which needs no
-    record; its own `generation` is ignored.
+    Usage does not change, so no capacity is free in between. If `consumer_uuid` holds nothing, this
+    has no effect, or the unit is rejected if `must_hold` is set. The unit is also rejected if `to`
+    already holds something. `to` is stored with generation 1, unless it is an instance, which needs
+    no record; its own `generation` is ignored.
     """
 
     consumer_uuid: str
@@ -127,7 +127,7 @@ class TransferAllocations:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Heartbeats: the agents of these hosts were alive at `at_s` (Unix seconds)."""
+    """Record that the agents of these hosts were alive at `at_s` (Unix seconds)."""
 
     hosts: tuple[str, ...]
     at_s: float
@@ -135,14 +135,15 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Refuse the unit when another one under the same guard was committed after `seen`.
+    """Reject the unit if another unit with the same guard was committed after version `seen`.
 
-    Whoever decides on more than the unit itself holds (the members of a server group, the names
-    that are taken) names what it read by a guard, and the version that it read it at. So of two
-    that decide at once on the same thing the second is refused as stale, and decides anew.
+    A decision that depends on more than its own records (the members of a server group, the set of
+    names in use) lists what it read as a guard, with the version at which it read it. Of two
+    concurrent decisions on the same thing, the second is then rejected as stale and decided again
+    (docs/adr/0007-guards.md).
 
-    Shared uses do not stand in each other's way: one is refused only after an exclusive use, and
-    an exclusive one after any.
+    Shared guards do not conflict with each other: a shared guard conflicts with earlier exclusive
+    ones, and an exclusive guard with any earlier one.
     """
 
     name: str
@@ -152,10 +153,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class QuotaCheck:
-    """Refuse the unit when it makes all instances of a project come to more than they may.
+    """Reject the unit if it raises the footprint of a project above the limits.
 
-    It comes after the writes that it looks at. Only what they make more is compared with the
-    limits, so a project above a limit that was lowered may still do what asks for no more.
+    The check must come after the writes that it covers. Only amounts that the unit increases are
+    compared, so a project above a lowered limit may still shrink (docs/adr/0024-quotas.md).
     """
 
     project_id: str
@@ -175,15 +176,17 @@ Write = (
     | Reallocate
     | QuotaCheck
 )
+"""Any write."""
 Unit = tuple[Write, ...]
+"""Writes that take effect together or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The unit took effect as `version`.
 
-    `repeated` says that its claim key had been committed before, as that version, and nothing
-    was done now.
+    `repeated` means that its claim key had already been committed as that version, and that this
+    unit changed nothing.
     """
 
     version: int
@@ -191,26 +194,27 @@ class Committed:
 
 
 class RejectionCause(StrEnum):
-    """What a record was that it should not have been."""
+    """How a record differed from the expectations of a write."""
 
     MISSING = "missing"
     GENERATION = "generation"
-    """Of a provider."""
+    """The generation of a provider."""
     CONSUMER_GENERATION = "consumer_generation"
+    """The generation of a consumer."""
     IN_USE = "in_use"
-    """Classes of an inventory that have allocations."""
+    """Classes of an inventory have allocations."""
     NOT_HELD = "not_held"
     """The consumer holds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Nothing of the unit took effect: room was short, or a record was not as expected.
+    """Nothing of the unit took effect, for one of the following reasons.
 
-    `stale` says that a guard refused it: read again, decide anew, try again. Where there is a
-    `cause`, `subject` is the key of the record, `actual` the generation that it has (None: there
-    is no such consumer), and `names` are the classes in use. `excess` is what would be above the
-    limits of a project.
+    `shortages`: capacity was insufficient. `conflict`: the description of a record that was not as
+    expected; `cause`, if set, classifies it, with `subject` the key of the record, `actual` its
+    generation (None if there is no such consumer), and `names` the classes in use. `stale`: a guard
+    rejected the unit, so read again and decide anew. `excess`: the exceeded limits of a project.
     """
 
     shortages: tuple[Shortage, ...] = ()
@@ -224,3 +228,4 @@ class Rejected:
 
 
 Outcome = Committed | Rejected
+"""The outcome of a unit."""

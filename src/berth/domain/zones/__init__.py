@@ -1,1 +1,1 @@
-"""Child zones, the offers they make, and the orders they take."""
+"""Child zones, the offers that zones make, and the orders that parents send."""

@@ -1,4 +1,4 @@
-"""Offers: what a zone would give to a parent's request, and the terms sealed into each."""
+"""Offers: what a zone would give to a parent's request, and the terms sealed into each offer."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,17 +6,21 @@ from enum import StrEnum
 from berth.domain.errors import BerthError
 
 SELECT_ID_BYTES = 16
+"""Length of the random id of a select."""
 DIGEST_BYTES = 16
+"""Length of the truncated digest of a request."""
 BLOB_BYTES_MIN = 192
-"""Least size of a sealed offer: a local one has to fit."""
+"""Smallest size of a sealed offer: the terms of a local host must fit."""
 BLOB_BYTES_MAX = 4096
+"""Largest size of a sealed offer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Room for one instance: how good it is (the highest wins), and the sealed terms.
+    """An offer of capacity for one instance: its weight (the highest wins) and its sealed terms.
 
-    The n-th offer of a zone holds only together with all those before it.
+    The n-th offer of a zone is valid only together with all those before it, because the zone
+    planned the instances one after another.
     """
 
     weight: float
@@ -25,23 +29,23 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class OfferKey:
-    """Which offer: the select that made it (16 random bytes) and its place there, from 0."""
+    """The identity of an offer: the select that made it, and its position there, from 0."""
 
     select_id: bytes
     place: int
 
     @property
     def claim_key(self) -> str:
-        """The key of the claim that uses it, so that the ledger lets it be used once."""
+        """The key of the claim that uses the offer; the ledger thereby ensures a single use."""
         return f"offer:{self.select_id.hex()}/{self.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class HostTerms:
-    """An offer of a host of the zone itself.
+    """The terms of an offer of one of the zone's own hosts.
 
-    `scheduler` names the process that holds the room, in eight bytes, and `place` which of the
-    holds of the select it is, from 0.
+    `scheduler` identifies the process that holds the capacity, in 8 bytes; `place` is the position
+    of the hold within the select, from 0.
     """
 
     provider_uuid: str
@@ -51,7 +55,7 @@ class HostTerms:
 
 @dataclass(frozen=True, slots=True)
 class ChildTerms:
-    """An offer that a child zone has made: its number in the ledger here, and the child's blob."""
+    """The terms of an offer made by a child zone: the child's number, and the child's own blob."""
 
     zone_id: int
     blob: bytes
@@ -59,10 +63,10 @@ class ChildTerms:
 
 @dataclass(frozen=True, slots=True)
 class OfferTerms:
-    """What a zone seals into an offer.
+    """The content that a zone seals into an offer.
 
-    `audience` is the name of the parent that it is for, `request_digest` the first bytes of the
-    digest of what was asked (see `digest_of`), `ends_at_s` the Unix time when it ends.
+    `audience` is the name of the parent for which it was made, `request_digest` a truncated digest
+    of the request (see `digest_of`), and `ends_at_s` the expiry time in Unix seconds.
     """
 
     key: OfferKey
@@ -74,55 +78,55 @@ class OfferTerms:
 
 
 class LapsedHoldAction(StrEnum):
-    """What a zone does with an offer that it holds no room for any more."""
+    """What a zone does with an offer whose hold has ended."""
 
     TAKE = "take"
-    """Take the same host, if it still may and has room."""
+    """Use the same host, if it still passes the filters and has the capacity."""
     OTHER = "other"
-    """Take that host, or else the best one."""
+    """Use the same host if possible, and otherwise the best one."""
     REFUSE = "refuse"
-    """Leave it to the parent, which has other offers."""
+    """Refuse the offer; the parent has other offers."""
 
 
 class OfferRefusalReason(StrEnum):
-    """Why an offer is refused, for programs."""
+    """The machine-readable reason for refusing an offer."""
 
     UNREADABLE = "unreadable"
-    """Not sealed by this zone, changed since, or sealed with a key that has been dropped."""
+    """Not sealed by this zone, modified, or sealed with a key that has been removed."""
     OTHER_ZONE = "other_zone"
     OTHER_AUDIENCE = "other_audience"
     OTHER_REQUEST = "other_request"
     EXPIRED = "expired"
     USED = "used"
-    """By another instance."""
+    """Another instance has used the offer."""
     WITHDRAWN = "withdrawn"
-    """The parent has released the instance that comes with it."""
+    """The parent has released the instance that comes with the offer."""
     GONE = "gone"
-    """The hold has ended and the room has been given to somebody else."""
+    """The hold has ended, and the capacity has been given to another consumer."""
     UNSETTLED = "unsettled"
-    """A zone below did not answer, so the instance may be there, or come there yet."""
+    """A zone below did not answer, so the instance may exist there, or may be built later."""
 
 
 _TEXTS: dict[OfferRefusalReason, str] = {
-    OfferRefusalReason.UNREADABLE: "it was not sealed by this zone, or not as it is now",
-    OfferRefusalReason.OTHER_ZONE: "another zone has made it",
+    OfferRefusalReason.UNREADABLE: "this zone did not seal it, or it was altered",
+    OfferRefusalReason.OTHER_ZONE: "another zone made it",
     OfferRefusalReason.OTHER_AUDIENCE: "it was made for another parent",
     OfferRefusalReason.OTHER_REQUEST: "it was made for another request",
     OfferRefusalReason.EXPIRED: "it has expired",
     OfferRefusalReason.USED: "another instance has used it",
-    OfferRefusalReason.WITHDRAWN: "its instance was released before",
-    OfferRefusalReason.GONE: "its room is not free any more",
-    OfferRefusalReason.UNSETTLED: "a zone below did not say what came of it",
+    OfferRefusalReason.WITHDRAWN: "its instance was already released",
+    OfferRefusalReason.GONE: "its capacity is no longer free",
+    OfferRefusalReason.UNSETTLED: "a zone below did not report the outcome",
 }
 
 
 class OfferRefusedError(BerthError):
-    """An offer is not taken, and nothing was built; take the next one, or select anew.
+    """An offer was refused and nothing was built; use the next offer, or select again.
 
     Args:
-        flaw: why.
+        flaw: the reason.
     """
 
     def __init__(self, flaw: OfferRefusalReason) -> None:
-        super().__init__(f"the offer is refused: {_TEXTS[flaw]}; take the next one, or select anew")
+        super().__init__(f"the offer is refused: {_TEXTS[flaw]}; use the next one, or select again")
         self.flaw = flaw

@@ -1,4 +1,4 @@
-"""Zones: children of this deployment that requests are passed on to, and what is passed."""
+"""Zones: child deployments to which requests are passed on, and the instances sent to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,19 +9,20 @@ from berth.domain.compute.quota import Footprint
 from berth.domain.errors import InvalidInputError
 
 NAME_MAX = 64
+"""Maximum length of a zone's name."""
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A child zone, as the ledger of its parent knows it.
+    """A child zone, as the ledger of its parent describes it.
 
-    `name` is what the child calls itself: offers and statements are bound to it. `sealed_password`
-    can be read with the keys of this zone alone, and is never shown. What a child's weight counts
-    here is `weight_offset + weight_scale * weight`. One that is disabled is
-    not asked for room; what it has of this zone's tenants stays theirs. One that `is_removed` is no
-    child any more, and its record keeps its number for when it is added again: errands and groups
-    know it by that.
+    `name` is the child's own name, to which offers and signed assertions are bound.
+    `sealed_password` is readable only with this zone's keys and is never shown. The child's weights
+    are mapped to `weight_offset + weight_scale * weight`. A disabled zone receives no requests and
+    keeps the instances that it has. A zone with `is_removed` is no longer a child; its record
+    reserves its number, by which remote instances and server groups refer to it, in case the zone
+    is added again.
     """
 
     zone_id: int
@@ -35,7 +36,7 @@ class Zone:
     is_removed: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what could not be asked or compared.
+        """Reject invalid names and weights.
 
         Raises:
             InvalidInputError: naming the field.
@@ -43,20 +44,21 @@ class Zone:
         check_zone_name(self.name, "name")
         for name in ("weight_offset", "weight_scale"):
             value = getattr(self, name)
+            # The bound keeps the sum of offset and scaled weight finite, so offers stay comparable.
             if not isfinite(value) or abs(value) > 1e9:  # noqa: PLR2004
-                raise InvalidInputError(name, f"{value} must be a number of at most 1e9 either way")
+                raise InvalidInputError(name, f"{value} must be a number from -1e9 to 1e9")
         if not self.weight_scale > 0:
             raise InvalidInputError(
                 "weight_scale",
-                f"{self.weight_scale} must be above 0, or the worst would come first",
+                f"{self.weight_scale} must be above 0, or the worst offers would come first",
             )
 
 
 def check_zone_name(name: str, field_name: str) -> str:
-    """Return a name that a zone may have.
+    """Return `name` if it is a valid name of a zone.
 
     Raises:
-        InvalidInputError: it is empty, too long, or has other characters.
+        InvalidInputError: it is empty, too long, or has invalid characters.
     """
     if not 0 < len(name) <= NAME_MAX or not _NAME_CHARACTERS.issuperset(name):
         reason = f"must be 1 to {NAME_MAX} of a-z, 0-9, '-', '_' and '.'"
@@ -66,10 +68,10 @@ def check_zone_name(name: str, field_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ZoneInfo:
-    """What a zone tells its parents of itself.
+    """The description that a zone gives its parents.
 
-    `capabilities` has the values that its settings name; `ranges` the least and the greatest
-    value of what its hosts report, of those names only that its settings let out.
+    `capabilities` are values by name from the zone's settings. `ranges` are the minimum and maximum
+    of values that its hosts report, for the names that the settings disclose.
     """
 
     name: str
@@ -80,26 +82,29 @@ class ZoneInfo:
 
 
 class RemoteInstanceStage(StrEnum):
-    """How far an instance has come that was sent to a child zone."""
+    """How far the transfer of an instance to a child zone has come."""
 
     SENDING = "sending"
-    """The child was asked to build it, and whether it does is not known."""
+    """The child was asked to build the instance; whether it does is unknown."""
     THERE = "there"
-    """The child has said that it builds it."""
+    """The child has confirmed that it builds or has the instance."""
     WITHDRAWING = "withdrawing"
-    """It is to go elsewhere, or nowhere, once the child has said that it does not have it."""
+    """The instance is being withdrawn, which ends when the child confirms that it does not have it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteInstance:
-    """An instance that a child zone has, or may have; requests about it go there.
+    """An instance that a child zone has or may have; requests about it are forwarded there.
 
-    `sent_ms` is when it was sent from the zone that was asked, in milliseconds of Unix time.
-    `counts_as` are the virtual CPUs and MiB of memory that it counts for in its project, from when
-    no record of the instance stands here any more. While it is resized that is the larger of two
-    sizes, and `resize` has the one before and the one after; until `asking_until_s`, in Unix time,
-    the child is being asked for one, or for its end. `group_uuid` is its server group,
-    empty without one; None is of before this was noted.
+    The record is written before the child is asked, because a build whose answer is lost may have
+    succeeded (docs/adr/0025-zones.md). `sent_ms` is the time of sending, in Unix milliseconds by
+    the clock of the zone that received the request. `counts_as` is what the instance counts for in
+    its project's quota, as (virtual CPUs, MiB of memory), once this zone has no record of the
+    instance itself; during a resize it is the larger of both sizes, and `resize` has the sizes
+    before and after. Until `asking_until_s` (Unix seconds) a request to resize it, or to end a
+    resize, is in progress at the child. `group_uuid` is its server group, empty for none, and None
+    in records that predate the field.
     """
 
     instance_uuid: str
@@ -118,8 +123,9 @@ class RemoteInstance:
     asking_until_s: float = 0.0
 
 
-def remote_footprint(errand: RemoteInstance) -> Footprint | None:
-    """Return what an instance counts for that a child zone has; None while it is taken back."""
-    if errand.counts_as is None or errand.stage is RemoteInstanceStage.WITHDRAWING:
+def remote_footprint(instance: RemoteInstance) -> Footprint | None:
+    """Return the quota footprint of a remote instance; None while it is being withdrawn."""
+    # While this zone still has its own record of the instance, that record is counted instead.
+    if instance.counts_as is None or instance.stage is RemoteInstanceStage.WITHDRAWING:
         return None
-    return Footprint(1, *errand.counts_as)
+    return Footprint(1, *instance.counts_as)

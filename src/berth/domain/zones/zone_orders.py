@@ -1,4 +1,4 @@
-"""Zone orders: what a parent asks of a zone, and what the zone answers."""
+"""The orders that a parent sends to a zone, and the zone's answers."""
 
 from dataclasses import dataclass, field
 
@@ -8,12 +8,12 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.zones.offer import OfferRefusalReason
 
 OFFER_BYTES = 512
-"""Size of an offer where nobody asks for another: four layers of zones fit."""
+"""Default size of an offer, enough for four layers of zones."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedOffers:
-    """The offers of a select beyond its first `keep`: those that nobody will use."""
+    """The offers of a select after the first `keep`, which the parent will not use."""
 
     select_id: bytes
     keep: int = 0
@@ -21,12 +21,13 @@ class UnusedOffers:
 
 @dataclass(frozen=True, slots=True)
 class SelectOrder:
-    """A request for offers, one for each of its instances, or as many as a zone can take.
+    """A request for offers: one per instance, or as many as the zone can give.
 
-    `audience` is the name of the parent that asks. `blob_bytes` is how long each blob is to be,
-    `deadline_s` the Unix time by which the answer has to be there. `group` is the server group of
-    the request, which the zone may not know. Without `hold` no room is kept. `surplus` are offers
-    of before that the parent lets go first. `marks` are of the zones that it came through.
+    `audience` is the name of the requesting parent. Each blob is to have `blob_bytes` bytes, and
+    the answer is due at `deadline_s`, Unix seconds. `group` is the server group of the request,
+    which the zone may not know. With `hold` the zone reserves the offered capacity. `surplus` are
+    earlier offers that the parent releases first. `marks` identify the zones that the request came
+    through, which prevents loops.
     """
 
     request: Request
@@ -41,10 +42,10 @@ class SelectOrder:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What a zone offers: weights and blobs, best first, each holding only with those before it.
+    """The offers of a zone: weights and blobs, best first; each is valid with those before it only.
 
-    `select_id` names the select, for its parent to release what it does not use. `late` counts
-    zones below that did not answer in time, or not at all; it does not travel.
+    `select_id` identifies the select, so that the parent can release what it does not use. `late`
+    counts the child zones that did not answer in time; it is local and not transmitted.
     """
 
     select_id: bytes
@@ -55,10 +56,10 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class BuildItem:
-    """One instance to be built, with the offer that it is to use.
+    """One instance to build, and the offer that it uses.
 
-    `sent_ms` is when the zone that was asked has sent it (Unix time in milliseconds): what was
-    withdrawn afterwards is not built.
+    `sent_ms` is when the zone that received the request sent it, in Unix milliseconds: an instance
+    withdrawn later than this is not built.
     """
 
     instance: Instance
@@ -68,7 +69,7 @@ class BuildItem:
 
 @dataclass(frozen=True, slots=True)
 class BuildOrder:
-    """Instances of one request that are to be built by the offers that come with them.
+    """An order to build instances of one request, each with its offer.
 
     The request's `instance_uuids` are those of the items.
     """
@@ -81,7 +82,7 @@ class BuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class BuildOutcome:
-    """What came of one item: it is being built, or its offer was refused and nothing was done."""
+    """The outcome of one item: the build has started, or the offer was refused (`flaw`)."""
 
     instance_uuid: str
     flaw: OfferRefusalReason | None = None
@@ -89,7 +90,10 @@ class BuildOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server as a child shows it: its virtual CPUs and MiB, and whether they may yet change."""
+    """A server as its child zone reports it.
+
+    `size` is (virtual CPUs, MiB of memory); with `is_resizing` it may still change.
+    """
 
     size: tuple[int, int]
     is_resizing: bool
@@ -97,7 +101,7 @@ class RemoteServer:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """An instance that is not to be built: not by what was sent until `sent_ms`."""
+    """An instance that must not be built by any order sent up to `sent_ms` (Unix milliseconds)."""
 
     instance_uuid: str
     sent_ms: int
@@ -105,11 +109,11 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """Offers and instances that a parent does not want (any more).
+    """Offers and instances that a parent does not want or no longer wants.
 
-    What is held for the surplus offers is let go. The instances are deleted where they are there,
-    or left alone and named with `keeps_built`, and refused should they come late. `audience` is
-    the parent that asks.
+    The holds of the `surplus` offers end. Withdrawn instances that exist are deleted, or with
+    `keeps_built` are kept and reported; those that do not exist are refused if a build arrives
+    later. `audience` is the name of the requesting parent.
     """
 
     audience: str

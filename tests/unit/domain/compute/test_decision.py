@@ -17,4 +17,4 @@ def test_errors_say_what_was_wrong_and_where() -> None:
     assert error.refusal is refusal
     assert str(NotFoundError("flavor", "42")) == "no flavor '42'"
     assert str(PolicyError("filters[2]", "unknown")) == "policy: filters[2]: unknown"
-    assert "5 times" in str(ContentionError("req-1", 5))
+    assert "in 5 attempts" in str(ContentionError("req-1", 5))

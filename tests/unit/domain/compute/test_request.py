@@ -25,7 +25,7 @@ def test_a_request_may_ask_for_as_many_as_the_limit() -> None:
 
 def test_a_uuid_counts_once() -> None:
     """The same uuid twice would be two allocations of one consumer."""
-    with pytest.raises(InvalidInputError, match="twice"):
+    with pytest.raises(InvalidInputError, match="duplicate"):
         replace(asking(), instance_uuids=("a", "a"))
 
 
