@@ -1,8 +1,8 @@
-"""The vocabulary: which resource classes and traits are known, and in which order they are told.
+"""The known resource classes and traits, and their order in responses.
 
-Known are the standard names, those that somebody made, and every name that any provider has: an
-agent may report a name that nobody has made. That is their order, too: standard names in their
-own, then those made as they were made, then all others by name.
+Known are the standard names, those created through the API, and every name that a provider has,
+since an agent may report a name that was never created. They are ordered that way, too: standard
+names in their own order, created ones in order of creation, all others by name.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -15,21 +15,21 @@ _T = TypeVar("_T", ResourceClass, Trait)
 
 
 class Names(Generic[_T]):
-    """The names of one noun.
+    """The names of resource classes, or those of traits.
 
     Attributes:
-        records: what somebody made, by name.
-        standard: the place of each standard name among them.
+        records: the created names, with their records.
+        standard: the position of each standard name.
     """
 
     def __init__(self, standard: Iterable[str], in_use: Callable[[], Collection[str]]) -> None:
-        """Know standard names, and those that `in_use` returns when it is asked."""
+        """Know the standard names, and at each look-up those that `in_use` returns."""
         self.records: dict[str, _T] = {}
         self.standard = {name: place for place, name in enumerate(standard)}
         self._in_use = in_use
 
     def is_known(self, name: str) -> bool:
-        """Tell whether a name is known."""
+        """Return whether a name is known."""
         return name in self.standard or name in self.records or name in self._in_use()
 
     def is_standard(self, name: str) -> bool:
@@ -37,11 +37,11 @@ class Names(Generic[_T]):
         return name in self.standard
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of the vocabulary; names not known count as others."""
+        """Return names in the order of the vocabulary; unknown names count as reported ones."""
         return sorted(names, key=self._place)
 
     def all(self) -> list[str]:
-        """Return all names, in order."""
+        """Return all known names, in order."""
         others: frozenset[str] = frozenset((*self.records, *self._in_use())).difference(
             self.standard
         )
@@ -56,10 +56,15 @@ class Names(Generic[_T]):
 
 
 class Vocabulary:
-    """The classes and traits that are known, by the records of the feed and a provider table."""
+    """The known resource classes and traits, from the records of the feed and a provider table.
+
+    Attributes:
+        classes: the resource classes.
+        traits: the traits.
+    """
 
     def __init__(self, standard: StandardNames, table: ProviderTable) -> None:
-        """Know the standard names and those that providers of a table have, then and later."""
+        """Know the standard names, and those that the providers of a table have at each look-up."""
         self._table = table
         self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)
         self.traits = Names[Trait](standard.traits, lambda: table.trait_names)
@@ -73,12 +78,12 @@ class Vocabulary:
         *,
         associated: bool | None = None,
     ) -> list[str]:
-        """Return the traits that are known, in order.
+        """Return known traits, in order.
 
         Args:
-            prefix: only those that begin so.
+            prefix: only those that begin with it.
             among: only these.
-            associated: only those that a provider has, or (False) only those that none has.
+            associated: True for those that a provider has, False for those that none has.
         """
         if among is None:
             found = self.traits.all()
@@ -94,16 +99,16 @@ class Vocabulary:
     # ---- write ----------------------------------------------------------------------------
 
     def put(self, record: ResourceClass | Trait) -> None:
-        """Add a resource class or trait that somebody made, or replace it."""
+        """Add or replace a created resource class or trait."""
         if isinstance(record, ResourceClass):
             self.classes.records[record.name] = record
         else:
             self.traits.records[record.name] = record
 
     def remove_class(self, name: str) -> None:
-        """Forget a resource class that somebody made; none of that name is no error."""
+        """Remove a created resource class; an unknown name is no error."""
         self.classes.records.pop(name, None)
 
     def remove_trait(self, name: str) -> None:
-        """Forget a trait that somebody made; none of that name is no error."""
+        """Remove a created trait; an unknown name is no error."""
         self.traits.records.pop(name, None)

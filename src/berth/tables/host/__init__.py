@@ -1,1 +1,1 @@
-"""The host table: every host that a decision may choose, as columns."""
+"""The host table: every host as a row of columns, for the scheduler."""

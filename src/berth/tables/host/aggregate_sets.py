@@ -1,4 +1,4 @@
-"""Combinations: a set of numbers a row, where few different sets are spread over many rows."""
+"""Sets of small numbers by row, for tables in which few distinct sets occur."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,18 +13,20 @@ from berth.tables.columnar.column_set import grown
 from berth.tables.columnar.interned import Interned
 
 _FEW = 64
+
+# Testing one row's set in Python costs about as much as testing this many sets by NumPy.
 _COSTLIER = 8
-"""A row looked at by itself costs about so many combinations looked at together."""
 
 _EMPTY: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """All combinations one after another, so that numpy can fold each into one value.
+    """All distinct sets concatenated, so that NumPy reduces each of them to one value.
 
-    `members` are places: 0, which stands for nothing and opens every combination (an empty one
-    must not fold its neighbour), or the place of a member. `starts[c]` is where c begins.
+    `members` has places: the place of a number in `place_of`, or 0. Each set begins with a 0,
+    because `reduceat` would give an empty set the first member of the next. `starts[s]` is where
+    set s begins.
     """
 
     version: int
@@ -33,17 +35,18 @@ class _Flat:
     starts: Rows
 
     def places(self, numbers: Iterable[int]) -> list[int]:
-        """Return the places of those numbers that any combination has."""
+        """Return the places of those numbers that occur in any set."""
         return [self.place_of[number] for number in numbers if number in self.place_of]
 
 
 class AggregateSets:
-    """One set of numbers a row. Equal sets are kept once, as one combination.
+    """One set of aggregate numbers per row; equal sets are stored once.
 
-    What follows from a set is worked out once a combination and spread over the rows.
+    Results are computed once per distinct set and then spread over the rows. A fleet has thousands
+    of hosts, but few combinations of aggregates.
 
     Attributes:
-        version: grows whenever a combination comes to stand for another set.
+        version: increases whenever a stored set changes, and outdates what `least` returned.
     """
 
     def __init__(self) -> None:
@@ -53,11 +56,11 @@ class AggregateSets:
         self._flat: _Flat | None = None
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones are empty sets."""
+        """Grow to `rows` rows; new rows have empty sets."""
         self._of_row = grown(self._of_row, rows)
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
-        """Make the set of a row exactly `numbers`."""
+        """Set the set of a row to exactly `numbers`."""
         before = self._of_row.item(row)
         if self._sets.all[before] != numbers:
             self._of_row[row] = self._sets.take(numbers)
@@ -69,11 +72,11 @@ class AggregateSets:
         return self._sets.all[self._of_row.item(row)] or _EMPTY
 
     def rows_with(self, number: int) -> Rows:
-        """Return the rows that have a number in their set, ascending."""
+        """Return the rows whose set contains a number, ascending."""
         return np.flatnonzero(self.has_any((number,), slice(0, self._of_row.size)))
 
     def grouped(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
-        """Return each set that any of the rows has, and those of them that have it."""
+        """Yield each distinct set of the rows, with those rows that have it."""
         indices = self._of_row[rows]
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
@@ -82,7 +85,7 @@ class AggregateSets:
             yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:
-        """Tell for each of the rows whether any of the numbers is in its set."""
+        """Return for each of the rows whether its set contains any of the numbers."""
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]
@@ -98,14 +101,14 @@ class AggregateSets:
         return verdicts.take(indices)
 
     def least(self, values: Mapping[int, float]) -> Floats:
-        """Return the least value that any member of each combination has.
+        """Return the least value of the members of each distinct set.
 
         Args:
             values: by number, finite; numbers may be missing.
 
         Returns:
-            (C,) float64, NaN for combinations of which no member has a value; `spread` gives
-            them to rows. True until `version` grows.
+            (S,) float64, NaN for sets of which no member has a value; valid until `version`
+            increases, and to be given to rows by `spread`.
         """
         flat = self._flattened()
         by_place = np.full(len(flat.place_of) + 1, np.nan)
@@ -115,10 +118,10 @@ class AggregateSets:
         return least
 
     def spread(self, values: NDArray[np.float64], rows: Selection) -> Floats:
-        """Give each of the rows the value of its combination.
+        """Return the value of each row's set.
 
         Args:
-            values: (C,), as `least` returned it.
+            values: (S,), as `least` returned it.
             rows: K rows.
         """
         return values.take(self._of_row[rows])

@@ -1,4 +1,4 @@
-"""Attestations: the trust level of each host, and until when it counts."""
+"""The trust level of each host, and when its attestation expires."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,10 @@ _NONE = 0
 
 
 class Attestations:
-    """The attestation of each row: a number of its level, and Unix seconds when it ends.
+    """The attestation of each row: the number of its level, and its expiry in Unix seconds.
 
-    A service has attestations by the name of the node. There are arrays from the first one on.
+    A service has attestations by the name of its nodes. The arrays are allocated with the first
+    attestation: most fleets have none.
     """
 
     def __init__(self, rows: int) -> None:
@@ -26,7 +27,7 @@ class Attestations:
         self._until_s: Floats = np.zeros(0)
 
     def has(self, level: str, rows: Selection, now_s: float) -> Mask:
-        """Tell for each of the rows whether it is attested at that level now."""
+        """Return for each of the rows whether it is attested at a level at the given time."""
         number = self._numbers.get(level)
         if number is None:
             return np.zeros(count_of(rows), dtype=np.bool_)
@@ -34,19 +35,19 @@ class Attestations:
         return found
 
     def is_valid(self, rows: Selection, now_s: float) -> Mask:
-        """Tell for each of the rows whether it is attested now, at whatever level."""
+        """Return for each of the rows whether it is attested at any level at the given time."""
         valid: Mask = self.until_s(rows) >= now_s
         return valid
 
     def until_s(self, rows: Selection) -> Floats:
-        """Return when the attestation of each of the rows ends; -inf where there is none."""
+        """Return the expiry of each row's attestation, Unix seconds; -inf without one."""
         if not self._numbers:
             return np.full(count_of(rows), -np.inf)
         until_s: Floats = self._until_s[rows]
         return until_s
 
     def put(self, row: int, node: str, by_node: Mapping[str, Attestation]) -> None:
-        """Set a row to what the attestations of its service say of its node."""
+        """Set a row to the attestation that its service has for its node."""
         found = by_node.get(node)
         if found is not None:
             level = self._number(found.level)
@@ -55,11 +56,11 @@ class Attestations:
             self._level[row], self._until_s[row] = _NONE, -np.inf
 
     def clear(self, row: int) -> None:
-        """Forget a row."""
+        """Remove the attestation of a row."""
         self.put(row, "", {})
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones are not attested."""
+        """Grow to `rows` rows; new rows are not attested."""
         more = rows - self._rows
         self._rows = rows
         if self._numbers:

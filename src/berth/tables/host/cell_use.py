@@ -1,4 +1,4 @@
-"""What of a NUMA cell is used, and what is left of it."""
+"""The used and free resources of one NUMA cell."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,16 +9,17 @@ from berth.domain.hardware.cpu_sets import bits_of, cpus_of
 from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024
+# Bounds the cache: a fleet has few distinct cells, but a report may contain any.
 _SHAPES_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class CellShape:
-    """A cell as its host reports it, with its CPU sets as bits: equal cells share one.
+    """A cell as its host reports it, with CPU sets as bit masks; equal cells share one object.
 
-    `cores` are the dedicated CPUs of each core, cores without any left out; `threads` is the
-    most threads that a core of the cell has. `is_old` says that the host tells no difference
-    between shared and dedicated CPUs.
+    `cores` has the dedicated CPUs of each core, without cores that have none; `threads` is the
+    highest number of threads of a core. `is_old` is True when the host does not distinguish shared
+    from dedicated CPUs.
     """
 
     cell: NumaCell
@@ -48,10 +49,11 @@ def shape_of(cell: NumaCell) -> CellShape:
 
 @dataclass(slots=True)
 class CellUse:
-    """What the instances of a host use of one of its cells, whatever the cell looks like.
+    """Resources of a cell that instances use, independent of the cell's shape.
 
-    `pinned` has a bit for each CPU that somebody has; `again` counts further owners of a CPU,
-    of which there should be none. `pages_kb` is memory by page size, 0 for no wish.
+    `pinned` is a mask of the CPUs in use; `again` counts further owners of a CPU. There should be
+    none, but a cell that forgot them would free a CPU with its first owner. `pages_kb` is memory by
+    page size, 0 for guests without a page size.
     """
 
     shared_cpus: int = 0
@@ -61,7 +63,7 @@ class CellUse:
     pages_kb: dict[int, int] = field(default_factory=dict[int, int])
 
     def take(self, share: CellShare) -> None:
-        """Count what one guest cell has."""
+        """Add the share of one guest cell."""
         self._count(share, 1)
         for cpu in share.taken_cpus:
             if self.pinned >> cpu & 1:
@@ -90,9 +92,9 @@ class CellUse:
 
 @dataclass(frozen=True, slots=True)
 class FreeCell:
-    """A cell of a host and what is left of it: `free` has a bit for each CPU nobody has.
+    """A cell of a host and its free resources; `free` is a mask of the free dedicated CPUs.
 
-    `pages_kb` is free memory by page size; what asked for no size uses the smallest pages.
+    `pages_kb` is free memory by page size. Guests without a page size use the smallest pages.
     """
 
     shape: CellShape
@@ -103,28 +105,28 @@ class FreeCell:
 
     @property
     def cell_id(self) -> int:
-        """The number that the host gives the cell."""
+        """The number of the cell on its host."""
         return self.shape.cell.cell_id
 
     @property
     def memory_free_mb(self) -> int:
-        """Memory that no guest with a topology has; may be below 0."""
+        """Memory without a guest that has a NUMA topology, in MB; may be negative."""
         return self.shape.cell.memory_mb - self.memory_used_mb
 
     @property
     def free_count(self) -> int:
-        """Dedicated CPUs that nobody has."""
+        """The number of free dedicated CPUs."""
         return self.free.bit_count()
 
     @property
     def core_counts(self) -> list[int]:
-        """How many CPUs nobody has of each core that has some."""
+        """The numbers of free CPUs of the cores that have any."""
         counts = ((core & self.free).bit_count() for core in self.shape.cores)
         return [count for count in counts if count]
 
 
 def free_cell(shape: CellShape, use: CellUse) -> FreeCell:
-    """Return what is left of a cell."""
+    """Return the free resources of a cell."""
     return FreeCell(
         shape=shape,
         free=shape.dedicated & ~use.pinned,

@@ -1,4 +1,4 @@
-"""Compute services: what the ledger says of each, as columns of the hosts where that is enough."""
+"""Compute services, stored in the columns of their hosts where those suffice."""
 
 from dataclasses import replace
 
@@ -11,10 +11,9 @@ from berth.tables.host.host_columns import HostColumns
 class ComputeServices:
     """Services by host name.
 
-    A plain service stands in the columns of its hosts. Whole records are kept of those that have
-    no host here (yet, or any more), and of those that say what has no column: a reason to be
-    disabled, attestations, what its agent has found, failed builds by tenant, a count out of
-    range.
+    The columns of its hosts hold all fields of a plain service. A service is stored as a whole
+    record as well when it has no host in the table, or has a field without a column: a disabled
+    reason, attestations, audit findings, failed builds by tenant, or a count out of range.
     """
 
     def __init__(self, columns: HostColumns, names: HostNames) -> None:
@@ -31,7 +30,7 @@ class ComputeServices:
         return None if row is None else self._columns.service(row, name)
 
     def put(self, service: Service) -> frozenset[int]:
-        """Set a service, and return the rows that it is the service of."""
+        """Set a service, and return the rows of its hosts."""
         rows = self._names.of_name(service.host)
         self._keep(service, is_needed=not rows or not _is_plain(service))
         for row in rows:
@@ -39,7 +38,7 @@ class ComputeServices:
         return rows
 
     def remove(self, name: str) -> frozenset[int]:
-        """Forget a service, and return the rows that it was the service of."""
+        """Remove a service, and return the rows of its hosts."""
         self._kept.pop(name, None)
         rows = self._names.of_name(name)
         for row in rows:
@@ -49,7 +48,7 @@ class ComputeServices:
     def see(self, name: str, at_s: float) -> frozenset[int]:
         """Set the time of a service's last heartbeat, Unix seconds, and return its rows.
 
-        There are none, and nothing happens, when there is no such service.
+        An unknown service has no rows, and nothing changes.
         """
         kept = self._kept.get(name)
         if kept is not None:
@@ -62,15 +61,16 @@ class ComputeServices:
         return seen
 
     def arrive(self, row: int, name: str, node: str) -> None:
-        """Give a row its service; the row must not have its name yet."""
+        """Set the service of a row that is about to get its name."""
         service = self.get(name)
         if service is not None:
             self._keep(service, is_needed=not _is_plain(service))
         self._columns.put_service(row, service, node)
 
     def leave(self, row: int) -> None:
-        """Keep the service of a row that is about to lose its name."""
+        """Store the service of a row that is about to lose its name."""
         name = self._names.name(row)
+        # With the last row the columns are cleared, but the service still exists in the ledger.
         if name not in self._kept and len(self._names.of_name(name)) == 1:
             service = self._columns.service(row, name)
             if service is not None:
@@ -84,7 +84,7 @@ class ComputeServices:
 
 
 def _is_plain(service: Service) -> bool:
-    """Tell whether columns hold all that a service says."""
+    """Return whether the columns hold all fields of a service."""
     return (
         service.disabled_reason is None
         and not service.attestations

@@ -1,4 +1,4 @@
-"""Fill a host table from a snapshot and keep it true by events of the change feed."""
+"""Loads a host table from a ledger snapshot and applies the events of the change feed to it."""
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
@@ -15,7 +15,7 @@ from berth.tables.host.orphans import LocatedResident
 
 
 def table_of(snapshot: Snapshot) -> HostTable:
-    """Build the table that a snapshot describes."""
+    """Return the table of a snapshot."""
     hosts = HostTable()
     hosts.reserve(len(snapshot.hosts))
     for records in (
@@ -30,13 +30,14 @@ def table_of(snapshot: Snapshot) -> HostTable:
         for record in records:
             apply_event(hosts, record)
     hosts.version = snapshot.version
+    # No cache can have read the table yet, so the entries of the load would only use memory.
     hosts.journal.clear()
     hosts.prepare()
     return hosts
 
 
 def apply_event(hosts: HostTable, event: Event) -> None:
-    """Make the table true to one event; kinds that no rule reads change nothing."""
+    """Apply one event to the table; kinds that no rule reads are ignored."""
     match event:
         case Instance():
             _apply_instance(hosts, event)
@@ -63,7 +64,7 @@ def apply_event(hosts: HostTable, event: Event) -> None:
 
 
 def located_resident(record: Instance | Migration) -> LocatedResident | None:
-    """Return what a record puts on which host, by name; None where it puts nothing on any."""
+    """Return the instance that a record puts on a host, or None when it puts none on any."""
     if isinstance(record, Migration):
         place = record.elsewhere
         if place is None:
@@ -75,7 +76,7 @@ def located_resident(record: Instance | Migration) -> LocatedResident | None:
 
 
 def put_located(hosts: HostTable, located: LocatedResident) -> None:
-    """Note an instance on a host by name, or keep it until that host comes."""
+    """Put an instance on the host of that name, or among the orphans until the host is added."""
     host_uuid = hosts.find(located.name, located.node)
     if host_uuid is None:
         hosts.put_orphan(located)
@@ -96,7 +97,7 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
 
 
 def _apply_migration(hosts: HostTable, migration: Migration) -> None:
-    """Have a move count on the other host too, under its own uuid, for as long as it needs it."""
+    """Count a migration on its other host as well, under its own uuid, while it needs that host."""
     located = located_resident(migration)
     if located is None:
         hosts.remove_instance(migration.uuid)
@@ -105,9 +106,10 @@ def _apply_migration(hosts: HostTable, migration: Migration) -> None:
 
 
 def resident_of_move(migration: Migration, place: Place) -> Resident:
-    """Return what rules read of an instance on the side of a move where it is not.
+    """Return the resident that represents an instance on the other host of its migration.
 
-    What is only to be cleared away there is of no group any more: the instance cannot come back.
+    Leftovers that wait for cleanup belong to no server group: the instance cannot return to that
+    host.
     """
     return Resident(
         uuid=migration.uuid,
@@ -120,7 +122,7 @@ def resident_of_move(migration: Migration, place: Place) -> Resident:
 
 
 def resident_of(instance: Instance) -> Resident:
-    """Return what rules read of an instance that the ledger has on a host."""
+    """Return the fields of an instance that rules read."""
     return Resident(
         uuid=instance.uuid,
         group_uuid=instance.group_uuid,

@@ -1,7 +1,7 @@
-"""Holding: counting what one instance takes of a host on top of what the ledger says.
+"""Counts everything that one instance uses of a host in addition to what the ledger reports.
 
-What is held comes beside the table's residents, so one that is put there while it is held comes
-without its assignment; otherwise its NUMA cells and devices would count twice.
+A hold counts the NUMA cells and devices of an instance. A resident that is added during the hold
+must come without its assignment, or they would be counted twice.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,14 @@ from berth.tables.host.hosts import HostTable
 def hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Count what an instance takes of a row's providers, in units of the classes.
+    """Count what an instance uses of a row's providers, cells and devices.
 
     Args:
         hosts: the table.
         row: the host.
-        amounts: what the request asks for.
-        assignment: what the instance gets beyond that, or instead of it.
+        amounts: requested amounts by class, in units of the class.
+        assignment: amounts by provider, cells and devices that the instance gets in addition to, or
+            in place of, the amounts.
     """
     hosts.hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
@@ -32,7 +33,7 @@ def hold(
 def release_hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Undo `hold` with equal arguments; what is not held there any more is left alone."""
+    """Undo `hold` with equal arguments; whatever is not on hold is ignored."""
     hosts.release_hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():

@@ -1,4 +1,4 @@
-"""What every host has, as columns, and the records that are made from them again."""
+"""The fixed columns of every host, and the host and service records that are built from them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ Bools = NDArray[np.bool_]
 
 
 class _Ratios(NamedTuple):
-    """Allocation ratios by resource class, as each of those says who may."""
+    """Allocation ratios by resource class, one mapping for each source that may set them."""
 
     own: tuple[tuple[str, float], ...] = ()
     forced: tuple[tuple[str, float], ...] = ()
@@ -39,7 +39,7 @@ class _Ratios(NamedTuple):
 
 
 class _Hardware(NamedTuple):
-    """What few hosts have, as it was reported."""
+    """Reported attributes that few hosts have."""
 
     pci_pools: tuple[PciPool, ...]
     child_uuids: tuple[str, ...]
@@ -52,11 +52,11 @@ _NONE: Final[Mapping[str, float]] = {}
 
 
 class HostColumns(ColumnSet):
-    """What every host has (see `schema.HOST_COLUMNS`).
+    """The fixed columns of hosts (see `schema.HOST_COLUMNS`).
 
-    `metrics`, `addresses`, `attestations`, `numa` and `pci` are kept apart, since few policies
-    read them. Records of hosts and services are not kept: they are made of the columns when
-    somebody asks (`host`, `service`), and equal those that were put.
+    `metrics`, `addresses`, `attestations`, `numa` and `pci` are separate objects, because few
+    policies read them. Records of hosts and services are not stored: `host` and `service` build
+    records that are equal to those that were put (ADR 12).
     """
 
     alive: Bools
@@ -92,14 +92,14 @@ class HostColumns(ColumnSet):
         self.pci = PciDevices(rows)
 
     def resize(self, rows: int) -> None:
-        """Grow every array to `rows`; new rows are zero, and have none of what is kept apart."""
+        """Grow every array to `rows`; new rows are empty."""
         super().resize(rows)
         self._service_ids.resize(rows)
         for apart in (self.metrics, self.addresses, self.attestations, self.numa, self.pci):
             apart.resize(rows)
 
     def clear(self, row: int) -> None:
-        """Set a row to zero in every array, and forget what is kept apart."""
+        """Set a row to zero in every array, and clear it in the separate objects."""
         self._release(row)
         super().clear(row)
         self._hardware.pop(row, None)
@@ -113,7 +113,8 @@ class HostColumns(ColumnSet):
     # ---- hosts ----------------------------------------------------------------------------
 
     def put_host(self, row: int, host: Host) -> None:
-        """Set a row to the attributes of a host, but for its uuid, name and node."""
+        """Set a row to the attributes of a host, except uuid, name and node."""
+        # Taken before the old values are released: equal ones keep their number this way.
         profile = self.profiles.number(host)
         ratios = self._ratios.take(_ratios_of(host))
         self._release(row)
@@ -124,11 +125,11 @@ class HostColumns(ColumnSet):
         self._put_hardware(row, host)
 
     def put_name_hash(self, row: int, host: Host) -> None:
-        """Draw the lot of a row for the name and node of its host."""
+        """Set the name hash of a row from name and node of its host."""
         self.name_hash[row] = _name_hash_of(host)
 
     def matches(self, row: int, host: Host) -> bool:
-        """Tell whether `put_host` would change nothing; quicker than to make a record."""
+        """Return whether `put_host` would change nothing, without building a record."""
         shared = self.profiles.reported(self.profile.item(row))
         return (
             host.stats == shared.stats
@@ -145,7 +146,7 @@ class HostColumns(ColumnSet):
         )
 
     def host(self, row: int, uuid: str, name: str, node: str) -> Host:
-        """Return the host that was put into a row, whose uuid, name and node are told."""
+        """Return the host that was put into a row, with the given uuid, name and node."""
         shared = self.profiles.reported(self.profile.item(row))
         ratios = self._ratios.all[self.ratios.item(row)] or _NO_RATIOS
         hardware = self._hardware.get(row, _PLAIN)
@@ -169,7 +170,7 @@ class HostColumns(ColumnSet):
             "initial_ratios": dict(ratios.initial) if ratios.initial else _NONE,
             "metrics": self.metrics.reported(row),
         }
-        # What was checked when it was put is not checked again, which takes longer than this.
+        # The constructor would validate the values again, which takes longer than all of the above.
         host = object.__new__(Host)
         for field, put in _SETTERS:
             put(host, values[field])
@@ -177,7 +178,7 @@ class HostColumns(ColumnSet):
 
     @property
     def has_cells(self) -> bool:
-        """Whether any host has ever said that it is in a cell."""
+        """Whether any host has ever reported a cell."""
         return len(self._cell_names) > 1
 
     def cell_name(self, row: int) -> str:
@@ -185,7 +186,7 @@ class HostColumns(ColumnSet):
         return self._cell_names[self.cell.item(row)]
 
     def in_cell(self, cell: str, rows: Selection, count: int) -> Mask:
-        """Tell for each of the `count` rows whether its host is in that cell."""
+        """Return for each of the `count` rows whether its host is in the named cell."""
         number = self._cells.get(cell)
         if number is None:
             return np.zeros(count, dtype=np.bool_)
@@ -195,7 +196,7 @@ class HostColumns(ColumnSet):
     # ---- instances ------------------------------------------------------------------------
 
     def take(self, row: int, assignment: Assignment | None) -> None:
-        """Count the NUMA cells and devices that an instance has of a row."""
+        """Count the NUMA cells and devices that an instance uses on a row."""
         if assignment is not None:
             self.numa.take(row, assignment.numa)
             self.pci.take(row, assignment.devices)
@@ -209,9 +210,9 @@ class HostColumns(ColumnSet):
     # ---- services -------------------------------------------------------------------------
 
     def put_service(self, row: int, service: Service | None, node: str) -> None:
-        """Set a row, which is that node, to a compute service's state; None counts as disabled."""
+        """Set a row, whose node is given, to a compute service's state; None counts as disabled."""
         if service is None and not self.is_served.item(row):
-            return  # as it was
+            return
         self.is_served[row] = service is not None
         self.enabled[row] = service is not None and not service.disabled
         self.forced_down[row] = service is not None and service.forced_down
@@ -229,10 +230,10 @@ class HostColumns(ColumnSet):
         self.attestations.put(row, node, {} if service is None else service.attestations)
 
     def service(self, row: int, name: str) -> Service | None:
-        """Return the service that was put into a row, of that name, if it is a plain one.
+        """Return the service of a row under the given name, or None, as far as the columns hold it.
 
-        Columns know nothing of a reason, of attestations of other nodes, of failures by tenant, or
-        of a count that was cut; see `ComputeServices`.
+        They do not hold a reason, attestations of other nodes, failures by tenant, or a clipped
+        count; see `ComputeServices`.
         """
         if not self.is_served.item(row):
             return None
@@ -284,6 +285,8 @@ def _ratios_of(host: Host) -> _Ratios:
 
 
 def _name_hash_of(host: Host) -> float:
-    """Draw a number from 0 to below 1 that only depends on the host's name and node."""
+    """Return a number in [0, 1) that depends only on the host's name and node."""
+    # Not `hash`, which differs between processes: all schedulers must agree. 48 bits are exact in a
+    # float.
     digest = hashlib.sha256(f"{host.name}\0{host.node}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

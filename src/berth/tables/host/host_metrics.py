@@ -1,4 +1,4 @@
-"""Metrics: what hosts measure of themselves, by the names that they give."""
+"""Metrics that hosts report of themselves."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ _NONE: Mapping[str, float] = {}
 
 
 class HostMetrics:
-    """The metrics of each row; one that was asked for once stands in an array from then on.
+    """The metrics of each row; a metric becomes an array when it is first read.
 
-    Names come from agents, and any number of them may differ from host to host; the names that
-    are asked for come from policies and are few.
+    Agents report any number of metrics, which may differ from host to host, while policies read few
+    of them. An array for every reported name would cost eight bytes per row for nothing.
     """
 
     def __init__(self, rows: int) -> None:
@@ -25,14 +25,14 @@ class HostMetrics:
         self._asked: dict[str, Floats] = {}
 
     def values(self, name: str, rows: Selection) -> Floats:
-        """Return the value of each of the rows, NaN where the host does not report it.
+        """Return the metric's value for each of the rows, NaN for hosts that do not report it.
 
         Args:
-            name: the metric.
+            name: of the metric.
             rows: K rows.
 
         Returns:
-            (K,) float64, not to be written to.
+            (K,) float64, which the caller must not write to.
         """
         column = self._asked.get(name)
         if column is None:
@@ -47,7 +47,7 @@ class HostMetrics:
         return self._reported.get(row, _NONE)
 
     def put(self, row: int, metrics: Mapping[str, float]) -> None:
-        """Make the metrics of a row exactly these."""
+        """Set the metrics of a row to exactly these."""
         if metrics:
             self._reported[row] = metrics
         else:
@@ -56,7 +56,7 @@ class HostMetrics:
             column[row] = metrics.get(name, np.nan)
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones report nothing."""
+        """Grow to `rows` rows; new rows report nothing."""
         for name, column in self._asked.items():
             grown = self._asked[name] = np.full(rows, np.nan)
             grown[: self._rows] = column

@@ -1,4 +1,4 @@
-"""Image counts: how many instances on each row have a value of an image property."""
+"""Numbers of instances by row and image property."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,15 +10,17 @@ from berth.tables.columnar.column_set import grown
 
 Counts = NDArray[np.float64]
 
+# Up to this many rows with instances a mapping is used, whatever the size of the table.
 _FEW_ROWS = 64
+# A mapping entry takes about as much memory as this many elements of an int32 array.
 _ROWS_TO_A_COUNT = 16
 _FIRST_ROWS = 1024
 
 
 class RowTally:
-    """One count a row: a mapping while few rows have one, an array when many do.
+    """A count per row: a mapping while few rows have one, an array when many do.
 
-    The array is made when it takes no more room than the mapping that it replaces.
+    It becomes an array once that needs no more memory than the mapping.
     """
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class RowTally:
         self._row_max = 0
 
     def add(self, row: int, by: int) -> None:
-        """Raise the count of a row by some, or lower it by what it was raised."""
+        """Add `by`, which may be negative, to the count of a row."""
         self.total += by
         self._row_max = max(self._row_max, row)
         if self._few is None:
@@ -65,10 +67,10 @@ class RowTally:
 
 
 class ImageCounts:
-    """Counts by property and value, for the properties that some rule has asked for.
+    """Counts of instances by image property and value, for the properties that rules read.
 
-    Nothing is counted before that, as most policies have no such rule. What instances there are
-    is told by whoever owns them: all of them after `keep` says so, then one by one by `add`.
+    Nothing is counted before that, because most policies have no such rule. The owner adds the
+    existing instances after `keep` returns True, and every later change by `add`.
     """
 
     def __init__(self) -> None:
@@ -78,14 +80,14 @@ class ImageCounts:
 
     @property
     def is_kept(self) -> bool:
-        """Something is counted."""
+        """Whether anything is counted."""
         return self._keeps_all or bool(self._names)
 
     def keep(self, names: frozenset[str]) -> bool:
-        """Count these properties from now on, all properties when there are no names.
+        """Start counting some properties, or all properties when `names` is empty.
 
         Returns:
-            True when they were not counted until now: every instance has to be added anew.
+            True when some were not counted before; the owner must add every instance again.
         """
         if self._keeps_all or (names and names <= self._names):
             return False
@@ -95,7 +97,7 @@ class ImageCounts:
         return True
 
     def add(self, row: int, properties: Mapping[str, str], by: int = 1) -> None:
-        """Count an instance on a row; `by` -1 takes it away again."""
+        """Count an instance on a row, or remove it with `by=-1`."""
         for item in properties.items():
             if not self._keeps_all and item[0] not in self._names:
                 continue
@@ -107,12 +109,12 @@ class ImageCounts:
                 del self._counts[item]
 
     def add_all(self, found: Iterable[tuple[int, Mapping[str, str]]]) -> None:
-        """Count instances, given by row and image properties."""
+        """Count instances, given as (row, image properties)."""
         for row, properties in found:
             self.add(row, properties)
 
     def count(self, name: str, value: str, rows: Selection) -> Counts:
-        """Return how many instances on each of the rows have that value of the property."""
+        """Return the number of instances with a value of a property on each of the rows."""
         counts = self._counts.get((name, value))
         if counts is None:
             return np.zeros(count_of(rows), dtype=np.float64)

@@ -1,9 +1,8 @@
-"""Memberships: which aggregates each host is in, and what their metadata says of it.
+"""The aggregates of each host, and the metadata of these aggregates.
 
-Metadata is read in Nova's two ways (nova-behaviour.md 2.6): a key's text as it stands, of which
-numbers
-are made, and the words of its text, split at commas and stripped. A host has what any of its
-aggregates has: the least of several numbers, the words of all.
+Metadata is read in Nova's two ways (nova-behaviour.md 2.6): the text of a key as a number, and the
+words of the text, split at commas and stripped. A host has the metadata of all its aggregates: the
+least of several numbers, the words of all.
 """
 
 import math
@@ -20,28 +19,34 @@ Words = frozenset[str]
 
 
 class Memberships:
-    """Aggregates by id, by the names of their hosts, by row, and by the keys of their metadata.
+    """Aggregates by id, host name, row and metadata key.
 
     Attributes:
         by_id: the aggregates.
-        zones: the availability zones that each row is in.
+        by_row: the set of aggregate ids of each row.
+        by_key: the words of each aggregate, by metadata key and aggregate id.
+        zones: the set of availability zones of each row.
     """
 
     def __init__(self, rows_of: Callable[[str], Iterable[int]]) -> None:
-        """Start without aggregates; `rows_of` returns the rows of the hosts of a name."""
+        """Start without aggregates.
+
+        Args:
+            rows_of: returns the rows of a host name.
+        """
         self.by_id: dict[int, Aggregate] = {}
         self.zones = Bitset()
         self._rows_of = rows_of
         self._by_host: dict[str, set[int]] = {}
         self.by_key: dict[str, dict[int, Words]] = {}
         self.by_row = AggregateSets()
+        # By key and bound: the version of `by_row`, and the least number of each of its sets.
         self._least: dict[tuple[str, float], tuple[int, Floats]] = {}
-        """By key and bound: the combinations' version, and the least number of each."""
 
     # ---- write ------------------------------------------------------------------------------
 
     def put(self, aggregate: Aggregate) -> list[int]:
-        """Add or replace an aggregate, and return the rows that it changes."""
+        """Add or replace an aggregate, and return the changed rows."""
         number = aggregate.aggregate_id
         old = self.by_id.get(number)
         before = old.hosts if old else frozenset[str]()
@@ -59,7 +64,7 @@ class Memberships:
         return self._restate(old, aggregate, moved)
 
     def remove(self, aggregate_id: int) -> list[int]:
-        """Forget an aggregate, and return the rows that were in it."""
+        """Remove an aggregate, and return the rows that were in it."""
         old = self.by_id.pop(aggregate_id, None)
         if old is None:
             return []
@@ -67,12 +72,12 @@ class Memberships:
         return self._move(aggregate_id, came=frozenset(), left=old.hosts)
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones are in no aggregate."""
+        """Grow to `rows` rows; new rows are in no aggregate."""
         self.by_row.resize(rows)
         self.zones.resize(rows)
 
     def put_row(self, row: int, name: str | None) -> None:
-        """Give a row the aggregates of a host; None is no host."""
+        """Set the aggregates of a row to those of a host name, or to none for None."""
         mine = frozenset[int]() if name is None else frozenset(self._by_host.get(name, ()))
         self.by_row.put(row, mine)
         self.zones.put(row, self._zones_of(mine))
@@ -80,13 +85,13 @@ class Memberships:
     # ---- look up ----------------------------------------------------------------------------
 
     def of_host(self, name: str) -> tuple[Aggregate, ...]:
-        """Return the aggregates that a host is in, by id."""
+        """Return the aggregates of a host name, by id."""
         return tuple(self.by_id[number] for number in sorted(self._by_host.get(name, ())))
 
     def with_key(self, key: str) -> Mapping[int, Words]:
-        """Return the words that aggregates have under a key, by aggregate; others left out.
+        """Return the words under a metadata key by aggregate id, without aggregates that lack it.
 
-        An empty text has one word, which is empty, as in Nova.
+        An empty text has one word, the empty one, as in Nova.
         """
         return self.by_key.get(key, {})
 
@@ -97,21 +102,21 @@ class Memberships:
         return frozenset(word for words in mine for word in words)
 
     def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
-        """Tell for each of the rows whether it is in any of the aggregates."""
+        """Return for each of the rows whether it is in any of the aggregates."""
         return self.by_row.has_any(aggregate_ids, rows)
 
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:
         """Return the least number that any aggregate of each row has under a key.
 
-        Text that is no finite number counts as not being there.
+        Text that is not a finite number is ignored.
 
         Args:
             key: of the metadata.
             rows: K rows.
-            above: numbers that are not above it count as not being there.
+            above: smaller or equal numbers are ignored.
 
         Returns:
-            (K,) float64, NaN for rows without such a number; None when no aggregate has the key.
+            (K,) float64, NaN for rows without such a number; or None when no aggregate has the key.
         """
         if key not in self.by_key:
             return None
@@ -122,7 +127,10 @@ class Memberships:
         return self.by_row.spread(least, rows)
 
     def least_at(self, key: str, row: int, *, above: float = -math.inf) -> Aggregate | None:
-        """Return the aggregate that gives a row its least number, the first by id of several."""
+        """Return the aggregate with a row's least number under a key, or None.
+
+        Of several aggregates with the same number it is the one with the lowest id.
+        """
         numbers = self._numbers(key, above)
         mine = sorted(self.by_row.get(row) & numbers.keys(), key=lambda one: (numbers[one], one))
         return self.by_id[mine[0]] if mine else None
@@ -134,14 +142,14 @@ class Memberships:
         return {n: number for n, number in read if number is not None and number > above}
 
     def _zones_of(self, numbers: Iterable[int]) -> set[str]:
-        """Return the availability zones that aggregates make; an empty name is none."""
+        """Return the availability zones of aggregates; an empty name is not a zone."""
         by_aggregate = self.by_key.get(AZ_KEY)
         if by_aggregate is None:
             return set()
         return {zone for n in numbers for zone in by_aggregate.get(n, ()) if zone}
 
     def _move(self, number: int, *, came: frozenset[str], left: frozenset[str]) -> list[int]:
-        """Take an aggregate's hosts in or let them go, and return their rows."""
+        """Add and remove hosts of an aggregate, and return their rows."""
         for name in came:
             self._by_host.setdefault(name, set()).add(number)
         for name in left:
@@ -155,9 +163,10 @@ class Memberships:
         return [row for row, _ in found]
 
     def _restate(self, old: Aggregate, new: Aggregate, moved: list[int]) -> list[int]:
-        """Give the rows of an aggregate what its metadata says now, and return them and `moved`.
+        """Apply new metadata of an aggregate to its rows, and return these together with `moved`.
 
-        An aggregate may have most hosts of the fleet, so nothing is done host by host.
+        An aggregate may contain most hosts of a fleet, so rows are updated by distinct set of
+        aggregates, not one by one.
         """
         rows = self.by_row.rows_with(new.aggregate_id)
         if old.availability_zones != new.availability_zones:

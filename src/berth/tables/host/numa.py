@@ -1,4 +1,4 @@
-"""NUMA cells of the hosts: what is left of each, one place a cell in every array."""
+"""The free resources of the hosts' NUMA cells, one place per cell in every array."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ Ints = NDArray[np.int64]
 SmallInts = NDArray[np.int32]
 
 Layout = tuple[tuple[int, int | None], ...]
-"""Number and socket of each cell of a host; the socket is None where it is unknown."""
+"""Number and socket of each cell of a host; the socket is None when unknown."""
 
 _FIRST_PLACES = 64
 _NO_USE = CellUse()
 
 
 class CellColumns(ColumnSet):
-    """What is left of each cell (see `schema.CELL_COLUMNS`)."""
+    """The free resources of each cell (see `schema.CELL_COLUMNS`)."""
 
     row: Ints
     cell_id: Ints
@@ -52,7 +52,7 @@ class CellColumns(ColumnSet):
         super().__init__(CELL_COLUMNS, rows)
 
     def put(self, place: int, row: int, shape: CellShape) -> None:
-        """Set a place to a cell of a row, whatever is left of it."""
+        """Set a place to a cell of a row, without its free resources."""
         self.row[place] = row
         self.cell_id[place] = shape.cell.cell_id
         self.socket[place] = -1 if shape.cell.socket is None else shape.cell.socket
@@ -67,7 +67,7 @@ class CellColumns(ColumnSet):
                 self.smallest_total_kb[place] = pages.total * pages.size_kb
 
     def put_left(self, place: int, cell: FreeCell) -> None:
-        """Set what is left of the cell in a place."""
+        """Set the free resources of the cell in a place."""
         counts, threads = cell.core_counts, cell.shape.threads
         self.shared_used[place] = cell.shared_used
         self.free[place] = cell.free_count
@@ -80,7 +80,7 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the most CPUs that can be had in equal numbers, two or more, from each core.
+    """Return the most CPUs available in equal numbers of two or more from each core.
 
     Args:
         counts: free CPUs of each core.
@@ -92,10 +92,10 @@ def most_paired(counts: Iterable[int]) -> int:
 
 
 class NumaCells:
-    """The NUMA cells of every row, and what its instances have of them.
+    """The NUMA cells of every row, and what the row's instances use of them.
 
-    Only rows with cells cost memory beyond a few bytes. Arrays are brought up to date when
-    somebody reads them, so that many changes of one row cost as much as one.
+    Rows without cells cost a few bytes. The arrays are updated lazily, when they are read: several
+    changes of a row then cost as much as one.
     """
 
     def __init__(self, rows: int) -> None:
@@ -113,18 +113,18 @@ class NumaCells:
 
     @property
     def columns(self) -> CellColumns:
-        """What is left of each cell, by place."""
+        """The free resources of each cell, by place."""
         self.refresh()
         return self._columns
 
     @property
     def pages_kb(self) -> Mapping[int, Ints]:
-        """Free memory by page size and place; -1 where a cell has no pages of that size."""
+        """Free memory by page size and place, kB; -1 for cells without pages of that size."""
         self.refresh()
         return self._pages_kb
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no cells."""
+        """Grow to `rows` rows; new rows have no cells."""
         grown = np.full((rows, self._places.shape[1]), -1, dtype=np.intp)
         grown[: self._rows] = self._places
         self._places = grown
@@ -133,16 +133,16 @@ class NumaCells:
         self._rows = rows
 
     def places(self, rows: Selection) -> Places:
-        """Return the places of the cells of rows: (K, C), -1 where a row has fewer cells."""
+        """Return the places of the cells of rows: (K, C), -1 for rows with fewer cells."""
         found: Places = self._places[rows]
         return found
 
     def layout(self, row: int) -> Layout:
-        """Return the number and the socket of each cell of a row, as the host lists them."""
+        """Return number and socket of each cell of a row, in the host's order."""
         return _layout(self._shapes.get(row, ()))
 
     def layout_ids(self, rows: Selection) -> Ints:
-        """Return a number for each of the rows, equal only for rows of equal layouts: (K,)."""
+        """Return a number for each of the rows: (K,), equal only for rows with equal layouts."""
         if not self._layout_ids.size:
             return np.zeros(count_of(rows), dtype=np.int64)
         found: Ints = self._layout_ids[rows]
@@ -153,7 +153,7 @@ class NumaCells:
         return tuple(shape.cell for shape in self._shapes.get(row, ()))
 
     def cells(self, row: int) -> tuple[FreeCell, ...]:
-        """Return what is left of the cells of a row, as the host lists them."""
+        """Return the free resources of the cells of a row, in the host's order."""
         uses = self._uses.get(row, {})
         return tuple(
             free_cell(shape, uses.get(shape.cell.cell_id, _NO_USE))
@@ -161,8 +161,9 @@ class NumaCells:
         )
 
     def put(self, row: int, cells: tuple[NumaCell, ...]) -> None:
-        """Make the cells of a row exactly these; what instances have of them stays counted."""
+        """Set the cells of a row to exactly these; the usage by instances is kept."""
         old = self._shapes.pop(row, ())
+        # Agents report cells periodically, and nearly always the same ones.
         if cells == tuple(shape.cell for shape in old):
             if old:
                 self._shapes[row] = old
@@ -184,7 +185,7 @@ class NumaCells:
         self._changed.add(row)
 
     def take(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Count what an instance has of the cells of a row."""
+        """Count what an instance uses of the cells of a row."""
         if not shares:
             return
         uses = self._uses.setdefault(row, {})
@@ -194,7 +195,7 @@ class NumaCells:
         self._changed.add(row)
 
     def give(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Undo `take` with equal shares; what is not taken there any more is left alone."""
+        """Undo `take` with equal shares; shares that are not in use are ignored."""
         taken = self._taken.get(row, Counter[CellShare]())
         for share in shares:
             if taken[share]:
@@ -208,13 +209,13 @@ class NumaCells:
             self._taken.pop(row, None)
 
     def clear(self, row: int) -> None:
-        """Set a row to having no cells, of which nobody has anything."""
+        """Set a row to having no cells and no usage."""
         self.put(row, ())
         self._uses.pop(row, None)
         self._taken.pop(row, None)
 
     def refresh(self) -> None:
-        """Bring the arrays up to date with the rows that have changed."""
+        """Update the arrays for the rows that have changed."""
         if not self._changed:
             return
         for row in self._changed:

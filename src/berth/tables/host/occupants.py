@@ -1,4 +1,4 @@
-"""Occupants: the instances on each host, and how many of each server group."""
+"""The instances on each host, and their numbers by server group, flavor and image property."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +11,11 @@ from berth.tables.host.image_counts import ImageCounts
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """What rules read of an instance, wherever it is."""
+    """The fields of an instance that rules read.
+
+    `is_move` is True for the resources that a migration holds on its other host; the resident's
+    uuid is then that of the migration.
+    """
 
     uuid: str
     group_uuid: str | None = None
@@ -20,43 +24,42 @@ class Resident:
     image_properties: Mapping[str, str] = field(default_factory=dict[str, str])
     assignment: Assignment | None = None
     is_move: bool = False
-    """It stands for the room that a move holds beside the instance itself."""
 
 
 class Occupant(NamedTuple):
-    """An instance on a host."""
+    """An instance on a row."""
 
     resident: Resident
     row: int
 
     @property
     def uuid(self) -> str:
-        """The instance."""
+        """The uuid of the instance."""
         return self.resident.uuid
 
     @property
     def group_uuid(self) -> str | None:
-        """The server group that it is a member of."""
+        """The server group of the instance, or None."""
         return self.resident.group_uuid
 
     @property
     def building(self) -> bool:
-        """It is being built."""
+        """Whether the instance is being built."""
         return self.resident.building
 
 
 class RowCounts:
-    """Counts by key and row; what is counted down to nothing leaves nothing behind."""
+    """Counts by key and row; zero counts leave no entry."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[int, int]] = {}
 
     def rows(self, key: str) -> dict[int, int]:
-        """Return the count of each row, rows with none left out."""
+        """Return the count of each row, without rows of count 0."""
         return self._rows.get(key, {})
 
     def add(self, key: str, row: int, *, by: int = 1) -> None:
-        """Count one more on a row, or with -1 one less; it must not fall below none."""
+        """Add `by` to the count of a row; the result must not be negative."""
         rows = self._rows.setdefault(key, {})
         rows[row] = rows.get(row, 0) + by
         if not rows[row]:
@@ -66,7 +69,11 @@ class RowCounts:
 
 
 class Occupants:
-    """Instances by uuid and by row, and server group members by row."""
+    """Instances by uuid and row, and members of server groups by row.
+
+    Attributes:
+        by_uuid: the instances.
+    """
 
     def __init__(self) -> None:
         self.by_uuid: dict[str, Occupant] = {}
@@ -81,17 +88,17 @@ class Occupants:
         return frozenset(self._by_row.get(row, ()))
 
     def group_rows(self, group_uuid: str) -> dict[int, int]:
-        """Return how many members of the group each row has, rows with none left out."""
+        """Return the number of group members on each row, without rows that have none."""
         return self._group_rows.rows(group_uuid)
 
     def is_moving(self, group_uuid: str) -> bool:
-        """Tell whether a member of the group is on its way, so that it counts on both sides."""
+        """Return whether a member of the group is migrating, so that it counts on two hosts."""
         return group_uuid in self._moving
 
     def flavor_rows(self, flavor_id: str) -> dict[int, int]:
-        """Return how many instances of the flavor each row has, rows with none left out.
+        """Return the number of instances of a flavor on each row, without rows that have none.
 
-        They are counted when a rule first asks, and kept from then on.
+        The counts are made at the first call and updated from then on; few policies read them.
         """
         if self._flavors is None:
             self._flavors = RowCounts()
@@ -100,9 +107,9 @@ class Occupants:
         return self._flavors.rows(flavor_id)
 
     def images(self, names: frozenset[str]) -> ImageCounts:
-        """Return counts of instances by image property, of these properties; none means all.
+        """Return counts of instances by these image properties, or by all when `names` is empty.
 
-        They are made when a rule first asks for them, and kept from then on.
+        The counts are made at the first call and updated from then on; few policies read them.
         """
         if self._images.keep(names):
             found = self.by_uuid.values()
@@ -110,7 +117,7 @@ class Occupants:
         return self._images
 
     def put(self, occupant: Occupant) -> None:
-        """Add an instance; it must not be there."""
+        """Add an instance; it must not be present."""
         resident, row = occupant
         self.by_uuid[resident.uuid] = occupant
         self._by_row.setdefault(row, set()).add(resident.uuid)
@@ -124,7 +131,7 @@ class Occupants:
             self._flavors.add(resident.flavor_id, row)
 
     def remove(self, uuid: str) -> Occupant | None:
-        """Take an instance away and return it; None when it is not there."""
+        """Remove and return an instance, or return None when it is not present."""
         occupant = self.by_uuid.pop(uuid, None)
         if occupant is None:
             return None

@@ -1,7 +1,8 @@
-"""Strays: what the ledger has told of hosts that are not in the table (yet, or any more).
+"""Instances and providers whose host is not in the table.
 
-A feed may tell of an instance or a provider before its host, and a host may be removed and come
-back while both stay. A table that forgot them would differ from one loaded from a snapshot.
+The change feed may deliver an instance or a provider before its host, and a host may be removed and
+added again while both stay. A table that dropped them would differ from one that is loaded from a
+snapshot.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from berth.tables.host.occupants import Resident
 
 @dataclass(frozen=True, slots=True)
 class LocatedResident:
-    """An instance whose host is not in the table."""
+    """An instance with the name of its host, and its node if known."""
 
     resident: Resident
     name: str
@@ -21,12 +22,17 @@ class LocatedResident:
 
     @property
     def uuid(self) -> str:
-        """The instance."""
+        """The uuid of the instance."""
         return self.resident.uuid
 
 
 class Orphans:
-    """Instances by the host name that they are on, and providers by uuid."""
+    """Instances whose host is not in the table, by uuid and host name.
+
+    Attributes:
+        providers: root providers whose host is not in the table, by uuid.
+        by_uuid: the instances.
+    """
 
     def __init__(self) -> None:
         self.providers: dict[str, Provider] = {}
@@ -36,7 +42,7 @@ class Orphans:
         self._moving: Counter[str] = Counter()
 
     def put(self, located: LocatedResident) -> None:
-        """Keep an instance; it must not be there."""
+        """Add an instance; it must not be present."""
         self.by_uuid[located.uuid] = located
         self._by_name.setdefault(located.name, {})[located.uuid] = located
         if located.resident.group_uuid is not None:
@@ -45,19 +51,19 @@ class Orphans:
                 self._moving[located.resident.group_uuid] += 1
 
     def on(self, name: str) -> list[LocatedResident]:
-        """Return the instances that are on hosts of a name which are not here."""
+        """Return the instances on missing hosts of a name."""
         return list(self._by_name.get(name, {}).values())
 
     def has_member(self, group_uuid: str) -> bool:
-        """Tell whether an instance of a server group is on a host that is not here."""
+        """Return whether a member of a server group is on a missing host."""
         return group_uuid in self._members
 
     def is_moving(self, group_uuid: str) -> bool:
-        """Tell whether a member of a server group is on its way from or to such a host."""
+        """Return whether a member of a server group is migrating from or to a missing host."""
         return group_uuid in self._moving
 
     def remove(self, uuid: str) -> None:
-        """Forget an instance; one that is not there is no error."""
+        """Remove an instance; an unknown uuid is no error."""
         located = self.by_uuid.pop(uuid, None)
         if located is None:
             return
@@ -72,7 +78,7 @@ class Orphans:
                 _uncount(self._moving, group_uuid)
 
     def take(self, name: str, node: str) -> list[LocatedResident]:
-        """Return and forget the instances that are on a host."""
+        """Remove and return the instances of a host that is being added."""
         here = self._by_name.get(name, {}).values()
         taken = [located for located in here if located.node is None or located.node == node]
         for located in taken:

@@ -1,4 +1,4 @@
-"""PCI devices of the hosts: what is left of each pool, and of each kind in an array."""
+"""The PCI devices of the hosts: free devices of each pool, and of each kind by row."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ Ints = NDArray[np.int64]
 _TRUE = ("1", "t", "true", "on", "y", "yes")
 
 SHARING = (DeviceType.PHYSICAL, DeviceType.VIRTUAL, DeviceType.VDPA)
-"""Types of which a physical function and the others at its address exclude each other."""
+"""Types of which a physical function and other functions at its address exclude each other."""
 
 
 class DeviceKind(NamedTuple):
-    """What an alias may ask of a device, and the NUMA cell that it is near."""
+    """The properties of a device that an alias may request, and the nearest NUMA cell."""
 
     vendor_id: str
     product_id: str
@@ -34,7 +34,7 @@ class DeviceKind(NamedTuple):
 
 
 class FreePool(NamedTuple):
-    """A pool with its `PciPool.key`, and how many of its devices nobody has."""
+    """A pool with its `PciPool.key`, its kind and the number of free devices."""
 
     pool: PciPool
     key: str
@@ -44,7 +44,7 @@ class FreePool(NamedTuple):
 
 @dataclass(slots=True)
 class _Pools:
-    """The pools of one row, the plainest first, and the shares that instances have of them."""
+    """The pools of one row in order of use, and the shares that instances have of them."""
 
     pools: tuple[PciPool, ...] = ()
     taken: Counter[DeviceShare] = field(default_factory=Counter[DeviceShare])
@@ -52,7 +52,7 @@ class _Pools:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """Devices in use, by the key of their pool."""
+        """Devices in use, by key of their pool."""
         used: dict[str, int] = {}
         for share, times in self.taken.items():
             used[share.pool] = used.get(share.pool, 0) + share.count * times
@@ -72,17 +72,17 @@ def kind_of(pool: PciPool) -> DeviceKind:
 
 
 def plainest_first(pools: Iterable[PciPool]) -> tuple[PciPool, ...]:
-    """Put pools in the order in which devices are taken: those with few tags first, as in Nova."""
+    """Return pools in the order in which their devices are used: fewest tags first, as in Nova."""
     return tuple(sorted(pools, key=lambda pool: len(pool.tags) + bool(pool.address)))
 
 
 def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[FreePool, ...]:
-    """Return what is left of pools, in their order.
+    """Return the free devices of pools, in the order of the pools.
 
-    A physical function and its virtual functions are never used at once.
+    A physical function and its virtual functions are never in use at the same time.
 
     Args:
-        pools: of one host; what they say is free plays no part.
+        pools: of one host; their `free` is ignored.
         used: devices in use, by key.
     """
     busy = {
@@ -101,9 +101,9 @@ def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[Free
 
 
 class PciDevices:
-    """The device pools of every row, and what its instances have of them.
+    """The device pools of every row, and what the row's instances use of them.
 
-    Only rows with pools cost memory, and the arrays of kinds that some host has.
+    Only rows with pools use memory, and arrays exist only for kinds that some host has.
 
     Attributes:
         kinds: free devices by kind and row.
@@ -119,7 +119,7 @@ class PciDevices:
         self._states = ValueIds[tuple[tuple[str, int], ...]]()
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones have no devices."""
+        """Grow to `rows` rows; new rows have no devices."""
         self._rows = rows
         if self._total.size:
             self._total = grown(self._total, rows)
@@ -128,24 +128,24 @@ class PciDevices:
             self.kinds[kind] = grown(column, rows)
 
     def free(self, rows: Selection) -> Ints:
-        """Return how many devices nobody has, of any kind: (K,) for K rows."""
+        """Return the number of free devices of any kind: (K,) for K rows."""
         self._make_arrays()
         found: Ints = self._total[rows]
         return found
 
     def pools(self, row: int) -> tuple[FreePool, ...]:
-        """Return what is left of the pools of a row, in the order in which they are used."""
+        """Return the free devices of the pools of a row, in order of use."""
         mine = self._pools.get(row)
         return mine.free if mine else ()
 
     def state_ids(self, rows: Selection) -> Ints:
-        """Return a number for each of the rows, equal only where `pools` are alike: (K,)."""
+        """Return a number for each of the rows: (K,), equal only for rows with equal `pools`."""
         self._make_arrays()
         found: Ints = self._state_ids[rows]
         return found
 
     def put(self, row: int, pools: Sequence[PciPool]) -> None:
-        """Make the pools of a row exactly these; what instances have of them stays counted."""
+        """Set the pools of a row to exactly these; the usage by instances is kept."""
         if not pools and row not in self._pools:
             return
         mine = self._pools.setdefault(row, _Pools())
@@ -158,14 +158,14 @@ class PciDevices:
         self._forget_empty(row, mine)
 
     def take(self, row: int, shares: Sequence[DeviceShare]) -> None:
-        """Count the devices that an instance has of a row."""
+        """Count the devices that an instance uses on a row."""
         if shares:
             mine = self._pools.setdefault(row, _Pools())
             mine.taken.update(shares)
             self._update_free(row, mine, mine.free)
 
     def give(self, row: int, shares: Sequence[DeviceShare]) -> None:
-        """Undo `take` with equal shares; what is not taken there any more is left alone."""
+        """Undo `take` with equal shares; shares that are not in use are ignored."""
         mine = self._pools.get(row) if shares else None
         if mine is not None:
             mine.taken -= Counter(shares)
@@ -173,7 +173,7 @@ class PciDevices:
             self._forget_empty(row, mine)
 
     def clear(self, row: int) -> None:
-        """Set a row to having no devices, of which nobody has any."""
+        """Set a row to having no devices and no usage."""
         self.put(row, ())
         self._pools.pop(row, None)
 
@@ -182,12 +182,14 @@ class PciDevices:
             del self._pools[row]
 
     def _update_free(self, row: int, mine: _Pools, pools: Sequence[FreePool]) -> None:
-        """Write down what is left of the pools of a row; kinds that no pool has are forgotten."""
+        """Compute the free devices of a row's pools, and drop kinds that no pool has any more."""
         before = mine.free
         mine.free = free_pools(pools, mine.used)
         state = tuple((one.key, one.free) for one in mine.free)
         self._make_arrays()
         self._state_ids[row] = self._states.number(state) if state else 0
+        # New pools are counted before old ones are discounted, so that the array of a kind that
+        # stays is not dropped in between.
         for pool in mine.free:
             self._pools_of[pool.kind] = self._pools_of.get(pool.kind, 0) + 1
             self._add(pool.kind, row, pool.free)

@@ -1,4 +1,4 @@
-"""Profiles: the attributes that many hosts share, kept once."""
+"""Host attributes that many hosts share, each distinct combination stored once."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,12 +20,15 @@ _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What capability and image rules read of a host; equal hosts share one."""
+    """The host attributes that capability and image rules read; equal hosts share one object.
+
+    `cpu_info` is `Host.cpu_info` as JSON text with sorted keys, because a profile must be hashable.
+    """
 
     hypervisor_type: str = ""
     hypervisor_version: int = 0
     cpu_info: str = "{}"
-    """JSON text of `Host.cpu_info`, keys sorted."""
+
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     stats: tuple[tuple[str, str], ...] = ()
 
@@ -36,7 +39,7 @@ class Profile:
 
 
 class Reported(NamedTuple):
-    """What a profile is made of, as the first host with it reported it."""
+    """The reported attributes behind a profile, from the first host that had it."""
 
     hypervisor_type: str
     hypervisor_version: int
@@ -46,13 +49,13 @@ class Reported(NamedTuple):
 
 
 class Profiles:
-    """Profiles, numbered as they come; a number that no host has is given to the next.
+    """Reference-counted profiles by number; a number without hosts is reused.
 
-    Number 0 is the empty one, of unused rows. Numbers are counted, because stats may differ at
-    every report of a host, and a table that kept all of them would never stop growing.
+    Number 0 is the empty profile of unused rows. Profiles are counted because stats may differ in
+    every report of a host, and a table that kept all of them would grow without bound.
 
     Attributes:
-        versions: the hypervisor version of every number, cut to what a column can hold.
+        versions: the hypervisor version of every number, clipped to 64 bits.
     """
 
     def __init__(self) -> None:
@@ -62,17 +65,17 @@ class Profiles:
 
     @property
     def all(self) -> list[Profile | None]:
-        """The profile of every number; None where no host has it."""
+        """The profile of every number; None for numbers without hosts."""
         return self._profiles.all
 
     def reported(self, number: int) -> Reported:
-        """Return what the hosts with a profile report."""
+        """Return the attributes that hosts with a profile report."""
         return self._reported[number]
 
     def number(self, host: Host) -> int:
-        """Return the number of the host's profile; equal attributes give equal numbers.
+        """Return the number of the host's profile, and count the host until `release`.
 
-        The host is counted until `release`.
+        Equal attributes have equal numbers.
         """
         profile = Profile(
             hypervisor_type=host.hypervisor_type,
@@ -87,15 +90,15 @@ class Profiles:
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `number`, and forget the profile when no host has it any more."""
+        """Undo one `number`, and drop the profile with its last host."""
         self._profiles.release(number)
 
     def mask(self, numbers: NDArray[np.int32], test: Callable[[Profile], bool]) -> Mask:
-        """Test each profile that a host has once, and spread the verdicts over the rows.
+        """Test each profile in use once, and spread the results over the rows.
 
         Args:
             numbers: (N,) profile numbers of the rows.
-            test: the verdict on one profile.
+            test: the test of one profile.
 
         Returns:
             (N,) bool; False for rows without a host.
@@ -109,7 +112,7 @@ class Profiles:
         ]
 
     def _write(self, number: int, host: Host) -> None:
-        """Note what belongs to a number that is new, or stands for another profile now."""
+        """Store the attributes of a number that is new or has been reused."""
         reported = Reported(
             host.hypervisor_type,
             host.hypervisor_version,
@@ -123,6 +126,6 @@ class Profiles:
             self._reported[number] = reported
         if number >= self.versions.size:
             self.versions = np.concatenate((self.versions, np.zeros_like(self.versions)))
-        # Reports and state files set no bounds to a number, but a column has 64 bits.
+        # Reports and state files accept integers of any size, but a column has 64 bits.
         version = max(-AMOUNT_MAX, min(host.hypervisor_version, AMOUNT_MAX))
         self.versions[number] = version

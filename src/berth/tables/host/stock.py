@@ -1,4 +1,4 @@
-"""Stock: what every host has of each resource class, what is used of it, and what is held."""
+"""Inventories, used amounts and holds of every row, by resource class."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
@@ -7,13 +7,14 @@ from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 UsageSavepoint: TypeAlias = list[tuple[ClassColumns, int, int]]
-"""What was used of a row, and the room that it had, by class."""
+"""The used amount and room of a row by class, before `Stock.try_use`."""
 
 
 class Stock:
-    """Columns by resource class; a class gets its own when the first host has it.
+    """Columns by resource class; a class gets columns with the first row that has it.
 
-    What is held counts as used on top of what the ledger says.
+    `used` in the columns is always the ledger's amount plus the row's hold. The hold alone is
+    stored by row, so that a new amount from the ledger can be combined with it.
     """
 
     def __init__(self, rows: int) -> None:
@@ -28,17 +29,17 @@ class Stock:
             columns.resize(rows)
 
     def used(self, row: int) -> dict[str, int]:
-        """Return what is used of a row by class, held amounts too, zeros left out."""
+        """Return the used amounts of a row by class, including holds and without zeros."""
         used = {name: columns.used.item(row) for name, columns in self.classes.items()}
         return {name: amount for name, amount in used.items() if amount}
 
     def inventories(self, row: int) -> dict[str, Inventory]:
-        """Return the inventories of a row; `max_unit` is filled in."""
+        """Return the inventories of a row by class, with `max_unit` filled in."""
         classes = self.classes.items()
         return {name: columns.inventory(row) for name, columns in classes if columns.terms[row]}
 
     def put(self, row: int, inventories: Mapping[str, Inventory], used: Mapping[str, int]) -> None:
-        """Set a row to inventories, of which the ledger says that so much is used."""
+        """Set the inventories of a row, and the amounts that the ledger reports as used."""
         self._add_classes(inventories)
         self._add_classes(used)
         held = self._held.get(row, {})
@@ -48,12 +49,14 @@ class Stock:
             if inventory is not None:
                 columns.put(row, inventory, amount)
                 continue
+            # The ledger or a hold may count amounts of a class without an inventory. They are kept,
+            # because the inventory may follow.
             columns.clear(row)
             if amount:
                 columns.put_used(row, amount)
 
     def put_used(self, row: int, used: Mapping[str, int]) -> bool:
-        """Set what the ledger says is used of a row, by class; tell whether that changed any."""
+        """Set the amounts that the ledger reports as used; return whether any column changed."""
         self._add_classes(used)
         held = self._held.get(row, {})
         changed = False
@@ -65,17 +68,17 @@ class Stock:
         return changed
 
     def clear(self, row: int) -> None:
-        """Set a row to having nothing, with nothing held."""
+        """Set a row to having nothing, with no hold."""
         self._held.pop(row, None)
         for columns in self.classes.values():
             columns.clear(row)
 
     def held(self, row: int) -> dict[str, int]:
-        """Return what is held of a row by class."""
+        """Return the amounts on hold of a row by class."""
         return dict(self._held.get(row, {}))
 
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Count amounts as used on top of what the ledger says."""
+        """Count amounts as used in addition to those that the ledger reports."""
         held = self._held.get(row)
         if held is None:
             held = self._held[row] = {}
@@ -92,7 +95,11 @@ class Stock:
             del self._held[row]
 
     def release_hold(self, row: int, amounts: Mapping[str, int] | None = None) -> None:
-        """Undo `hold`; None is all. What is not held there any more is left alone."""
+        """Undo `hold`, or the whole hold when `amounts` is None.
+
+        Amounts that are not on hold are ignored, so that a late or repeated release frees nothing
+        that others use.
+        """
         held = self._held.get(row)
         if held is None:
             return
@@ -100,7 +107,10 @@ class Stock:
         self.hold(row, {n: -min(a, held.get(n, 0)) for n, a in wanted.items()})
 
     def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
-        """Use more of a row for a moment, faster than `hold` does; `restore_used` undoes it."""
+        """Use more of a row for the rest of one decision; `restore_used` undoes it.
+
+        It is faster than `hold`, because it keeps no account of the amounts by row.
+        """
         loan: UsageSavepoint = []
         for name, amount in amounts.items():
             columns = self.classes.get(name)
@@ -111,13 +121,13 @@ class Stock:
         return loan
 
     def restore_used(self, row: int, loan: UsageSavepoint) -> None:
-        """Undo the last `try_use` of a row; nothing else may have changed it since."""
+        """Undo the last `try_use` of a row; nothing else may have changed the row since."""
         for columns, used, room in loan:
             columns.used[row] = used
             columns.room[row] = room
 
     def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """End a hold whose amounts the ledger counts from now on: what is used stays."""
+        """End a hold, leaving the used amounts: the ledger counts them from now on."""
         held = self._held.get(row, {})
         for name, amount in amounts.items():
             left = held.pop(name, 0) - amount
@@ -127,7 +137,7 @@ class Stock:
             self._held.pop(row, None)
 
     def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Use less of a row: the ledger does not count what was handed over to it."""
+        """Subtract amounts of `confirm_hold` that the ledger turned out not to count."""
         for name, amount in amounts.items():
             columns = self.classes.get(name)
             if columns is not None:
@@ -137,5 +147,6 @@ class Stock:
         for name in names:
             if name not in self.classes:
                 columns = self.classes[name] = ClassColumns(self._rows)
+                # A hold may be older than the first inventory of its class.
                 for row, held in self._held.items():
                     columns.put_used(row, held.get(name, 0))

@@ -1,9 +1,9 @@
-"""Trees: the child providers of the hosts that have some (GPUs, NUMA cells, network cards).
+"""The child providers of hosts: GPUs, NUMA cells, network cards.
 
-Every child provider of a host in the table has a *slot*, as a host has a row: its inventories and
-traits stand in columns by slot. The feed may tell of a child before its parent or its host, and
-a host may leave while its children stay; such children have no slot until they hang under a host
-that is here.
+Each child provider of a host in the table has a *slot*, as a host has a row: its inventories and
+traits are in columns by slot. The change feed may deliver a child before its parent or its host,
+and a host may be removed while its children stay. Such children have no slot until a chain of
+parents leads to a host of the table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,10 +24,10 @@ _NO_SLOTS: Rows = np.empty(0, dtype=np.intp)
 
 
 class Branches(NamedTuple):
-    """The child providers of some rows, those of one row together.
+    """The child providers of some rows, grouped by row.
 
-    `slots` is (C,); `owners` is (C,), for each slot the index of its row among the rows that
-    were asked for; `rows` is how many those were.
+    `slots` is (C,); `owners` is (C,), the index of each slot's row in the selection; `rows` is the
+    number of rows selected.
     """
 
     slots: Rows
@@ -36,10 +36,10 @@ class Branches(NamedTuple):
 
 
 class Trees:
-    """Child providers by slot, kept true by the events of the feed in any order.
+    """Child providers by slot, updated by the events of the feed in any order.
 
     Attributes:
-        traits: a set of traits a slot.
+        traits: the set of traits of each slot.
     """
 
     def __init__(self, journal: Journal, row_of: Callable[[str], int | None]) -> None:
@@ -61,13 +61,13 @@ class Trees:
         self._all_slots: tuple[Rows, Rows] | None = None
 
     def __len__(self) -> int:
-        """Return how many child providers hang under hosts of the table."""
+        """Return the number of child providers of hosts in the table."""
         return len(self._slot_of)
 
     # ---- look up ------------------------------------------------------------------------
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class by slot; None when no child ever had it."""
+        """Return the columns of a resource class by slot, or None when no child ever had any."""
         return self._stock.classes.get(name)
 
     @property
@@ -76,7 +76,7 @@ class Trees:
         return tuple(self._stock.classes)
 
     def on_row(self, row: int) -> tuple[int, ...]:
-        """Return the slots of the children of a row, by (name, uuid)."""
+        """Return the slots of the children of a row, ordered by (name, uuid)."""
         return tuple(self._on_row.get(row, ()))
 
     def uuids_on(self, row: int) -> tuple[str, ...]:
@@ -84,16 +84,18 @@ class Trees:
         return tuple(self._uuids[slot] for slot in self._on_row.get(row, ()))
 
     def provider(self, slot: int) -> Provider:
-        """Return the provider in a slot, as the ledger told it."""
+        """Return the provider in a slot, as the ledger reports it."""
         return self._known[self._uuids[slot]]
 
     def used(self, slot: int) -> dict[str, int]:
-        """Return what is used of a slot by class, held amounts too, zeros left out."""
+        """Return the used amounts of a slot by class, including holds and without zeros."""
         return self._stock.used(slot)
 
     def branches(self, rows: Selection) -> Branches:
         """Return the child providers of rows."""
         if isinstance(rows, slice):
+            # Every full evaluation selects all rows, so the arrays of this selection are cached
+            # until a child comes or goes.
             if self._all_slots is None:
                 here = np.array(sorted(self._on_row), dtype=np.intp)
                 below = self.branches(here)
@@ -108,9 +110,10 @@ class Trees:
     # ---- write: what the ledger says ------------------------------------------------------
 
     def put(self, provider: Provider) -> None:
-        """Add a child provider or replace it; its parent or its host may come later."""
+        """Add or replace a child provider; its parent or host may follow later."""
         uuid = provider.uuid
         old = self._known.get(uuid)
+        # The whole subtree moves to another host with it.
         if old is not None and old.parent_uuid != provider.parent_uuid:
             self.remove(uuid)
         self._known[uuid] = provider
@@ -125,7 +128,7 @@ class Trees:
             self._sort(self._rows[slot])
 
     def put_used(self, uuid: str, used: Mapping[str, int]) -> None:
-        """Set what the ledger says is used of a child; held amounts come on top."""
+        """Set the amounts that the ledger reports as used of a child; holds are added."""
         provider = self._known.get(uuid)
         if provider is None:
             return
@@ -136,7 +139,7 @@ class Trees:
             self._journal.record(self._rows[slot], "used")
 
     def remove(self, uuid: str) -> Provider | None:
-        """Forget a child provider and return it; those below it wait until it is back."""
+        """Remove and return a child provider; its descendants lose their slots until it is back."""
         provider = self._known.get(uuid)
         if provider is None:
             return None
@@ -149,28 +152,29 @@ class Trees:
         return provider
 
     def attach_host(self, host_uuid: str, row: int) -> None:
-        """Give a new row the children that have waited for its host."""
+        """Give slots to the children of a host that was just added."""
         for uuid in self._below.get(host_uuid, ()):
             self._attach(uuid, row)
 
     def detach_host(self, host_uuid: str) -> None:
-        """Let the children of a host that goes wait; what is held of them is let go."""
+        """Take the slots of the children of a host that is being removed, and drop their holds."""
         for uuid in self._below.get(host_uuid, ()):
             self._detach(uuid, keep_held=False)
 
     # ---- write: what this process has decided ---------------------------------------------
 
     def hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
-        """Count amounts of a child as used on top of what the ledger says."""
+        """Count amounts of a child as used in addition to those that the ledger reports."""
         slot = self._slot_of.get(uuid)
         if slot is None:
+            # A child without a slot may get one while the hold lasts.
             self._pending_holds[uuid] = add_amounts(self._pending_holds.get(uuid, {}), amounts)
         else:
             self._stock.hold(slot, amounts)
             self._journal.record(self._rows[slot], "used")
 
     def release_hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
-        """Undo `hold` with equal arguments; what is not held any more is left alone."""
+        """Undo `hold` with equal arguments; amounts that are not on hold are ignored."""
         slot = self._slot_of.get(uuid)
         if slot is not None:
             self._stock.release_hold(slot, amounts)
@@ -185,7 +189,7 @@ class Trees:
     # ---- parts ------------------------------------------------------------------------------
 
     def _slots_on(self, row: int) -> Rows:
-        """Return the slots of a row as an array, made when it is first asked for."""
+        """Return the slots of a row as an array, cached until its children change."""
         slots = self._arrays.get(row)
         if slots is None:
             mine = self._on_row.get(row)
@@ -195,7 +199,8 @@ class Trees:
         return slots
 
     def _host_row(self, uuid: str | None) -> int | None:
-        """Return the row of the host that a provider is of or hangs under, if it is here."""
+        """Return the row of the host at the end of a provider's chain of parents, or None."""
+        # A state between two events may contain a cycle of parents.
         climbed: set[str] = set()
         while uuid is not None and uuid not in climbed:
             row = self._row_of(uuid)
@@ -207,7 +212,7 @@ class Trees:
         return None
 
     def _subtree(self, uuid: str) -> Iterator[str]:
-        """Yield a provider and all below it; a ring of providers is gone round once."""
+        """Yield a provider and its descendants; a cycle of providers is visited once."""
         found = {uuid: None}
         waiting = [uuid]
         while waiting:
@@ -258,7 +263,7 @@ class Trees:
         self._note(self._rows[slot])
 
     def _sort(self, row: int) -> None:
-        """Put the children of a row in an order that does not tell how they came."""
+        """Sort the children of a row, so that their order is independent of that of the events."""
         self._on_row[row].sort(key=self._identity)
         self._arrays.pop(row, None)
         self._all_slots = None

@@ -1,1 +1,1 @@
-"""The provider table: every resource provider as columns, for the Placement API."""
+"""The provider table: every resource provider as a row of columns, for the Placement API."""

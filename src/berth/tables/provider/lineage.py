@@ -1,4 +1,4 @@
-"""Lineage: the parent and the root of each row, and the rows below it."""
+"""The trees of providers: parents, roots and descendants of rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.column_set import grown
 
 NO_ROW: Final = -1
-"""The parent of a root, and parent and root of a row that is in no tree."""
+"""The parent of a root, and parent and root of a row in no tree."""
 
 
 class Lineage:
-    """Trees of rows. A row is moved with all below it.
+    """Trees of rows; a row moves together with its descendants.
 
     Attributes:
         parent: row of the parent, or `NO_ROW`.
-        root: row of the root of the tree, for a root its own; `NO_ROW` for rows in no tree.
+        root: row of the root of the tree (a root's own row), or `NO_ROW` for rows in no tree.
     """
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class Lineage:
         self._children: dict[int, set[int]] = {}
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new ones are in no tree."""
+        """Grow to `rows` rows; new rows are in no tree."""
         before = self.parent.size
         self.parent, self.root = grown(self.parent, rows), grown(self.root, rows)
         self.parent[before:] = self.root[before:] = NO_ROW
 
     def children_of(self, row: int) -> tuple[int, ...]:
-        """Return the rows right below one, ascending."""
+        """Return the rows directly below a row, ascending."""
         return tuple(sorted(self._children.get(row, ())))
 
     def subtree(self, top: int) -> Iterator[int]:
-        """Yield a row and all below it, parents first; nothing may be moved meanwhile."""
+        """Yield a row and its descendants, parents first; the trees must not change meanwhile."""
         waiting = [top]
         while waiting:
             row = waiting.pop()
@@ -46,13 +46,13 @@ class Lineage:
             waiting.extend(self._children.get(row, ()))
 
     def is_within(self, row: int, top: int) -> bool:
-        """Tell whether a row is another one or below it; `NO_ROW` never is."""
+        """Return whether a row is `top` or a descendant of it; False for `NO_ROW`."""
         while row not in (NO_ROW, top):
             row = self.parent.item(row)
         return row == top
 
     def attach(self, row: int, parent: int) -> None:
-        """Hang a row under another one, which is not below it, or make it a root (`NO_ROW`)."""
+        """Move a row below a parent that is not its descendant, or make it a root (`NO_ROW`)."""
         self._remove_from_parent(row)
         self.parent[row] = parent
         root = row
@@ -63,7 +63,7 @@ class Lineage:
             self.root[one] = root
 
     def detach(self, top: int) -> list[int]:
-        """Take a row and all below it out of their trees, and return them, parents first."""
+        """Remove a row and its descendants from their trees, and return them, parents first."""
         rows = list(self.subtree(top))
         self._remove_from_parent(top)
         self.parent[rows] = self.root[rows] = NO_ROW
@@ -82,12 +82,12 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The providers of each tree, those of one tree together and in ascending order.
+    """The providers of each tree, contiguous and in ascending order.
 
     Attributes:
         members: (P,) rows of all P providers.
         starts: (N,) by the row of a root, where its tree begins in `members`; 0 for other rows.
-        sizes: (N,) by the row of a root, how many providers its tree has; 0 for other rows.
+        sizes: (N,) by the row of a root, the number of providers in its tree; 0 for other rows.
     """
 
     members: Rows
@@ -95,17 +95,17 @@ class Forest:
     sizes: Rows
 
     def tree(self, root: int) -> Rows:
-        """Return the rows of a tree, by the row of its root; of any other row none."""
+        """Return the rows of a tree by the row of its root; no rows for any other row."""
         start = self.starts.item(root)
         return self.members[start : start + self.sizes.item(root)]
 
 
 def forest_of(alive: Mask, root: NDArray[np.int32]) -> Forest:
-    """Put the providers of each tree together.
+    """Return the providers grouped by tree.
 
     Args:
         alive: (N,) bool, rows that hold a provider.
-        root: (N,) row of the root of the tree that a row is in.
+        root: (N,) row of the root of each row's tree.
     """
     rows = np.flatnonzero(alive)
     roots = root[rows]

@@ -1,4 +1,4 @@
-"""Provider records: what is said of each provider, with equal parts of several kept once."""
+"""Provider records by row, in which equal parts of several records are shared."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,10 +14,10 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 
 class ProviderRecords:
-    """Records by row, without what is used and the generation, which change with every claim.
+    """Records by row, without used amounts and generation, which change with every claim.
 
-    A compute node has some hundred traits, and a fleet few different sets of them; the same goes
-    for inventories.
+    A compute node has about a hundred traits, but a fleet has few distinct sets of them; the same
+    is true of inventories. Sharing them saves most of the memory of a record.
     """
 
     def __init__(self) -> None:
@@ -27,18 +27,18 @@ class ProviderRecords:
         self._lists: Pool[tuple[str, ...], tuple[str, ...]] = Pool()
 
     def get(self, row: int) -> Provider | None:
-        """Return the record of a row; None when it has none."""
+        """Return the record of a row, or None."""
         return self._all[row] if 0 <= row < len(self._all) else None
 
     def put(self, row: int, provider: Provider, parent_uuid: str | None) -> Provider:
-        """Set the record of a row and return it as it is kept.
+        """Set the record of a row, and return the stored one.
 
-        What equals the one that is there stays that object.
+        When the new record equals the stored one, the stored object stays.
 
         Args:
-            row: which may be the next that never had a record.
-            provider: what the ledger told.
-            parent_uuid: equal to the provider's; the object that is kept.
+            row: with a record, or the next row that never had one.
+            provider: as the ledger reports it.
+            parent_uuid: equal to the provider's; this object is stored.
         """
         if row == len(self._all):
             self._all.append(None)
@@ -51,7 +51,7 @@ class ProviderRecords:
         return new
 
     def clear(self, row: int) -> None:
-        """Forget the record of a row."""
+        """Remove the record of a row."""
         old = self._all[row]
         if old is not None:
             self._release(old)

@@ -1,4 +1,4 @@
-"""Provider stock: what every provider has of each resource class, and what of it is used."""
+"""Inventories and used amounts of providers, by resource class."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -12,18 +12,18 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class ProviderStock:
-    """Columns by resource class, for as long as any row has something of the class.
+    """Columns by resource class, each existing while any row has the class.
 
-    Unlike `Stock` it holds nothing on top of what the ledger says, and what it does to a row
-    costs as much as the row has classes, however many there are in all.
+    Unlike `Stock` it has no holds, and the cost of a change depends on the number of classes of the
+    row, not of the table: clients may create any number of classes.
     """
 
     def __init__(self, rows: int) -> None:
         self.classes: dict[str, ClassColumns] = {}
         self._rows = rows
         self._row_counts: Counter[str] = Counter()
+        # Classes in use of a row that has no inventory of them; hardly any row.
         self._unbacked: dict[int, AbstractSet[str]] = {}
-        """Classes that are used of a row which has no inventory of them; hardly any row."""
 
     def resize(self, rows: int) -> None:
         """Grow every column to `rows`."""
@@ -38,7 +38,7 @@ class ProviderStock:
         inventories: Mapping[str, Inventory],
         used: Mapping[str, int],
     ) -> None:
-        """Set a row, which had inventories of the classes `before`, to others."""
+        """Set inventories and used amounts of a row, which had inventories of classes `before`."""
         self._set_unbacked(row, _NOTHING)
         for name in before:
             if name not in inventories:
@@ -51,7 +51,7 @@ class ProviderStock:
         self._put_unbacked(row, inventories, used)
 
     def put_used(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:
-        """Set what is used of a row, which has inventories of the classes `has`."""
+        """Set the used amounts of a row, which has inventories of the classes `has`."""
         for name in has:
             columns, amount = self.classes[name], used.get(name, 0)
             if columns.used.item(row) != amount:
@@ -59,7 +59,7 @@ class ProviderStock:
         self._put_unbacked(row, has, used)
 
     def used(self, row: int, has: Collection[str]) -> dict[str, int]:
-        """Return what is used of a row by class: of all that it has, and what is unbacked."""
+        """Return the used amounts of a row by class: of its inventories, and unbacked ones."""
         names = (*has, *sorted(self._unbacked.get(row, ())))
         return {name: self.classes[name].used.item(row) for name in names}
 

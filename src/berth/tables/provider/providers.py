@@ -1,7 +1,7 @@
-"""The provider table: all resource providers as columns, roots and those below them alike.
+"""The provider table: all resource providers, roots and descendants, as columns.
 
-It is written by whoever follows the ledger's change feed, on one thread, and says what the ledger
-says: unlike the host table it counts nothing that this process has decided and not yet been told.
+The follower of the ledger's change feed writes it, on one thread. Unlike the host table it has no
+holds: it answers the Placement API, which must report the state of the ledger.
 """
 
 from collections.abc import KeysView, Mapping
@@ -26,8 +26,9 @@ from berth.tables.provider.sharing import SHARES, Sharing, sharing_of
 from berth.tables.provider.unattached import UnattachedProviders
 
 _FIRST_ROWS: Final = 64
+
+# A full table grows by 1/4 of its rows.
 _GROWTH: Final = 4
-"""A full table grows by one part in so many."""
 
 _NO_PROVIDER: Final = Provider(uuid="", name="")
 
@@ -35,16 +36,16 @@ _NO_PROVIDER: Final = Provider(uuid="", name="")
 class ProviderTable:
     """Providers by row. Arrays are views of the first `len(table)` rows; some may be unused.
 
-    A feed may tell of a provider before its parent, and a parent may go while those below it
-    stay. A provider has a row as long as its parents lead to a root; until then it is *waiting*,
-    and for whoever reads the table it is not there.
+    The change feed may deliver a provider before its parent, and a parent may be removed while its
+    descendants stay. A provider has a row while a chain of parents leads to a root. Otherwise it is
+    *unattached*, and readers of the table do not see it.
 
-    Unused rows have nothing: no inventories, traits or aggregates.
+    Unused rows have no inventories, traits or aggregates.
 
     Attributes:
-        version: the ledger version that the table is true to.
-        traits: a set of traits a row.
-        aggregates: a set of numbers of aggregates a row (see `aggregate_numbers`).
+        version: the ledger version that the table reflects.
+        traits: the set of traits of each row.
+        aggregates: the set of aggregate numbers of each row (see `aggregate_numbers`).
     """
 
     def __init__(self) -> None:
@@ -71,14 +72,14 @@ class ProviderTable:
         self._resize(_FIRST_ROWS)
 
     def __len__(self) -> int:
-        """Return the number of rows, unused ones too."""
+        """Return the number of rows, including unused ones."""
         return self._rows
 
     # ---- columns ------------------------------------------------------------------------
 
     @property
     def all_rows(self) -> "slice[int, int, int]":
-        """Every row, for who looks at all of them at once."""
+        """A selection of all rows."""
         return slice(0, self._rows)
 
     @property
@@ -93,7 +94,7 @@ class ProviderTable:
 
     @property
     def root(self) -> NDArray[np.int32]:
-        """(N,) row of the root of the tree, for a root its own; -1 for unused rows."""
+        """(N,) row of the root of the tree (a root's own row); -1 for unused rows."""
         return self._lineage.root[: self._rows]
 
     @property
@@ -103,47 +104,47 @@ class ProviderTable:
 
     @property
     def revisions(self) -> Ints:
-        """(N,) a number that no row had before, whenever what is said of a row changes.
+        """(N,) a number that changes to one never used before when a row's record or root changes.
 
-        What is used of it and its generation do not count; its root does. So what somebody made
-        of a row holds as long as the row has the same edition.
+        Used amounts and generation do not count. A value derived from a row is valid while the row
+        has the same revision.
         """
         return self._revision[: self._rows]
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class; None when no provider has any.
+        """Return the columns of a resource class, or None when no provider has any.
 
-        Its arrays are longer than the table: take `[:len(table)]` or index by rows. Look it up
-        anew after each change of the table.
+        The arrays are longer than the table: take `[:len(table)]` or index them by rows. Get them
+        again after each change of the table, which may replace them.
         """
         return self._stock.classes.get(name)
 
     @property
     def resource_classes(self) -> KeysView[str]:
-        """The names of all classes that any provider has, in no order; it changes as they do."""
+        """The names of all classes that any provider has, unordered; a live view."""
         return self._stock.classes.keys()
 
     @property
     def trait_names(self) -> KeysView[str]:
-        """The names of all traits that any provider has, in no order; it changes as they do."""
+        """The names of all traits that any provider has, unordered; a live view."""
         return self._traits.by_name.keys()
 
     @property
     def aggregate_numbers(self) -> Mapping[str, int]:
-        """The number of each aggregate that any provider is in, by uuid.
+        """The number of each aggregate with members, by uuid.
 
-        The number of an aggregate that has no member left is given to the next that comes.
+        The number of an aggregate without members is reused for the next new one.
         """
         return self._aggregates.by_name
 
     # ---- look up ------------------------------------------------------------------------
 
     def row_of(self, uuid: str) -> int | None:
-        """Return the row of a provider; None when it is not there, or waits."""
+        """Return the row of a provider, or None when it is unknown or unattached."""
         return self._row_of.get(uuid)
 
     def rows_named(self, name: str) -> frozenset[int]:
-        """Return the rows of the providers of a name; several may have the same."""
+        """Return the rows of the providers with a name, which need not be unique."""
         return self._names.rows(name)
 
     def alive_rows(self) -> Rows:
@@ -151,12 +152,12 @@ class ProviderTable:
         return np.flatnonzero(self.alive)
 
     def children_of(self, row: int) -> tuple[int, ...]:
-        """Return the rows right below a provider, ascending."""
+        """Return the rows directly below a provider, ascending."""
         return self._lineage.children_of(row)
 
     @property
     def unattached(self) -> Mapping[str, Provider]:
-        """The providers that have no row, by uuid: their parents do not lead to a root."""
+        """The providers without a row by uuid: no chain of parents leads to a root."""
         return self._unattached.by_uuid
 
     def uuid(self, row: int) -> str:
@@ -168,10 +169,10 @@ class ProviderTable:
         return self.base_record(row).uuid
 
     def base_record(self, row: int) -> Provider:
-        """Return what is said of a provider, with nothing used and generation 0.
+        """Return the record of a provider, without used amounts and with generation 0.
 
-        The same object as long as the row has the same edition. Equal inventories, traits and
-        aggregates of several providers are one object.
+        It is the same object while the row has the same revision. Equal inventories, traits and
+        aggregates of several providers are the same objects.
 
         Raises:
             NotFoundError: the row is unused.
@@ -182,7 +183,7 @@ class ProviderTable:
         return record
 
     def record(self, row: int) -> Provider:
-        """Return a provider as the ledger has it; `used` names every class that it has.
+        """Return a provider as the ledger has it; `used` contains every class of its inventories.
 
         Raises:
             NotFoundError: the row is unused.
@@ -191,17 +192,20 @@ class ProviderTable:
         return replace(stated, generation=self._generation.item(row), used=self.used(row))
 
     def used(self, row: int) -> dict[str, int]:
-        """Return what is used of a provider, by every class that it has an inventory of."""
+        """Return the used amounts of a provider, by every class that it has an inventory of."""
         return self._stock.used(row, self.base_record(row).inventories)
 
     def forest(self) -> Forest:
-        """Return the trees; made when it is asked for after their shape has changed."""
+        """Return the trees; cached until their shape changes."""
         if self._forest is None:
             self._forest = forest_of(self.alive, self.root)
         return self._forest
 
     def sharing(self) -> Sharing:
-        """Return who shares with whom; made when it is asked for after that may have changed."""
+        """Return which providers share with which trees.
+
+        The result is cached until traits, trees or aggregates change.
+        """
         if self._sharing is None:
             rows = np.flatnonzero(self.traits.has(SHARES, self.all_rows))
             self._sharing = sharing_of(rows, self.alive_rows(), self.root, self.aggregates)
@@ -210,12 +214,12 @@ class ProviderTable:
     # ---- write ----------------------------------------------------------------------------
 
     def reserve(self, providers: int) -> None:
-        """Make room for so many providers, so that adding them moves nothing."""
+        """Allocate rows for a number of providers, so that adding them copies nothing."""
         if providers > self._size:
             self._resize(providers)
 
     def put(self, provider: Provider) -> None:
-        """Add a provider or replace it; its parent may come later."""
+        """Add or replace a provider; its parent may follow later."""
         row = self._row_of.get(provider.uuid)
         if row is None:
             self._unattached.put(provider)
@@ -225,6 +229,8 @@ class ProviderTable:
         parent = self._parent_row(provider.parent_uuid)
         if parent == self._lineage.parent.item(row):
             self._fill(row, provider)
+        # A parent below the provider itself would close a cycle, which has no root. An event that
+        # is still to come will break it.
         elif parent is None or self._lineage.is_within(parent, row):
             self._detach(row)
             self._unattached.put(provider)
@@ -233,9 +239,9 @@ class ProviderTable:
             self._fill(row, provider)
 
     def put_used(self, uuid: str, used: Mapping[str, int], generation: int | None) -> None:
-        """Set all that is used of a provider; a generation of None stays as it is.
+        """Set all used amounts of a provider; None leaves the generation as it is.
 
-        One that is not there is no error.
+        An unknown provider is no error.
         """
         row = self._row_of.get(uuid)
         if row is not None:
@@ -246,7 +252,7 @@ class ProviderTable:
             self._unattached.put_used(uuid, used, generation)
 
     def remove(self, uuid: str) -> None:
-        """Forget a provider; those below it wait until it is back. None there is no error."""
+        """Remove a provider; its descendants become unattached. An unknown uuid is no error."""
         row = self._row_of.get(uuid)
         if row is not None:
             self._detach(row)
@@ -255,11 +261,11 @@ class ProviderTable:
     # ---- rows -------------------------------------------------------------------------------
 
     def _parent_row(self, uuid: str | None) -> int | None:
-        """Return the row of a parent; `NO_ROW` for a root, None when it is missing."""
+        """Return the row of a parent: `NO_ROW` for a root, None when it has no row."""
         return NO_ROW if uuid is None else self._row_of.get(uuid)
 
     def _attach(self, uuid: str) -> None:
-        """Give rows to a provider that waits, whose parent is here, and to all below it."""
+        """Give rows to an unattached provider whose parent has one, and to its descendants."""
         coming = [uuid]
         while coming:
             provider = self._unattached.take(coming.pop())
@@ -274,7 +280,7 @@ class ProviderTable:
             coming.extend(self._unattached.below(provider.uuid))
 
     def _detach(self, top: int) -> None:
-        """Let a provider and all below it wait, and give up their rows."""
+        """Make a provider and its descendants unattached, and free their rows."""
         for row in self._lineage.detach(top):
             self._unattached.put(self.record(row))
             self._clear(row)
@@ -286,7 +292,7 @@ class ProviderTable:
         self._forest = self._sharing = None
 
     def _fill(self, row: int, provider: Provider) -> None:
-        """Make a row, which is in its tree, what the ledger says of the provider."""
+        """Set a row that is in its tree to the ledger's record of the provider."""
         old = self._records.get(row)
         parent = self._lineage.parent.item(row)
         above = None if parent == NO_ROW else self.uuid(parent)
@@ -297,7 +303,7 @@ class ProviderTable:
             self._revision[row] = self._next_revision()
 
     def _clear(self, row: int) -> None:
-        """Give up a row."""
+        """Free a row."""
         old = self.base_record(row)
         self._state(row, old, _NO_PROVIDER, {})
         self._records.clear(row)
@@ -309,7 +315,7 @@ class ProviderTable:
         self._forest = self._sharing = None
 
     def _state(self, row: int, old: Provider, new: Provider, used: Mapping[str, int]) -> None:
-        """Make the columns of a row, of which `old` is said, those of `new`."""
+        """Update the columns and indexes of a row from the record `old` to `new`."""
         self._stock.put(row, old.inventories, new.inventories, used)
         if old is _NO_PROVIDER or new is _NO_PROVIDER or old.name != new.name:
             if old is not _NO_PROVIDER:
@@ -324,6 +330,8 @@ class ProviderTable:
                 self._sharing = None
         if old.aggregates != new.aggregates:
             mine = frozenset(new.aggregates)
+            # Taken before the old ones are released, so that aggregates in both sets keep their
+            # numbers.
             self._aggregates.take(mine)
             numbers = self._aggregates.by_name
             self.aggregates.put(row, frozenset(map(numbers.__getitem__, mine)))

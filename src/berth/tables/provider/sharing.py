@@ -1,7 +1,7 @@
-"""Sharing: which providers give what they have to other trees, and to which.
+"""Sharing providers, and the trees that they share with.
 
-A provider with the trait `SHARES` shares with every tree of which any provider is in an aggregate
-that it is in itself (Placement calls the root of such a tree an anchor).
+A provider with the trait `SHARES` shares with every tree that has a provider in one of its own
+aggregates (Placement calls the root of such a tree an anchor).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,21 +15,21 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.aggregate_sets import AggregateSets
 
 SHARES: Final = "MISC_SHARES_VIA_AGGREGATE"
-"""The trait of providers that share."""
+"""The trait of sharing providers."""
 
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Providers that share, and the trees that they share with.
+    """The sharing providers and their anchors.
 
     Attributes:
-        rows: (S,) providers that share, ascending.
-        anchors: by such a provider, the roots of the trees that it may give to, ascending. The
-            root of its own tree is always one of them.
-        anchored: by root, the providers *of other trees* that may give there, ascending; roots
-            that have none are left out.
+        rows: (S,) sharing providers, ascending.
+        anchors: by sharing provider, the roots of the trees that it shares with, ascending. The
+            root of its own tree is always included.
+        anchored: by root, the sharing providers *of other trees*, ascending; roots that have none
+            are left out.
     """
 
     rows: Rows
@@ -38,12 +38,12 @@ class Sharing:
 
 
 def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: AggregateSets) -> Sharing:
-    """Find the trees that providers share with.
+    """Return the trees that providers share with.
 
     Args:
-        rows: (S,) providers that share, ascending.
+        rows: (S,) sharing providers, ascending.
         alive: (P,) all providers, ascending.
-        root: (N,) row of the root of the tree that a row is in.
+        root: (N,) row of the root of each row's tree.
         sets: the aggregates of each row.
     """
     if not rows.size:
@@ -58,10 +58,10 @@ def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Aggregate
 
 
 def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
-    """Return the providers of other trees by root, of the roots by provider.
+    """Return the sharing providers of other trees by root, given the roots by provider.
 
-    There may be thousands of both: providers with the same roots have one array, so they are
-    looked at together, and roots with the same providers get one tuple.
+    Both may number thousands. Providers with equal roots share one array and are handled together;
+    roots with equal providers get one shared tuple.
     """
     alike: dict[int, list[int]] = {}
     for row, mine in anchors.items():
@@ -83,7 +83,7 @@ def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int,
 
 
 def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each root that is in any of the parts, and the numbers of those, ascending both."""
+    """Yield each root that occurs in the parts, and the numbers of these parts, both ascending."""
     roots = np.concatenate(parts)
     order = roots.argsort(kind="stable")
     numbers = np.repeat(np.arange(len(parts)), [part.size for part in parts])[order].tolist()
@@ -105,7 +105,7 @@ def _roots_by_aggregate(
 
 
 def _with(rows: Rows, row: int) -> Rows:
-    """Return rows, which ascend, and one more; those who have it already share one array."""
+    """Return ascending rows plus one row; the same array when the row is already contained."""
     place = int(rows.searchsorted(row))
     return rows if row in rows[place : place + 1] else np.insert(rows, place, row)
 

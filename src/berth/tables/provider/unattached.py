@@ -1,4 +1,4 @@
-"""Waiting: providers of which no chain of parents leads to a root, yet or any more."""
+"""Providers without a row, because no chain of parents leads to a root."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,10 +7,10 @@ from berth.domain.inventory.provider import Provider
 
 
 class UnattachedProviders:
-    """Providers by uuid, and their uuids by that of the parent for which they wait.
+    """Unattached providers by uuid, and their uuids by that of their parent.
 
     Attributes:
-        by_uuid: the providers, as the ledger told them.
+        by_uuid: the providers, as the ledger reports them.
     """
 
     def __init__(self) -> None:
@@ -18,24 +18,24 @@ class UnattachedProviders:
         self._below: dict[str | None, set[str]] = {}
 
     def below(self, uuid: str) -> tuple[str, ...]:
-        """Return the uuids of those whose parent has that uuid."""
+        """Return the uuids of the unattached providers with a parent."""
         return tuple(self._below.get(uuid, ()))
 
     def put(self, provider: Provider) -> None:
-        """Let a provider wait, or replace it."""
+        """Add or replace a provider."""
         self.take(provider.uuid)
         self.by_uuid[provider.uuid] = provider
         self._below.setdefault(provider.parent_uuid, set()).add(provider.uuid)
 
     def put_used(self, uuid: str, used: Mapping[str, int], generation: int | None) -> None:
-        """Set what is used of a provider; one that does not wait is no error."""
+        """Set the used amounts of a provider; an unknown one is no error."""
         provider = self.by_uuid.get(uuid)
         if provider is not None:
             number = provider.generation if generation is None else generation
             self.by_uuid[uuid] = replace(provider, used=used, generation=number)
 
     def take(self, uuid: str) -> Provider | None:
-        """Return and forget a provider; None when it does not wait."""
+        """Remove and return a provider, or return None."""
         provider = self.by_uuid.pop(uuid, None)
         if provider is not None:
             siblings = self._below[provider.parent_uuid]
