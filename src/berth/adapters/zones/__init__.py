@@ -1,4 +1,4 @@
-"""Child zones over HTTP."""
+"""The HTTP client for child zones."""
 
 from berth.adapters.zones.http_children import open_children
 

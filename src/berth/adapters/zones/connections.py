@@ -1,4 +1,8 @@
-"""Connections to one zone: kept while they can be trusted, and one request at a time on each."""
+"""Persistent HTTP connections to one zone, with one request at a time on each.
+
+A connection is reused only when its last response was read completely and unambiguously; see
+docs/adr/0027-a-client-for-zones.md.
+"""
 
 import asyncio
 import socket
@@ -10,22 +14,26 @@ from typing import Final, cast
 from berth.adapters.zones.responses import ResponseError, ResponseReader
 
 IDLE_S: Final = 4.0
-"""Seconds after which an unused connection is not used again: servers of Berth close it after
-five, and what is sent just then is lost."""
+"""Seconds after which an idle connection is closed. Servers of Berth close it after 5 s, and a
+request sent at that moment would be lost."""
 CONNECTIONS_MAX: Final = 64
-"""Connections to one zone; who comes when all are in use waits for one."""
-_SEEN_BYTES_MAX: Final = 64 * 1024
-"""How much may wait to be sent below TLS where nobody can see it."""
+"""The most connections to one zone; further requests wait for one."""
+# The TLS layer buffers up to so many bytes below the transport, where `get_write_buffer_size` does
+# not count them. After a larger request it is unknown whether all of it was sent.
+_TLS_BUFFER_BYTES: Final = 64 * 1024
 KEPT_S: Final = 10.0
-"""Seconds for which a name is not looked up again."""
+"""Seconds for which the addresses of a host are cached."""
 
 
 class ConnectionsClosedError(Exception):
-    """This process ends, and connects to nobody any more."""
+    """The connections are closed because this process ends."""
 
 
 class ResolvedAddresses:
-    """The addresses of one host.
+    """The addresses of one host, cached for 10 s.
+
+    All callers share one lookup: a name server that does not answer occupies a thread of the event
+    loop's pool for each lookup, the pool is small, and other zones need it, too.
 
     Args:
         host: name or address.
@@ -38,11 +46,11 @@ class ResolvedAddresses:
         self._looking: asyncio.Task[Sequence[str]] | None = None
 
     async def all(self) -> Sequence[str]:
-        """Return the addresses, those to try first before others.
+        """Return the addresses, in the order in which to try them.
 
         Raises:
-            OSError: the host has none.
-            UnicodeError: no name server could be asked for its name.
+            OSError: the host has no address.
+            UnicodeError: the host's name cannot be encoded for DNS.
         """
         loop = asyncio.get_running_loop()
         if loop.time() < self._until_s:
@@ -50,7 +58,7 @@ class ResolvedAddresses:
         if self._looking is None:
             self._looking = loop.create_task(self._look())
             self._looking.add_done_callback(self._end)
-        # Whoever stops waiting leaves the look-up to others.
+        # Shielded, so that a caller that is cancelled does not cancel the lookup for the others.
         return await asyncio.shield(self._looking)
 
     async def _look(self) -> Sequence[str]:
@@ -65,7 +73,7 @@ class ResolvedAddresses:
 
 
 async def look_up(host: str) -> Sequence[tuple[int, int, int, str, tuple[object, ...]]]:
-    """Ask for the addresses of a host, as `getaddrinfo` does."""
+    """Return the addresses of a host as `getaddrinfo` does, without blocking the event loop."""
     return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
 
 
@@ -78,28 +86,31 @@ def _is_address(host: str) -> bool:
 
 
 class ZoneConnection(asyncio.Protocol):
-    """One connection. What comes on it while nobody has asked ends it.
+    """One connection. Data that arrives without a request ends it.
 
-    It is cut off and never closed gently, which takes as long as the server likes: it would neither
-    read what is left of a request, nor say goodbye.
+    It is aborted, never closed gracefully: an unresponsive server could hold a closing connection
+    for half a minute, beyond the limit on open ones.
     """
 
     def __init__(self) -> None:
         self.is_kept = False
-        """Whether a request has been answered on it."""
+        """Whether an earlier request was sent on it."""
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._idle: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
-    # ---- what the loop tells --------------------------------------------------------------
+    # ---- callbacks of the event loop ------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have a connection."""
+        """Keep the transport of the new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read an answer; what nobody has asked for could be taken for the next one."""
+        """Feed the response reader; close on unrequested data.
+
+        Unrequested data could be mistaken for the response to the next request.
+        """
         reader = self._reader
         if reader is None:
             self.close()
@@ -113,11 +124,11 @@ class ZoneConnection(asyncio.Protocol):
                 self._end(None)
 
     def eof_received(self) -> None:
-        """End with the server; returning nothing closes the connection."""
+        """Close on the server's end of stream; returning None closes the transport."""
         self._lose()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Have no connection any more."""
+        """Fail the pending request, if any."""
         self._lose()
 
     def _lose(self) -> None:
@@ -126,7 +137,7 @@ class ZoneConnection(asyncio.Protocol):
         self.close()
 
     def _end(self, error: Exception | None) -> None:
-        """Let whoever waits for the answer go on."""
+        """Wake the waiting request, with an error or without."""
         self._reader = None
         waiter = self._waiter
         if waiter is None or waiter.done():
@@ -136,27 +147,26 @@ class ZoneConnection(asyncio.Protocol):
         else:
             waiter.set_exception(error)
 
-    # ---- what is done with it -------------------------------------------------------------
+    # ---- requests -------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Whether something can be sent."""
+        """Whether a request can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: Sequence[bytes], reader: ResponseReader, until_s: float) -> None:
-        """Send a request, in pieces, and wait until its answer is whole.
+        """Send a request and wait for its complete response.
 
-        Whatever keeps that from being so, the connection is not used again, nor is it when some of
-        the request may not have been sent.
+        The connection is closed unless the response is complete and the whole request was sent.
 
         Args:
-            request: what is sent.
-            reader: reads the answer.
-            until_s: time of the loop until which is waited.
+            request: the pieces to send.
+            reader: parses the response.
+            until_s: the deadline, in the event loop's time.
 
         Raises:
-            ResponseError: what came is no answer.
-            TimeoutError: it has not come in time.
+            ResponseError: the server sent no valid response.
+            TimeoutError: the response was not complete by the deadline.
         """
         transport = self._transport
         if transport is None:
@@ -172,6 +182,8 @@ class ZoneConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._reader = self._waiter = None
+            # A server may respond before it has read the whole request. The rest would then be
+            # taken for the start of the next one.
             if not (reader.can_go_on and self.is_open and self._has_sent(request)):
                 self.close()
             self.is_kept = True
@@ -181,20 +193,20 @@ class ZoneConnection(asyncio.Protocol):
         if transport is None or transport.get_write_buffer_size():
             return False
         is_secured = transport.get_extra_info("sslcontext") is not None
-        return not is_secured or sum(map(len, request)) <= _SEEN_BYTES_MAX
+        return not is_secured or sum(map(len, request)) <= _TLS_BUFFER_BYTES
 
     def rest(self) -> None:
-        """Close it when nobody has taken it for some seconds."""
-        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self.close)
+        """Start the idle timer, which closes the connection."""
+        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, self.close)
 
     def wake(self) -> None:
-        """Keep it open from now on."""
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+        """Stop the idle timer."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
     def close(self) -> None:
-        """Close it, with whatever has not been sent: no server has to read that."""
+        """Abort the connection, dropping unsent data."""
         self.wake()
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -202,12 +214,12 @@ class ZoneConnection(asyncio.Protocol):
 
 
 class ZoneConnections:
-    """All connections to one zone, in use or not.
+    """The connections to one zone, idle and in use.
 
     Args:
         host: name or address.
-        port: where it listens.
-        context: checks its certificate; None sends in the clear.
+        port: the zone's port.
+        context: the TLS context; None connects without encryption.
     """
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
@@ -215,70 +227,73 @@ class ZoneConnections:
         self._port = port
         self._addresses = ResolvedAddresses(host)
         self._context = context
-        self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._resting: list[ZoneConnection] = []
+        self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._idle: list[ZoneConnection] = []
         self._used: set[ZoneConnection] = set()
         self._is_closed = False
 
     async def take(self, until_s: float, *, is_new: bool = False) -> ZoneConnection:
-        """Return a connection for one request; `put_back` it, whatever came of that.
+        """Return a connection for one request; the caller must `put_back` it in any case.
+
+        Nothing has been sent before this method returns, so a request that fails here can safely
+        be sent again.
 
         Args:
-            until_s: time of the loop until which is waited for one.
-            is_new: take none that was used before.
+            until_s: the deadline, in the event loop's time.
+            is_new: open a new connection instead of reusing one.
 
         Raises:
-            ConnectionsClosedError: they are closed.
-            OSError: there is none, or not in time (TimeoutError).
-            UnicodeError: the name of a host that no name server could be asked for.
+            ConnectionsClosedError: the connections are closed.
+            OSError: connecting failed, or did not succeed by the deadline (TimeoutError).
+            UnicodeError: the host's name cannot be encoded for DNS.
         """
-        connection = None if is_new or self._turns.locked() else self._rested()
+        connection = None if is_new or self._slots.locked() else self._take_idle()
         if connection is not None:
-            await self._turns.acquire()  # at once
+            await self._slots.acquire()  # does not wait: a slot is free
         else:
             async with asyncio.timeout_at(until_s):
-                connection = await self._waited_for(is_new=is_new)
+                connection = await self._acquire(is_new=is_new)
         self._used.add(connection)
         return connection
 
     def put_back(self, connection: ZoneConnection) -> None:
-        """Let others use a connection, if it can be trusted still."""
+        """Return a connection for reuse, if it is still open."""
         self._used.discard(connection)
-        self._turns.release()
+        self._slots.release()
         if self._is_closed:
             connection.close()
         elif connection.is_open:
             connection.rest()
-            self._resting.append(connection)
+            self._idle.append(connection)
 
-    def _rested(self) -> ZoneConnection | None:
-        while self._resting:
-            connection = self._resting.pop()
+    def _take_idle(self) -> ZoneConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
             connection.wake()
             if connection.is_open:
                 return connection
         return None
 
-    async def _waited_for(self, *, is_new: bool) -> ZoneConnection:
-        await self._turns.acquire()
+    async def _acquire(self, *, is_new: bool) -> ZoneConnection:
+        await self._slots.acquire()
         try:
-            kept = None if is_new else self._rested()
-            return await self._connected() if kept is None else kept
+            kept = None if is_new else self._take_idle()
+            return await self._connect() if kept is None else kept
         except BaseException:
-            self._turns.release()
+            self._slots.release()
             raise
 
-    async def _connected(self) -> ZoneConnection:
+    async def _connect(self) -> ZoneConnection:
         self._check_open()
         addresses = await self._addresses.all()
         for address in addresses[:-1]:
             try:
-                return await self._connected_to(address)
+                return await self._connect_to(address)
             except OSError:
                 continue
-        return await self._connected_to(addresses[-1])
+        return await self._connect_to(addresses[-1])
 
-    async def _connected_to(self, address: str) -> ZoneConnection:
+    async def _connect_to(self, address: str) -> ZoneConnection:
         self._check_open()
         _, connection = await asyncio.get_running_loop().create_connection(
             ZoneConnection,
@@ -299,8 +314,8 @@ class ZoneConnections:
             raise ConnectionsClosedError
 
     def close(self) -> None:
-        """Close them all, and make no more; whoever waits for an answer is told."""
+        """Close all connections and open no more; pending requests fail."""
         self._is_closed = True
-        for connection in (*self._resting, *self._used):
+        for connection in (*self._idle, *self._used):
             connection.close()
-        self._resting.clear()
+        self._idle.clear()

@@ -1,4 +1,4 @@
-"""HTTP children: requests of tenants, sent on to child zones as any client would send them."""
+"""Forwarding of tenants' requests to child zones, over HTTP/1.1."""
 
 import asyncio
 import re
@@ -40,13 +40,14 @@ _OWN_HEADERS: Final = CONNECTION_HEADERS | {
     "x-service-token",
     STATEMENT_HEADER.lower(),
 }
-"""Headers of a client that stay here: some are for this zone alone, some are said anew."""
+"""Headers that are not forwarded: hop-by-hop headers, credentials for this zone, and those that
+the forwarded request has with values of its own."""
 _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _PATH: Final = re.compile(r"/[!-~]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
+# A longer body is written separately from the head, so that it is not copied.
 _JOINED_BYTES_MAX: Final = 64 * 1024
-"""Longest body that is sent in one piece with the head."""
 _LINES_KEPT: Final = 64
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _WITHOUT_LENGTH: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -54,12 +55,12 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpChildren:
-    """Sends requests to zones; see the port `ForwardsToZones`.
+    """Forwards requests of tenants to zones; see the port `ZoneForwarder`.
 
     Args:
-        writer: says for whom each request is.
+        writer: signs the assertion for whom each request is made.
         password_of: returns the password of a zone's account.
-        context: checks certificates of zones that are asked by https.
+        context: the TLS context for zones with an https URL.
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class HttpChildren:
         self._writer = writer
         self._password_of = password_of
         self._context = context
-        self._targets: dict[int, _Target] = {}
-        self._connections: dict[tuple[int, _Address], ZoneConnections] = {}
-        """By zone and not by address alone, as zones may be behind one."""
+        self._targets: dict[int, _ZoneTarget] = {}
+        self._connections: dict[tuple[int, _ZoneAddress], ZoneConnections] = {}
+        """By zone and not by address alone, since several zones may share an address."""
         self._is_closed = False
 
     async def forward(
@@ -85,9 +86,9 @@ class HttpChildren:
         user_id: str,
         timeout_s: float,
     ) -> ForwardedResponse:
-        """See `ForwardsToZones.forward`."""
+        """See `ZoneForwarder.forward`."""
         _check(asked)
-        call = _Call(self._writer, self._target_of(zone), asked, project_id, user_id)
+        call = _ForwardCall(self._writer, self._target_of(zone), asked, project_id, user_id)
         until_s = asyncio.get_running_loop().time() + timeout_s
         try:
             return await call.answer(until_s)
@@ -95,19 +96,20 @@ class HttpChildren:
             raise call.error(f"no answer in {timeout_s:g} s") from error
         except ConnectionsClosedError as error:
             raise call.error("this process ends") from error
-        # UnicodeError: the name of a host that no name server could be asked for.
+        # UnicodeError: the host's name cannot be encoded for DNS.
         except (ResponseError, OSError, UnicodeError) as error:
             raise call.error(str(error)) from error
 
     async def close(self) -> None:
-        """Close all connections, and ask nobody any more; whoever waits for an answer is told."""
+        """Close all connections and refuse further requests; pending ones fail."""
         self._is_closed = True
         for connections in self._connections.values():
             connections.close()
-        await asyncio.sleep(0)  # a loop that ends now would leave their sockets open
+        # One turn of the loop, in which the aborted transports close their sockets.
+        await asyncio.sleep(0)
 
-    def _target_of(self, zone: Zone) -> "_Target":
-        """Return where a zone is and how it knows us, as long as its record stays as it is."""
+    def _target_of(self, zone: Zone) -> "_ZoneTarget":
+        """Return a zone's connections and the common part of its heads, cached by its record."""
         known = self._targets.get(zone.zone_id)
         if known is not None and (known.zone is zone or known.zone == zone):
             return known
@@ -119,13 +121,14 @@ class HttpChildren:
         if zone.username:
             account = b64encode(f"{zone.username}:{password}".encode()).decode()
             lines += f"Authorization: Basic {account}\r\n"
-        target = _Target(zone, prefix, lines, self._connections_to(zone, address))
-        if password or not zone.username:  # or there may be one as soon as its key is back
+        target = _ZoneTarget(zone, prefix, lines, self._connections_to(zone, address))
+        # Not cached without the password: it can be read again as soon as its key is back.
+        if password or not zone.username:
             self._targets[zone.zone_id] = target
         return target
 
-    def _connections_to(self, zone: Zone, address: "_Address") -> ZoneConnections:
-        """Return the connections to a zone, which outlive whatever else of its record changes."""
+    def _connections_to(self, zone: Zone, address: "_ZoneAddress") -> ZoneConnections:
+        """Return the connections to a zone; they outlive changes of its record except the URL."""
         key = (zone.zone_id, address)
         found = self._connections.get(key)
         if found is None:
@@ -134,8 +137,8 @@ class HttpChildren:
         return found
 
 
-class _Address(NamedTuple):
-    """Where a zone is."""
+class _ZoneAddress(NamedTuple):
+    """The host, port and scheme of a zone."""
 
     host: str
     port: int
@@ -143,8 +146,8 @@ class _Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
-    """A zone, and what is the same in all requests to it: `lines` are of their heads."""
+class _ZoneTarget:
+    """A zone, its connections, and the header `lines` that all requests to it share."""
 
     zone: Zone
     prefix: str
@@ -152,11 +155,11 @@ class _Target:
     connections: ZoneConnections
 
 
-def _read_url(zone: Zone) -> tuple[_Address, str, str]:
-    """Return where a zone is, what its paths begin with, and what its host is called in heads.
+def _read_url(zone: Zone) -> tuple[_ZoneAddress, str, str]:
+    """Return a zone's address, the prefix of its paths, and the value of its Host header.
 
     Raises:
-        NotAskedError: the address of the zone cannot be written into a request.
+        NotAskedError: the URL or the username cannot be represented in a request.
     """
     try:
         parts = urlsplit(zone.api_url)
@@ -165,23 +168,25 @@ def _read_url(zone: Zone) -> tuple[_Address, str, str]:
         raise NotAskedError(f"zone {zone.name}: {error}") from error
     prefix = parts.path.rstrip("/")
     default = _PORTS.get(parts.scheme)
-    # A colon ends the username.
+    # In Basic authentication a colon ends the username.
     is_odd = _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username
     if is_odd or default is None or not host or "@" in parts.netloc:
-        raise NotAskedError(f"zone {zone.name}: no request can have its URL or username")
-    address = _Address(host, default if port is None else port, parts.scheme == "https")
+        raise NotAskedError(
+            f"zone {zone.name}: its URL or username cannot be used in an HTTP request"
+        )
+    address = _ZoneAddress(host, default if port is None else port, parts.scheme == "https")
     return address, prefix, parts.netloc
 
 
 @dataclass(slots=True)
-class _Call:
-    """One request, and how far it has come.
+class _ForwardCall:
+    """One forwarded request and its progress.
 
-    From the moment it has a connection any of it may have been sent.
+    From the moment it has a connection (`is_sent`) any part of it may have reached the zone.
     """
 
     writer: TenantAssertionWriter
-    target: _Target
+    target: _ZoneTarget
     asked: ForwardedRequest
     project_id: str
     user_id: str
@@ -189,15 +194,17 @@ class _Call:
     was_kept: bool = False
 
     async def answer(self, until_s: float) -> ForwardedResponse:
-        """Send it, and if it only reads once more: a kept connection may just have ended.
+        """Send the request and return the response, retrying a safe request once.
 
         Raises:
-            ResponseError: what came is no answer.
-            OSError: there is no connection, or something did not come in time (TimeoutError).
+            ResponseError: the zone sent no valid response.
+            OSError: connecting failed, or a deadline passed (TimeoutError).
         """
         try:
             return await self._answer(until_s, is_new=False)
         except ConnectionLostError:
+            # The server may have closed a reused connection just before the request arrived. Only
+            # a safe request may be repeated, since the first may have been carried out.
             if self.asked.method not in _SAFE or self.asked.body or not self.was_kept:
                 raise
             return await self._answer(until_s, is_new=True)
@@ -213,7 +220,7 @@ class _Call:
         return reader.answer
 
     def _request(self) -> tuple[bytes, ...]:
-        """Return what is to be sent, with a new statement, as one may be used once."""
+        """Return the bytes to send, with a new assertion, since each is valid for one use."""
         asked, target = self.asked, self.target
         statement = self.writer.write(
             target.zone.name, asked, project_id=self.project_id, user_id=self.user_id
@@ -231,7 +238,10 @@ class _Call:
         return (head + asked.body,)
 
     def error(self, reason: str) -> UnavailableError:
-        """Return what to raise; only what was not begun to be sent has certainly not arrived."""
+        """Return the error to raise.
+
+        It is a NotAskedError, which permits a repetition, only if nothing has been sent.
+        """
         kind = UnavailableError if self.is_sent else NotAskedError
         return kind(f"zone {self.target.zone.name}: {reason}")
 
@@ -243,20 +253,20 @@ async def open_children(
     password_of: Callable[[Zone], str],
     ca_file: Path | None = None,
 ) -> AsyncGenerator[HttpChildren]:
-    """Reach child zones over HTTP until the end of the context.
+    """Open the client for child zones; leaving the context closes its connections.
 
     Args:
-        writer: says for whom each request is.
+        writer: signs the assertion for whom each request is made.
         password_of: returns the password of a zone's account.
-        ca_file: certificates to check those of zones by; None takes those of the machine.
+        ca_file: the trusted certificates; None uses the system's.
 
     Raises:
-        InvalidInputError: the file of certificates cannot be read.
+        InvalidInputError: the file cannot be read or contains no certificates.
     """
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        reason = f"{ca_file} holds no certificates that can be read ({error})"
+        reason = f"cannot read certificates from {ca_file} ({error})"
         raise InvalidInputError("zones.ca_file", reason) from error
     children = HttpChildren(writer, password_of, context)
     try:
@@ -267,10 +277,10 @@ async def open_children(
 
 @lru_cache(maxsize=_LINES_KEPT)
 def _lines_of(headers: tuple[tuple[str, str], ...]) -> str:
-    """Return the lines of the headers that are passed on.
+    """Return the header lines to forward.
 
     Raises:
-        InvalidInputError: naming the header that would be read as something else.
+        InvalidInputError: a header has characters that would change the meaning of the head.
     """
     lines: list[str] = []
     for name, value in headers:
@@ -282,16 +292,16 @@ def _lines_of(headers: tuple[tuple[str, str], ...]) -> str:
 
 
 def _check(asked: ForwardedRequest) -> None:
-    """Refuse what would be read as something else, or as two requests.
+    """Reject a request whose head could be read differently, or as two requests.
 
     Raises:
-        InvalidInputError: naming the part.
+        InvalidInputError: names the offending part.
     """
     if _METHOD.fullmatch(asked.method) is None or asked.method == "CONNECT":
         raise InvalidInputError("method", "must be up to 16 capital letters, and not CONNECT")
     if _PATH.fullmatch(asked.path) is None or "#" in asked.path:
         raise InvalidInputError("path", "must begin with / and be encoded as in a URL")
     if asked.path.endswith("?") and asked.path.count("?") == 1:
-        # Whoever reads it may take it for none, and so for another path than was signed.
+        # A server may drop an empty query, and would then see another path than the signed one.
         raise InvalidInputError("path", "must not end with an empty query")
     _lines_of(tuple(asked.headers.items()))

@@ -1,4 +1,4 @@
-"""Answers of child zones: read within limits, and taken only when their end is certain."""
+"""Parsing the HTTP responses of child zones, within limits and only with an unambiguous end."""
 
 from typing import Final
 
@@ -20,34 +20,34 @@ CONNECTION_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers that are about one connection, and not passed on."""
+"""Hop-by-hop headers, which are not passed on."""
 _FIRST: Final = 100
 _FIRST_FINAL: Final = 200
 _OTHER_PROTOCOL: Final = 101
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _HEADERS_MAX: Final = 128
+# The most bytes of a head, or between two pieces of a body. llhttp itself has no such limit.
 _UNREAD_BYTES_MAX: Final = 64 * 1024
-"""Bytes of a head, or of what is around the pieces of a body."""
 _NO_ANSWER: Final = "the answer is no HTTP, or has a head that is too long"
 
 
 class ResponseError(Exception):
-    """What came cannot be taken as an answer: the reason, in words for operators."""
+    """The server sent no valid response; the message says why, for operators."""
 
 
 class ConnectionLostError(ResponseError):
-    """The connection ended before the head of an answer had come."""
+    """The connection ended before the head of a response was complete."""
 
 
 class ResponseReader:
-    """Reads one answer as it comes. What is in it says llhttp, which also reads for the API.
+    """Parses one response incrementally with llhttp, the parser of the API's server, too.
 
     Attributes:
-        is_whole: it is there.
-        can_go_on: it is, and the connection may be used for another request.
+        is_whole: the response is complete.
+        can_go_on: it is complete, and the connection may be used for another request.
 
     Args:
-        asked: the request that it answers.
+        asked: the request.
     """
 
     def __init__(self, asked: ForwardedRequest) -> None:
@@ -67,16 +67,17 @@ class ResponseReader:
 
     @property
     def answer(self) -> ForwardedResponse:
-        """The answer, once it is whole."""
+        """The response, once it is complete."""
         headers = self._headers
         kept = {name: headers[name] for name in headers if name not in CONNECTION_HEADERS}
         return ForwardedResponse(self._status, kept, bytes(self._body))
 
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Parse more bytes.
 
         Raises:
-            ResponseError: it has no certain end, is too long, or is none.
+            ResponseError: the bytes are not HTTP, the response is too long, or it has no
+                unambiguous end.
         """
         self._unread_bytes += len(data)
         try:
@@ -89,20 +90,21 @@ class ResponseReader:
             raise ResponseError(self._flaw)
 
     def lost(self) -> ResponseError:
-        """Return what it means that nothing more comes."""
+        """Return the error for a connection that ended now."""
         if self._has_head:
             return ResponseError("the answer is cut")
         return ConnectionLostError("the connection was closed instead of an answer")
 
-    # ---- called by the parser, which must not see an exception of ours --------------------
+    # ---- callbacks of the parser ----------------------------------------------------------
+    # They note a flaw instead of raising: httptools replaces exceptions of callbacks by its own.
 
     def on_message_begin(self) -> None:
-        """Begin an answer, a hint before it, or what nobody has asked for after it."""
+        """Begin the response, an informational response (1xx), or an unrequested one after it."""
         if self.is_whole:
             self._keeps = self.can_go_on = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; those of one name are joined, and what comes after a body is none."""
+        """Keep a header, joining those of the same name; ignore trailers after a body."""
         if self._has_head:
             return
         self._headers_read += 1
@@ -113,7 +115,7 @@ class ResponseReader:
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        """Tell by a whole head whether and how a body is to follow."""
+        """Decide from the complete head whether and how a body follows."""
         if self.is_whole:
             return
         self._unread_bytes = 0
@@ -129,11 +131,13 @@ class ResponseReader:
         if self._has_body and self._status not in _WITHOUT_BODY:
             self._flaw = self._flaw or _flaw_of(self._headers)
         else:
-            # The parser may wait for the body that the head is about.
+            # A response to HEAD, 204 or 304 has no body, but the parser does not know the request
+            # and may wait for the length that the head names. So the response ends here, and the
+            # connection, whose parser state is then unknown, is not reused.
             self.is_whole = True
 
     def on_body(self, piece: bytes) -> None:
-        """Keep a piece of the body."""
+        """Append a piece of the body."""
         if self.is_whole or not self._has_head or self._flaw:
             return
         self._unread_bytes = 0
@@ -143,7 +147,7 @@ class ResponseReader:
             self._flaw = f"the answer is above {self._bytes_max} bytes"
 
     def on_message_complete(self) -> None:
-        """End an answer, or a hint before it."""
+        """End the response, or an informational response before it."""
         if self._has_head:
             self.is_whole = True
             self.can_go_on = self._keeps and not self._flaw
@@ -153,9 +157,10 @@ class ResponseReader:
 
 
 def _flaw_of(headers: dict[str, str]) -> str:
-    """Return what is wrong with the head of an answer; nothing if all is as it was asked for."""
+    """Return why a head is unacceptable, or an empty string."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         return "the answer is compressed, which nobody asked for"
+    # A body that ends with the connection cannot be told from one that was cut off.
     coding = headers.get("transfer-encoding", "").lower()
     if coding != "chunked" and (coding or "content-length" not in headers):
         return "the answer does not say how long it is"

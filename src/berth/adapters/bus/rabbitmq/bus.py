@@ -1,4 +1,4 @@
-"""The bus between processes over RabbitMQ; see the port `Bus` and docs/adr/0016-rabbitmq.md."""
+"""The bus between processes over RabbitMQ; see the port `Bus` and docs/adr/0016-the-broker.md."""
 
 import asyncio
 import time
