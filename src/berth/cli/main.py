@@ -50,9 +50,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "ledger": LazyCommand("serving:ledger", "Look after the ledger.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "user": LazyCommand("users:users", "Manage the users who have passwords.", _RUN),
-    "token-keys": LazyCommand(
-        "token_keys:token_keys", "Look after the keys that seal tokens.", _RUN
-    ),
+    "token-keys": LazyCommand("users:token_keys", "Look after the keys that seal tokens.", _RUN),
     "replay": LazyCommand("lab:replay", "Replay a workload against a running Berth.", "Try it out"),
     "demo": LazyCommand("lab:demo", "Show Berth at work.", "Try it out"),
     "demo-zones": LazyCommand("lab:demo_zones", "Show a tree of zones at work.", "Try it out"),

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import click
 
-from berth.config.settings import AuthMode, Settings, read_settings
+from berth.config.settings import AuthMode, Settings
+from berth.config.settings_reader import read_settings
 from berth.config.virt_settings import AgentDriver
 
 F = TypeVar("F", bound=Callable[..., object])

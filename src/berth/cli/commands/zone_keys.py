@@ -59,7 +59,7 @@ def rotate(*, path: Path) -> None:
 
     zone_keys.rotate(path)
     # A child that is told at once would drop the key that servers here still sign with.
-    time.sleep(kept_files.TAKEN_UP_S)
+    time.sleep(kept_files.RELOAD_WITHIN_S)
     print_line(f"{path} has new keys, and servers that use it have taken them up")
     print_line(_for_children(zone_keys.public_text(path)))
 
