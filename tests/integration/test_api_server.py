@@ -15,7 +15,7 @@ from berth.adapters.http_server import config_of
 from berth.adapters.ledger import open_ledger
 from berth.api.app import build_app
 from berth.api.auth.authentication import HttpBasic
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.config.auth_file import AuthFile
 from tests.unit.api.cloud import FakeClock, Stack, Told
 
@@ -40,7 +40,7 @@ def users(tmp_path: Path) -> Path:
 async def cloud(tmp_path: Path, users: Path) -> AsyncIterator[Stack]:
     """A cloud on a ledger that outlives the process."""
     auth = HttpBasic(AuthFile(users, FakeClock(), Told()), FakeClock(), key=b"k" * 32)
-    limits = Limits(body_bytes_max=10_000, body_timeout_s=0.3)
+    limits = RequestLimits(body_bytes_max=10_000, body_timeout_s=0.3)
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'berth.sqlite'}")
     cloud = Stack(auth=auth, limits=limits, ledger=ledger)
     await cloud.start()

@@ -6,7 +6,7 @@ from itertools import pairwise
 import httpx
 import pytest
 
-from berth.api.placement.actions import PUBLIC, Action
+from berth.api.placement.actions import PUBLIC, PlacementRoute
 from berth.api.placement.routes import ACTIONS
 from berth.api.placement.versions import MINOR_MAX
 from tests.integration.placement_requests import RIGHT, Right, furnished
@@ -28,13 +28,16 @@ every_action = pytest.mark.parametrize(
 )
 
 
-def right_for(action: Action) -> Right:
+def right_for(action: PlacementRoute) -> Right:
     """Return a request that succeeds."""
     return RIGHT[action.method, action.path]
 
 
 async def ask(
-    world: World, action: Action, minor: int, headers: Mapping[str, str | None] | None = None
+    world: World,
+    action: PlacementRoute,
+    minor: int,
+    headers: Mapping[str, str | None] | None = None,
 ) -> httpx.Response:
     """Send that request, perhaps with other headers."""
     right = right_for(action)
@@ -45,7 +48,7 @@ async def ask(
     )
 
 
-def minors_of(action: Action) -> list[int]:
+def minors_of(action: PlacementRoute) -> list[int]:
     """Return the first version, the last, and those in which something changes."""
     between = {minor for minor in _CHANGES if action.since <= minor <= action.until}
     return sorted({action.since, *between, action.until})
@@ -57,7 +60,7 @@ def test_there_is_a_request_for_each() -> None:
 
 
 @every_action
-async def test_it_succeeds_in_all_its_versions(action: Action) -> None:
+async def test_it_succeeds_in_all_its_versions(action: PlacementRoute) -> None:
     """With the headers that belong to the version, and no others."""
     for minor in minors_of(action):
         answer = await ask(await furnished(), action, minor)
@@ -85,7 +88,7 @@ async def test_it_succeeds_in_all_its_versions(action: Action) -> None:
 
 
 @every_action
-async def test_outside_of_its_versions_it_is_not_there(action: Action) -> None:
+async def test_outside_of_its_versions_it_is_not_there(action: PlacementRoute) -> None:
     """404, but for DELETE of all inventories, whose path was there before: 405."""
     world = await furnished()
     same = [one for one in ACTIONS if (one.method, one.path) == (action.method, action.path)]
@@ -100,7 +103,7 @@ async def test_outside_of_its_versions_it_is_not_there(action: Action) -> None:
 
 
 @every_action
-async def test_who_may(action: Action) -> None:
+async def test_who_may(action: PlacementRoute) -> None:
     """Administrators and services may, nobody else; without a token nobody is known."""
     is_public = action.rule == PUBLIC
     for headers, expected in (
@@ -117,7 +120,7 @@ async def test_who_may(action: Action) -> None:
 
 
 @every_action
-async def test_what_is_sent_and_what_is_wanted(action: Action) -> None:
+async def test_what_is_sent_and_what_is_wanted(action: PlacementRoute) -> None:
     """JSON, wherever there is a body: 415 and 406 else."""
     world = await furnished()
     answer = await ask(world, action, action.until, {"accept": "image/png"})
@@ -134,7 +137,7 @@ async def test_what_is_sent_and_what_is_wanted(action: Action) -> None:
 
 
 @every_action
-async def test_no_other_method_is_meant(action: Action) -> None:
+async def test_no_other_method_is_meant(action: PlacementRoute) -> None:
     """Neither HEAD, nor OPTIONS, nor one that a header names instead."""
     world = await furnished()
     path = right_for(action).path

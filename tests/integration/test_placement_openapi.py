@@ -10,7 +10,7 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 from schemathesis.schemas import BaseSchema
 
-from berth.api.placement.actions import Action
+from berth.api.placement.actions import PlacementRoute
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.routes import ACTIONS
 from tests.integration.placement_nouns import PROVIDER, dump, failures, furnish, known
@@ -40,7 +40,7 @@ def described(minor: int) -> Json:
     return {"openapi": "3.1.0", "info": {"title": "Placement", "version": "1"}, "paths": paths}
 
 
-def _operation(action: Action, minor: int) -> Json:
+def _operation(action: PlacementRoute, minor: int) -> Json:
     names = [part.partition("}")[0] for part in action.path.split("{")[1:]]
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}

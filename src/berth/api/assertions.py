@@ -10,7 +10,7 @@ from starlette.types import Scope
 from berth.api.auth.authentication import Identity, is_name
 from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.ports.zones import STATEMENT_HEADER
 from berth.services.zoning.messages.assertions import (
     AssertedRequest,
@@ -27,7 +27,7 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
-class Stated(Enum):
+class AssertedIdentity(Enum):
     """Whether an operation takes statements.
 
     One that has no use for them refuses them, as who sends one wants to have no more rights than
@@ -52,7 +52,7 @@ def zone_parts(parts: "ApiParts") -> "ZoneParts":
     return parts.zones
 
 
-def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> ZoneAssertion | None:
+def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> ZoneAssertion | None:
     """Return the statement that a request bears, before its body is read; None without one.
 
     Raises:
@@ -61,13 +61,13 @@ def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> ZoneAsserti
     """
     text = header_of(scope, HEADER)
     if text is None:
-        if stated is Stated.MUST:
+        if stated is AssertedIdentity.MUST:
             zone_parts(parts)
             raise HttpError(
                 401, "Only a parent zone may ask this: X-Berth-Zone-Statement is due.", _CHALLENGE
             )
         return None
-    if stated is Stated.NEVER:
+    if stated is AssertedIdentity.NEVER:
         raise HttpError(403, "X-Berth-Zone-Statement has no place here; leave it out.")
     try:
         return zone_parts(parts).assertions.verify_signature(text)
@@ -75,7 +75,7 @@ def statement_of(parts: "ApiParts", scope: Scope, stated: Stated) -> ZoneAsserti
         raise _refused(error) from error
 
 
-def caller_stated(
+def asserted_caller(
     parts: "ApiParts", scope: Scope, statement: ZoneAssertion, body: bytes
 ) -> Identity:
     """Return who asks by a statement, which is used by that: its tenant, and no administrator.
@@ -99,7 +99,7 @@ def caller_stated(
 
 
 @cache
-def limits_stated(limits: Limits) -> Limits:
+def asserted_limits(limits: RequestLimits) -> RequestLimits:
     """Return the limits of requests that a parent has signed."""
     return replace(limits, body_bytes_max=max(limits.body_bytes_max, BODY_BYTES_MAX))
 

@@ -39,7 +39,7 @@ NOTHING_SAID = (
 )
 
 
-class Fault(View):
+class FaultBody(View):
     """What went wrong, under its HTTP status."""
 
     code: int
@@ -82,5 +82,5 @@ def translate(error: BerthError) -> HttpError | None:
 
 def fault_body(error: HttpError) -> bytes:
     """Write an error as the body of its answer."""
-    fault = Fault(code=error.status, message=error.message)
+    fault = FaultBody(code=error.status, message=error.message)
     return encode({_NAMES.get(error.status, _FAULT): fault})

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import ErrorTeller, has_begun, send_error, tell_errors_by
 from berth.api.errors import NOTHING_SAID, HttpError
-from berth.api.limits import Limits, refusal_of
+from berth.api.limits import RequestLimits, refusal_of
 from berth.api.request_id import name_request, request_id_of
 from berth.ports.clock import Ids
 from berth.ports.telemetry import Telemetry
@@ -26,7 +26,7 @@ class Front:
     def __init__(
         self,
         app: ASGIApp,
-        limits: Limits,
+        limits: RequestLimits,
         ids: Ids,
         telemetry: Telemetry,
         *,

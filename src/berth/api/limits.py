@@ -15,7 +15,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """How much a request may be.
 
     `body_timeout_s` bounds the time in which a body has to arrive. `list_max` is the longest
@@ -32,7 +32,7 @@ class Limits:
     list_max: int = 1000
 
 
-def refusal_of(scope: Scope, limits: Limits) -> HttpError | None:
+def refusal_of(scope: Scope, limits: RequestLimits) -> HttpError | None:
     """Return why a request is refused for its path, query or header alone: 414 or 431, if it is."""
     headers: list[Header] = scope["headers"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -50,7 +50,7 @@ def refusal_of(scope: Scope, limits: Limits) -> HttpError | None:
     return None
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> bytes:
     """Read the whole body.
 
     Raises:
@@ -85,7 +85,7 @@ def check_depth(body: bytes, depth_max: int) -> None:
             raise HttpError(400, f"body: lists and objects are nested deeper than {depth_max}")
 
 
-async def _read_all(receive: Receive, limits: Limits) -> bytes:
+async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
     chunks: list[bytes] = []
     length = 0
     while True:
@@ -106,5 +106,5 @@ def _is_above(text: bytes, maximum: int) -> bool:
     return digits.isdigit() and (len(digits) > len(str(maximum)) or int(digits) > maximum)
 
 
-def _too_long(limits: Limits) -> HttpError:
+def _too_long(limits: RequestLimits) -> HttpError:
     return HttpError(413, f"The body has more than {limits.body_bytes_max} bytes.")

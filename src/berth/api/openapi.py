@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from berth.api.assertions import Stated
+from berth.api.assertions import AssertedIdentity
 from berth.api.codec import schemas_of
-from berth.api.errors import Fault
+from berth.api.errors import FaultBody
 from berth.api.microversion import MAX, MIN, Version, text_of
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 Json = dict[str, Any]
 
@@ -46,14 +46,14 @@ _ZONES = "/zones"
 _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zones/boot"})
 
 
-def openapi_document(operations: Sequence[Operation], version: str) -> Json:
+def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
     """Describe operations in OpenAPI 3.1.
 
     Args:
         operations: all of them.
         version: of the document.
     """
-    kinds: list[type] = [Fault]
+    kinds: list[type] = [FaultBody]
     for operation in operations:
         kinds += [k for k in (operation.query, operation.body, operation.answers) if k]
     kinds = list(dict.fromkeys(kinds))
@@ -73,7 +73,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> Json:
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": {"Fault": _fault_response(by_kind[Fault])},
+            "responses": {"FaultBody": _fault_response(by_kind[FaultBody])},
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -95,7 +95,7 @@ def _fault_response(fault: Json) -> Json:
     }
 
 
-def _describe(operation: Operation, by_kind: dict[type, Json], components: Json) -> Json:
+def _describe(operation: ApiOperation, by_kind: dict[type, Json], components: Json) -> Json:
     described: Json = {
         "summary": (operation.handler.__doc__ or "").partition("\n")[0],
         "tags": [_tag_of(operation.path)],
@@ -110,7 +110,7 @@ def _describe(operation: Operation, by_kind: dict[type, Json], components: Json)
     note = _availability(operation.since, operation.until)
     if operation.role is Role.ADMIN:
         note = f"{note} For administrators.".strip()
-    if operation.stated is Stated.MAY:
+    if operation.stated is AssertedIdentity.MAY:
         note = f"{note} Parent zones ask it for their tenants, with X-Berth-Zone-Statement.".strip()
     if note:
         described["description"] = note
@@ -131,7 +131,7 @@ def _availability(since: Version, until: Version) -> str:
 
 
 def _parameters(
-    operation: Operation, by_kind: dict[type, Json], components: Json
+    operation: ApiOperation, by_kind: dict[type, Json], components: Json
 ) -> Iterable[Json]:
     for name in _PARAMETER.findall(operation.path):
         schema = {"type": "string", "minLength": 1, "maxLength": 255}
@@ -151,7 +151,7 @@ def _parameters(
         yield _VERSION_HEADER
     if operation.path in _KEYED and operation.method == "POST":
         yield _IDEMPOTENCY_HEADER
-    if operation.stated is Stated.MUST:
+    if operation.stated is AssertedIdentity.MUST:
         yield _STATEMENT_HEADER
 
 
@@ -161,7 +161,7 @@ def _without_null(schema: Json) -> Json:
     return choices[0] if len(choices) == 1 else schema
 
 
-def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
+def _responses(operation: ApiOperation, by_kind: dict[type, Json]) -> Json:
     success: Json = {"description": "Success."}
     if operation.answers is not None:
         success["content"] = {"application/json": {"schema": by_kind[operation.answers]}}
@@ -176,7 +176,9 @@ def _responses(operation: Operation, by_kind: dict[type, Json]) -> Json:
         statuses += [408, 413, 415]
     if operation.method != "GET" or operation.path.endswith("/write-off"):
         statuses.append(409)
-    is_about_zones = operation.stated is not Stated.NEVER or operation.path.startswith(_ZONES)
+    is_about_zones = operation.stated is not AssertedIdentity.NEVER or operation.path.startswith(
+        _ZONES
+    )
     if is_about_zones or operation.path.endswith("{server_id}/action"):
         statuses.append(501)
     responses: Json = {str(operation.status): success}

@@ -7,7 +7,7 @@ from typing import Protocol
 from berth.api.auth.authentication import Auth
 from berth.api.auth.directory import Directory, OpenDirectory
 from berth.api.auth.tokens import Tokens
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.domain.compute.flavor import Image
 from berth.ports.bus import Bus
@@ -115,7 +115,7 @@ class ApiParts:
     telemetry: Telemetry
     providers: ProviderReplica | None = None
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     default_zone: str = "nova"
     single_shot: bool = False
     directory: Directory = field(default_factory=OpenDirectory)

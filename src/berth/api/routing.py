@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
-from berth.api.assertions import Stated, caller_stated, limits_stated, statement_of
+from berth.api.assertions import AssertedIdentity, asserted_caller, asserted_limits, assertion_of
 from berth.api.auth.authentication import Identity, credentials_of
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ApiOperation:
     """One method on one path.
 
     The first line of the handler's docstring is its summary in the OpenAPI document. `query` and
@@ -72,14 +72,14 @@ class Operation:
     answers: type | None = None
     since: Version = MIN
     until: Version = MAX
-    stated: Stated = Stated.NEVER
+    stated: AssertedIdentity = AssertedIdentity.NEVER
 
 
 class Call(NamedTuple):
     """One request to one operation, authenticated and read."""
 
     parts: ApiParts
-    operation: Operation
+    operation: ApiOperation
     scope: Scope
     identity: Identity
     version: Version
@@ -158,7 +158,7 @@ class Call(NamedTuple):
 class Endpoint:
     """An ASGI application for one path: finds the operation, checks, calls, answers."""
 
-    def __init__(self, parts: ApiParts, operations: Iterable[Operation]) -> None:
+    def __init__(self, parts: ApiParts, operations: Iterable[ApiOperation]) -> None:
         self._parts = parts
         self._operations = {operation.method: operation for operation in operations}
         self._route = next(iter(self._operations.values())).path
@@ -184,7 +184,7 @@ class Endpoint:
         else:
             await send_chunks(scope, send, status, answer.chunks, answer.headers)
 
-    def _operation(self, scope: Scope) -> Operation:
+    def _operation(self, scope: Scope) -> ApiOperation:
         method = scope["method"]
         operation = self._operations.get("GET" if method == "HEAD" else method)
         if operation is None:
@@ -196,15 +196,15 @@ class Endpoint:
                 raise InvalidInputError(name, f"must be 1 to {_KEY_MAX} printable characters")
         return operation
 
-    async def _call(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
+    async def _call(self, operation: ApiOperation, scope: Scope, receive: Receive) -> Call:
         identity, statement, limits = _NOBODY, None, self._parts.limits
         if operation.role is not Role.PUBLIC:
             identity = await self._parts.auth.identify(credentials_of(scope))
-            statement = statement_of(self._parts, scope, operation.stated)
+            statement = assertion_of(self._parts, scope, operation.stated)
             if statement is None:
                 _check_role(operation, identity)
             else:
-                limits = limits_stated(limits)
+                limits = asserted_limits(limits)
         raw_body = b""
         if operation.body is not None:
             raw_body = await read_body(scope, receive, limits)
@@ -213,7 +213,7 @@ class Endpoint:
                 raise HttpError(415, "The content type must be application/json.")
         if statement is not None:
             # The account says only that the parent may knock.
-            identity = caller_stated(self._parts, scope, statement, raw_body)
+            identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
 
@@ -227,14 +227,14 @@ class Endpoint:
         )
 
 
-def _check_role(operation: Operation, identity: Identity) -> None:
+def _check_role(operation: ApiOperation, identity: Identity) -> None:
     if not identity.project_id and operation.role is not Role.KNOWN:
         raise HttpError(403, "The token is for no project; ask for one with a scope.")
     if operation.role is Role.ADMIN and not identity.is_admin:
         raise HttpError(403, "Only administrators may do this.")
 
 
-def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = "") -> list[Route]:
+def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str = "") -> list[Route]:
     """Make routes, one a path, in the order of the table; the first that matches is taken.
 
     Args:
@@ -242,7 +242,7 @@ def routes_of(parts: ApiParts, operations: Iterable[Operation], prefix: str = ""
         operations: the table.
         prefix: of the paths, taken off because the routes are mounted there.
     """
-    by_path: dict[str, list[Operation]] = {}
+    by_path: dict[str, list[ApiOperation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path.removeprefix(prefix), []).append(operation)
     return [Route(path, Endpoint(parts, found)) for path, found in by_path.items()]

@@ -5,7 +5,7 @@ from berth.api.header_fields import root_url
 from berth.api.links import COMPUTE, Link
 from berth.api.microversion import MAX, MIN, text_of
 from berth.api.probes import HEALTH, READINESS, Health, Readiness, readiness_of
-from berth.api.routing import Answer, Call, Operation, Role
+from berth.api.routing import Answer, ApiOperation, Call, Role
 
 _UPDATED = "2013-07-23T11:33:21Z"
 _MEDIA_TYPE = "application/vnd.openstack.compute+json;version=2.1"
@@ -76,9 +76,9 @@ async def show_readiness(call: Call) -> Answer:
 
 
 OPERATIONS = (
-    Operation("GET", "/", list_versions, role=Role.PUBLIC, answers=VersionsAnswer),
-    Operation("GET", "/v2.1", show_version, role=Role.PUBLIC, answers=VersionAnswer),
-    Operation("GET", "/v2.1/", show_version, role=Role.PUBLIC, answers=VersionAnswer),
-    Operation("GET", HEALTH, show_health, role=Role.PUBLIC, answers=Health),
-    Operation("GET", READINESS, show_readiness, role=Role.PUBLIC, answers=Readiness),
+    ApiOperation("GET", "/", list_versions, role=Role.PUBLIC, answers=VersionsAnswer),
+    ApiOperation("GET", "/v2.1", show_version, role=Role.PUBLIC, answers=VersionAnswer),
+    ApiOperation("GET", "/v2.1/", show_version, role=Role.PUBLIC, answers=VersionAnswer),
+    ApiOperation("GET", HEALTH, show_health, role=Role.PUBLIC, answers=Health),
+    ApiOperation("GET", READINESS, show_readiness, role=Role.PUBLIC, answers=Readiness),
 )

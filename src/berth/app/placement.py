@@ -10,7 +10,7 @@ from typing import NamedTuple
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.api.auth.authentication import Auth
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.cors import Cors
 from berth.api.placement.parts import PlacementParts
@@ -76,17 +76,17 @@ def run_placement(settings: Settings) -> None:
             replica = provider_replica(follower)
             process = PlacementProcess(ledger, follower, replica, auth, clock, telemetry)
             lag_s_max = settings.health.lag_s_max
-            vitals = ProcessHealth(
+            health = ProcessHealth(
                 ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max
             )
             parts = replace(
                 placement_parts(settings, process),
-                checks=vitals,
+                checks=health,
                 page=observation.page(auth),
                 tracer=observation.tracer,
             )
             await follower.start()
-            loops = [("follower", follower.run), *observation.loops(vitals)]
+            loops = [("follower", follower.run), *observation.loops(health)]
             async with running(loops, clock, telemetry):
                 app = observation.around(build_placement_app(parts))
                 await serve_at(settings.placement.listen, app)
@@ -126,7 +126,7 @@ def placement_parts(
     cors = Cors(placement.cors_origins, placement.cors_headers) if placement.cors_origins else None
     clock, ids = process.clock, RandomIds()
     ledger, follower, replica = process.ledger, process.follower, process.replica
-    revising = ProviderRevisions(follower=follower, ledger=ledger, replica=replica, clock=clock)
+    revisions = ProviderRevisions(follower=follower, ledger=ledger, replica=replica, clock=clock)
     return PlacementParts(
         ledger=ledger,
         follower=follower,
@@ -134,11 +134,13 @@ def placement_parts(
         providers=ResourceProviders(
             follower=follower, ledger=ledger, replica=replica, clock=clock, ids=ids
         ),
-        inventories=Inventories(revising, replica),
-        associations=Associations(revising, replica),
+        inventories=Inventories(revisions, replica),
+        associations=Associations(revisions, replica),
         names=ResourceNames(follower=follower, ledger=ledger, replica=replica, clock=clock),
-        reallocating=AllocationService(follower=follower, ledger=ledger, replica=replica),
-        reshaping=ReshapeService(follower=follower, ledger=ledger, replica=replica, clock=clock),
+        allocation_service=AllocationService(follower=follower, ledger=ledger, replica=replica),
+        reshape_service=ReshapeService(
+            follower=follower, ledger=ledger, replica=replica, clock=clock
+        ),
         writer=ProviderWriter(prefix),
         candidates=CandidateWriter(),
         auth=process.auth,
@@ -146,7 +148,7 @@ def placement_parts(
         clock=clock,
         ids=ids,
         telemetry=process.telemetry,
-        limits=Limits(body_bytes_max=settings.api.body_bytes_max),
+        limits=RequestLimits(body_bytes_max=settings.api.body_bytes_max),
         cors=cors,
         prefix=prefix,
     )

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from berth.api.app import build_app
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.parts import ApiParts
 from berth.api.placement.routes import PREFIX
 from berth.app.agents import agent_loops, agent_pool, instance_teller
@@ -21,8 +21,7 @@ from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loop
 from berth.app.virt import open_drivers
 from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
-from berth.config.settings import CreateMode, Settings
-from berth.config.tracking_settings import InstanceSource
+from berth.config.settings import CreateMode, InstanceSource, Settings
 from berth.domain.errors import InvalidInputError
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.replica.provider_replica import ProviderReplica
@@ -56,7 +55,7 @@ def run_up(settings: Settings) -> None:
             loops = [*working, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone)
-                await core.wires.finish()
+                await core.messaging.finish()
             await pool.close()
 
     run_process(settings.log, main)
@@ -88,7 +87,7 @@ def run_scheduler(settings: Settings) -> None:
             core.telemetry.event("scheduler_started", hosts=len(core.replica.hosts))
             async with running_core(core, loops):
                 await stopped.wait()
-                await core.wires.finish()
+                await core.messaging.finish()
 
     run_process(settings.log, main)
 
@@ -123,7 +122,7 @@ async def _serve_http(core: Core, providers: ProviderReplica, zone: ZoneContext 
     parts = replace(
         parts,
         zones=zone_parts(core, zone),
-        checks=core.vitals,
+        checks=core.health,
         page=core.observation.page(parts.auth),
         tracer=core.observation.tracer,
     )
@@ -137,14 +136,14 @@ async def _serve_http(core: Core, providers: ProviderReplica, zone: ZoneContext 
 
 def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
     settings = core.settings
-    limiting = QuotaLimits(core.replica, settings.quota.limits)
+    quota_limits = QuotaLimits(core.replica, settings.quota.limits)
     instances = Instances(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
-        bus=core.wires.bus,
+        bus=core.messaging.bus,
         clock=core.clock,
-        terms=CreateDefaults(settings.api.default_availability_zone, limiting),
+        terms=CreateDefaults(settings.api.default_availability_zone, quota_limits),
     )
     callers = authentication_of(settings, core.clock, core.telemetry)
     operations = Operations(
@@ -152,18 +151,18 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         replica=core.replica,
         clock=core.clock,
         resizes_in_place=settings.scheduler.resize_in_place,
-        limiting=limiting,
+        quota_limits=quota_limits,
     )
     return ApiParts(
         instances=instances,
         operations=operations,
-        bus=core.wires.bus,
+        bus=core.messaging.bus,
         flavors=Flavors(core.ledger),
         aggregates=_aggregates(core),
-        server_groups=ServerGroups(core.ledger, limiting),
-        quotas=Quotas(ledger=core.ledger, follower=core.follower, limiting=limiting),
+        server_groups=ServerGroups(core.ledger, quota_limits),
+        quotas=Quotas(ledger=core.ledger, follower=core.follower, quota_limits=quota_limits),
         hosts=core.hosts,
-        deciding=core.deciding,
+        decision_service=core.decision_service,
         follower=core.follower,
         replica=core.replica,
         ledger=core.ledger,
@@ -176,7 +175,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         ids=core.ids,
         telemetry=core.telemetry,
         providers=providers,
-        limits=Limits(body_bytes_max=settings.api.body_bytes_max),
+        limits=RequestLimits(body_bytes_max=settings.api.body_bytes_max),
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,

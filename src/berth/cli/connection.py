@@ -35,7 +35,7 @@ _CODES: Mapping[int, ExitCode] = {
 _SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD"
 
 
-class Connection:
+class ApiConnection:
     """Asks a running Berth over HTTP.
 
     Args:
@@ -210,7 +210,7 @@ def segment(text: str) -> str:
 
 
 def connected(
-    command: Callable[Concatenate[Connection, P], R],
+    command: Callable[Concatenate[ApiConnection, P], R],
 ) -> Callable[P, R]:
     """Give a command the options of a connection, and a connection as its first argument."""
 
@@ -220,7 +220,7 @@ def connected(
             cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
         )
         with _client(url or "", user, password, token) as http:
-            return command(Connection(http), *args, **kwargs)
+            return command(ApiConnection(http), *args, **kwargs)
 
     options = (
         click.option("--token", envvar="BERTH_TOKEN", help="Token to send as X-Auth-Token."),

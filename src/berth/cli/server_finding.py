@@ -5,7 +5,7 @@ import time
 
 import click
 
-from berth.cli.connection import Connection, Json, is_uuid, rows, segment
+from berth.cli.connection import ApiConnection, Json, is_uuid, rows, segment
 from berth.cli.failures import CommandError, ExitCode
 
 PATH = "/v2.1/servers"
@@ -25,12 +25,12 @@ timeout_option = click.option(
 )
 
 
-def find_servers(api: Connection, **filters: object) -> list[Json]:
+def find_servers(api: ApiConnection, **filters: object) -> list[Json]:
     """List servers in full; filters that are None are left out."""
     return api.pages(f"{PATH}/detail", "servers", **filters)
 
 
-def find_server(api: Connection, server: str) -> Json:
+def find_server(api: ApiConnection, server: str) -> Json:
     """Return the server with a uuid or, if there is just one, with a name.
 
     Raises:
@@ -61,7 +61,7 @@ def pause(pause_s: float, ends_s: float, late: str) -> float:
     return min(pause_s * 2, _LAST_POLL_S)
 
 
-def wait_settled(api: Connection, uuid: str, ends_s: float) -> Json:
+def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
     """Wait until nothing goes on with a server, and return it.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Final
 
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.placement import answers
-from berth.api.placement.actions import Ask
+from berth.api.placement.actions import PlacementCall
 from berth.api.placement.handlers import inventories, resource_providers, traits
 from berth.api.placement.queries import provider_query
 from berth.api.placement.views import allocations
@@ -100,5 +100,7 @@ MUTANTS: Final[Mapping[str, Callable[[], Patch]]] = {
     "codes are not told": lambda: Patch(answers, "_CODES_SINCE", 99),
     "times are not told": lambda: Patch(answers, "_TIMES_SINCE", 99),
     "versions are not told": lambda: Patch(answers, "version_headers", lambda _: ()),
-    "places are told of nothing": lambda: Patch(Ask, "location", lambda *_: (b"location", b"/")),
+    "places are told of nothing": lambda: Patch(
+        PlacementCall, "location", lambda *_: (b"location", b"/")
+    ),
 }

@@ -12,7 +12,7 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.app import ApiParts, build_app
 from berth.api.auth.authentication import Auth, NoAuth
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.config.policy_source import PolicySource
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.host import Host
@@ -109,7 +109,7 @@ class Stack:
         *,
         auth: Auth | None = None,
         images: Mapping[str, Image] | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         ledger: Ledger | None = None,
         has_providers: bool = True,
         clock: FakeClock | None = None,
@@ -123,7 +123,7 @@ class Stack:
         self.policies = PolicySource(None, now_s=self.clock.now_s)
         self.bus = LocalBus(self.told)
         ids = CountedIds()
-        deciding = DecisionService(self.replica, self.policies, self.clock)
+        decision_service = DecisionService(self.replica, self.policies, self.clock)
         self.hosts = Hosts(
             ledger=self.ledger,
             follower=self.follower,
@@ -132,15 +132,15 @@ class Stack:
             clock=self.clock,
             ids=ids,
         )
-        self.placing = PlacementService(
+        self.placer = PlacementService(
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
-            deciding=deciding,
+            decision_service=decision_service,
             clock=self.clock,
         )
-        self.stop_placing = self.bus.serve(PLACE, self.placing.place)
-        limiting = QuotaLimits(self.replica)
+        self.stop_placing = self.bus.serve(PLACE, self.placer.place)
+        quota_limits = QuotaLimits(self.replica)
         self.parts = ApiParts(
             instances=Instances(
                 ledger=self.ledger,
@@ -148,11 +148,14 @@ class Stack:
                 replica=self.replica,
                 bus=self.bus,
                 clock=self.clock,
-                terms=CreateDefaults(limiting=limiting),
+                terms=CreateDefaults(quota_limits=quota_limits),
             ),
             bus=self.bus,
             operations=Operations(
-                ledger=self.ledger, replica=self.replica, clock=self.clock, limiting=limiting
+                ledger=self.ledger,
+                replica=self.replica,
+                clock=self.clock,
+                quota_limits=quota_limits,
             ),
             flavors=Flavors(self.ledger),
             aggregates=Aggregates(
@@ -163,10 +166,10 @@ class Stack:
                 clock=self.clock,
                 ids=ids,
             ),
-            server_groups=ServerGroups(self.ledger, limiting),
-            quotas=Quotas(ledger=self.ledger, follower=self.follower, limiting=limiting),
+            server_groups=ServerGroups(self.ledger, quota_limits),
+            quotas=Quotas(ledger=self.ledger, follower=self.follower, quota_limits=quota_limits),
             hosts=self.hosts,
-            deciding=deciding,
+            decision_service=decision_service,
             follower=self.follower,
             replica=self.replica,
             ledger=self.ledger,
@@ -177,7 +180,7 @@ class Stack:
             telemetry=self.told,
             providers=self.providers if has_providers else None,
             images=images or {},
-            limits=limits or Limits(),
+            limits=limits or RequestLimits(),
         )
         self.app: ASGIApp = build_app(self.parts)
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import pytest
 
 from berth.api.auth.authentication import Auth
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.domain.compute.flavor import Image
 from tests.unit.api.cloud import Stack
 
@@ -22,7 +22,7 @@ async def make_stack() -> AsyncIterator[MakeStack]:
         *,
         auth: Auth | None = None,
         images: Mapping[str, Image] | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> Stack:
         stack = Stack(auth=auth, images=images, limits=limits)
         await stack.start(hosts)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope
 
 from berth.api.errors import HttpError
-from berth.api.limits import Limits, check_depth, read_body
+from berth.api.limits import RequestLimits, check_depth, read_body
 from tests.unit.api.conftest import MakeStack
 
-SMALL = Limits(body_bytes_max=10, body_timeout_s=0.05)
+SMALL = RequestLimits(body_bytes_max=10, body_timeout_s=0.05)
 
 
 def scope_with(length: str | None = None) -> Scope:
@@ -146,7 +146,7 @@ def test_hostile_bodies_take_no_time(body: bytes) -> None:
 
 async def test_long_paths_and_headers_are_refused(make_stack: MakeStack) -> None:
     """Before anything of the request is looked at."""
-    stack = await make_stack(limits=Limits(headers_max=8, header_bytes_max=300))
+    stack = await make_stack(limits=RequestLimits(headers_max=8, header_bytes_max=300))
     assert (await stack.ask("GET", "/" + "x" * 9000)).status == 414
     assert (await stack.ask("GET", "/?" + "x" * 9000)).status == 414
     many = {f"x-{index}": "1" for index in range(9)}
@@ -165,7 +165,7 @@ async def test_a_deep_body_is_refused(make_stack: MakeStack) -> None:
 
 async def test_an_oversized_body_is_refused(make_stack: MakeStack) -> None:
     """With the name that OpenStack has for it."""
-    stack = await make_stack(limits=Limits(body_bytes_max=1000))
+    stack = await make_stack(limits=RequestLimits(body_bytes_max=1000))
     answer = await stack.ask("POST", "/v2.1/servers", b"x" * 1001)
     assert answer.status == 413
     assert answer.body["overLimit"]["code"] == 413

@@ -10,14 +10,14 @@ import pytest
 
 from berth.api.app import OPERATIONS
 from berth.api.openapi import openapi_document
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 from tests.unit.api.cloud import Stack
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http-api.md"
 DOCUMENT: Any = json.loads(json.dumps(openapi_document(OPERATIONS, "1.2.3")))
 
 
-def named(operation: Operation) -> str:
+def named(operation: ApiOperation) -> str:
     """Name a case."""
     return f"{operation.method} {operation.path}"
 
@@ -47,7 +47,7 @@ def test_names_of_operations_are_unique() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=named)
-def test_an_operation_is_described(operation: Operation) -> None:
+def test_an_operation_is_described(operation: ApiOperation) -> None:
     """With what it does, what it reads, and all that it may answer."""
     described = DOCUMENT["paths"][operation.path][operation.method.lower()]
     assert described["summary"].endswith(".") or described["summary"].endswith("501.")
@@ -60,7 +60,7 @@ def test_an_operation_is_described(operation: Operation) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=named)
-def test_the_reference_page_has_every_operation(operation: Operation) -> None:
+def test_the_reference_page_has_every_operation(operation: ApiOperation) -> None:
     """Who reads the page knows all that there is."""
     row = rf"\| `{operation.method} {re.escape(operation.path)}` \|"
     assert re.search(row, PAGE.read_text())

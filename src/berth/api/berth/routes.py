@@ -25,7 +25,7 @@ from berth.api.berth.schemas.hosts import (
 )
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
 from berth.api.compute.schemas.servers import NewServerBody
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 from berth.domain.compute.decision import Decision, TriedDecision
 from berth.domain.compute.instance import Instance
 from berth.domain.ledger.change import Snapshot
@@ -36,29 +36,31 @@ PREFIX = "/berth/v1"
 _ADMIN = Role.ADMIN
 
 OPERATIONS = (
-    Operation(
+    ApiOperation(
         "GET",
         "/berth/v1/decisions",
         decisions.list_decisions,
         query=DecisionsQuery,
         answers=DecisionsAnswer,
     ),
-    Operation("GET", "/berth/v1/decisions/{request_id}", decisions.show_decision, answers=Decision),
-    Operation(
+    ApiOperation(
+        "GET", "/berth/v1/decisions/{request_id}", decisions.show_decision, answers=Decision
+    ),
+    ApiOperation(
         "POST",
         "/berth/v1/decide",
         decisions.try_decision,
         body=NewServerBody,
         answers=TriedDecision,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/berth/v1/capacity",
         decisions.show_capacity,
         query=CapacityQuery,
         answers=CapacityAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/berth/v1/candidates/explain",
         candidates.explain_candidates,
@@ -66,7 +68,7 @@ OPERATIONS = (
         query=CandidatesQuery,
         answers=ExplanationAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/berth/v1/hosts",
         hosts.list_hosts,
@@ -74,8 +76,8 @@ OPERATIONS = (
         query=HostsQuery,
         answers=HostsAnswer,
     ),
-    Operation("GET", "/berth/v1/hosts/{name}", hosts.show_host, role=_ADMIN, answers=HostAnswer),
-    Operation(
+    ApiOperation("GET", "/berth/v1/hosts/{name}", hosts.show_host, role=_ADMIN, answers=HostAnswer),
+    ApiOperation(
         "PUT",
         "/berth/v1/hosts/{name}/ratios",
         hosts.set_ratios,
@@ -83,23 +85,25 @@ OPERATIONS = (
         body=RatiosBody,
         answers=HostAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/berth/v1/hosts/{name}/write-off",
         hosts.plan_write_off,
         role=_ADMIN,
         answers=WriteOffAnswer,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/berth/v1/hosts/{name}/write-off",
         hosts.write_off,
         role=_ADMIN,
         answers=WriteOffAnswer,
     ),
-    Operation("GET", "/berth/v1/instances/{instance_uuid}", state.show_instance, answers=Instance),
-    Operation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
-    Operation(
+    ApiOperation(
+        "GET", "/berth/v1/instances/{instance_uuid}", state.show_instance, answers=Instance
+    ),
+    ApiOperation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
+    ApiOperation(
         "GET",
         "/berth/v1/audit",
         audit.show_audit,
@@ -107,7 +111,7 @@ OPERATIONS = (
         query=AuditQuery,
         answers=AuditReport,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/berth/v1/audit",
         audit.audit_and_mend,
@@ -115,9 +119,9 @@ OPERATIONS = (
         query=AuditQuery,
         answers=AuditReport,
     ),
-    Operation("GET", "/berth/v1/policy", status.show_policy, role=_ADMIN, answers=PolicyAnswer),
-    Operation(
+    ApiOperation("GET", "/berth/v1/policy", status.show_policy, role=_ADMIN, answers=PolicyAnswer),
+    ApiOperation(
         "POST", "/berth/v1/policy/reload", status.reload_policy, role=_ADMIN, answers=ReloadAnswer
     ),
-    Operation("GET", "/berth/v1/status", status.show_status, role=_ADMIN, answers=StatusAnswer),
+    ApiOperation("GET", "/berth/v1/status", status.show_status, role=_ADMIN, answers=StatusAnswer),
 )

@@ -10,7 +10,7 @@ from berth.api.compute.schemas.lifecycle import (
     MigrationsAnswer,
     MigrationsQuery,
 )
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
 _MIGRATIONS = f"{_SERVER}/migrations"
@@ -19,7 +19,7 @@ _ACTIONS = f"{_SERVER}/os-instance-actions"
 _ADMIN = Role.ADMIN
 
 OPERATIONS = (
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-migrations",
         migrations.list_migrations,
@@ -27,7 +27,7 @@ OPERATIONS = (
         query=MigrationsQuery,
         answers=MigrationsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         _MIGRATIONS,
         migrations.list_server_migrations,
@@ -35,7 +35,7 @@ OPERATIONS = (
         answers=LiveMigrationsAnswer,
         since=(2, 23),
     ),
-    Operation(
+    ApiOperation(
         "GET",
         _MIGRATION,
         migrations.show_server_migration,
@@ -43,7 +43,7 @@ OPERATIONS = (
         answers=LiveMigrationAnswer,
         since=(2, 23),
     ),
-    Operation(
+    ApiOperation(
         "DELETE",
         _MIGRATION,
         migrations.cancel_server_migration,
@@ -51,10 +51,10 @@ OPERATIONS = (
         role=_ADMIN,
         since=(2, 24),
     ),
-    Operation(
+    ApiOperation(
         "GET", _ACTIONS, instance_actions.list_actions, query=ActionsQuery, answers=ActionsAnswer
     ),
-    Operation(
+    ApiOperation(
         "GET", _ACTIONS + "/{request_id}", instance_actions.show_action, answers=ActionAnswer
     ),
 )

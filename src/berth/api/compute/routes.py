@@ -68,7 +68,7 @@ from berth.api.compute.schemas.services import (
     ServicesAnswer,
     ServicesQuery,
 )
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 PREFIX = "/v2.1"
 
@@ -84,7 +84,7 @@ _ADMIN = Role.ADMIN
 _BEFORE_UUIDS = (2, 52)
 
 _SERVERS = (
-    Operation(
+    ApiOperation(
         "POST",
         "/v2.1/servers",
         servers.create_servers,
@@ -92,57 +92,59 @@ _SERVERS = (
         body=NewServerBody,
         answers=CreatedAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/servers",
         server_lists.list_servers,
         query=ServersQuery,
         answers=ServerLinesAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/servers/detail",
         server_lists.list_servers_in_detail,
         query=ServersQuery,
         answers=ServersAnswer,
     ),
-    Operation("GET", _SERVER, servers.show_server, answers=ServerAnswer),
-    Operation("PUT", _SERVER, servers.update_server, body=ServerChangeBody, answers=ServerAnswer),
-    Operation("DELETE", _SERVER, servers.delete_server, 204),
-    Operation("POST", f"{_SERVER}/action", server_actions.act_on_server, 202, body=ServerAction),
-    Operation("GET", _METADATA, server_metadata.list_metadata, answers=MetadataAnswer),
-    Operation(
+    ApiOperation("GET", _SERVER, servers.show_server, answers=ServerAnswer),
+    ApiOperation(
+        "PUT", _SERVER, servers.update_server, body=ServerChangeBody, answers=ServerAnswer
+    ),
+    ApiOperation("DELETE", _SERVER, servers.delete_server, 204),
+    ApiOperation("POST", f"{_SERVER}/action", server_actions.act_on_server, 202, body=ServerAction),
+    ApiOperation("GET", _METADATA, server_metadata.list_metadata, answers=MetadataAnswer),
+    ApiOperation(
         "POST", _METADATA, server_metadata.add_metadata, body=MetadataBody, answers=MetadataAnswer
     ),
-    Operation(
+    ApiOperation(
         "PUT",
         _METADATA,
         server_metadata.replace_metadata,
         body=MetadataBody,
         answers=MetadataAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET", _METADATA + "/{key}", server_metadata.show_metadata_item, answers=MetadataItemAnswer
     ),
-    Operation(
+    ApiOperation(
         "PUT",
         _METADATA + "/{key}",
         server_metadata.update_metadata_item,
         body=MetadataItemBody,
         answers=MetadataItemAnswer,
     ),
-    Operation("DELETE", _METADATA + "/{key}", server_metadata.delete_metadata_item, 204),
+    ApiOperation("DELETE", _METADATA + "/{key}", server_metadata.delete_metadata_item, 204),
 )
 
 _FLAVORS = (
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/flavors",
         flavors.list_flavors,
         query=FlavorsQuery,
         answers=FlavorLinesAnswer,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/v2.1/flavors",
         flavors.create_flavor,
@@ -150,15 +152,15 @@ _FLAVORS = (
         body=NewFlavorBody,
         answers=FlavorAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/flavors/detail",
         flavors.list_flavors_in_detail,
         query=FlavorsQuery,
         answers=FlavorsAnswer,
     ),
-    Operation("GET", _FLAVOR, flavors.show_flavor, answers=FlavorAnswer),
-    Operation(
+    ApiOperation("GET", _FLAVOR, flavors.show_flavor, answers=FlavorAnswer),
+    ApiOperation(
         "PUT",
         _FLAVOR,
         flavors.update_flavor,
@@ -167,9 +169,9 @@ _FLAVORS = (
         answers=FlavorAnswer,
         since=(2, 55),
     ),
-    Operation("DELETE", _FLAVOR, flavors.delete_flavor, 202, role=_ADMIN),
-    Operation("GET", _SPECS, flavors.list_extra_specs, answers=SpecsAnswer),
-    Operation(
+    ApiOperation("DELETE", _FLAVOR, flavors.delete_flavor, 202, role=_ADMIN),
+    ApiOperation("GET", _SPECS, flavors.list_extra_specs, answers=SpecsAnswer),
+    ApiOperation(
         "POST",
         _SPECS,
         flavors.create_extra_specs,
@@ -177,8 +179,8 @@ _FLAVORS = (
         body=SpecsBody,
         answers=SpecsAnswer,
     ),
-    Operation("GET", _SPECS + "/{key}", flavors.show_extra_spec, answers=dict[str, str]),
-    Operation(
+    ApiOperation("GET", _SPECS + "/{key}", flavors.show_extra_spec, answers=dict[str, str]),
+    ApiOperation(
         "PUT",
         _SPECS + "/{key}",
         flavors.update_extra_spec,
@@ -186,11 +188,11 @@ _FLAVORS = (
         body=OneSpec,
         answers=dict[str, str],
     ),
-    Operation("DELETE", _SPECS + "/{key}", flavors.delete_extra_spec, role=_ADMIN),
+    ApiOperation("DELETE", _SPECS + "/{key}", flavors.delete_extra_spec, role=_ADMIN),
 )
 
 _FLEET = (
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-hypervisors",
         hypervisors.list_hypervisors,
@@ -198,7 +200,7 @@ _FLEET = (
         query=HypervisorsQuery,
         answers=HypervisorsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-hypervisors/detail",
         hypervisors.list_hypervisors_in_detail,
@@ -206,7 +208,7 @@ _FLEET = (
         query=HypervisorsQuery,
         answers=HypervisorsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-hypervisors/statistics",
         hypervisors.show_statistics,
@@ -214,7 +216,7 @@ _FLEET = (
         answers=StatisticsAnswer,
         until=(2, 87),
     ),
-    Operation(
+    ApiOperation(
         "GET",
         _HYPERVISOR,
         hypervisors.show_hypervisor,
@@ -222,7 +224,7 @@ _FLEET = (
         query=HypervisorQuery,
         answers=HypervisorAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         f"{_HYPERVISOR}/search",
         hypervisors.search_hypervisors,
@@ -230,7 +232,7 @@ _FLEET = (
         answers=HypervisorsAnswer,
         until=_BEFORE_UUIDS,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         f"{_HYPERVISOR}/servers",
         hypervisors.list_hypervisor_servers,
@@ -238,7 +240,7 @@ _FLEET = (
         answers=HypervisorsAnswer,
         until=_BEFORE_UUIDS,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-services",
         services.list_services,
@@ -246,7 +248,7 @@ _FLEET = (
         query=ServicesQuery,
         answers=ServicesAnswer,
     ),
-    Operation(
+    ApiOperation(
         "PUT",
         _SERVICE,
         services.update_service,
@@ -254,11 +256,11 @@ _FLEET = (
         body=ServiceChange,
         answers=ServiceAnswer,
     ),
-    Operation("DELETE", _SERVICE, services.delete_service, 204, role=_ADMIN),
-    Operation(
+    ApiOperation("DELETE", _SERVICE, services.delete_service, 204, role=_ADMIN),
+    ApiOperation(
         "GET", "/v2.1/os-availability-zone", availability_zones.list_zones, answers=ZonesAnswer
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-availability-zone/detail",
         availability_zones.list_zones_in_detail,
@@ -268,14 +270,14 @@ _FLEET = (
 )
 
 _AGGREGATES = (
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-aggregates",
         aggregates.list_aggregates,
         role=_ADMIN,
         answers=AggregatesAnswer,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/v2.1/os-aggregates",
         aggregates.create_aggregate,
@@ -283,8 +285,10 @@ _AGGREGATES = (
         body=NewAggregateBody,
         answers=AggregateAnswer,
     ),
-    Operation("GET", _AGGREGATE, aggregates.show_aggregate, role=_ADMIN, answers=AggregateAnswer),
-    Operation(
+    ApiOperation(
+        "GET", _AGGREGATE, aggregates.show_aggregate, role=_ADMIN, answers=AggregateAnswer
+    ),
+    ApiOperation(
         "PUT",
         _AGGREGATE,
         aggregates.update_aggregate,
@@ -292,8 +296,8 @@ _AGGREGATES = (
         body=AggregateChangeBody,
         answers=AggregateAnswer,
     ),
-    Operation("DELETE", _AGGREGATE, aggregates.delete_aggregate, role=_ADMIN),
-    Operation(
+    ApiOperation("DELETE", _AGGREGATE, aggregates.delete_aggregate, role=_ADMIN),
+    ApiOperation(
         "POST",
         f"{_AGGREGATE}/action",
         aggregates.act_on_aggregate,
@@ -304,22 +308,22 @@ _AGGREGATES = (
 )
 
 _GROUPS = (
-    Operation(
+    ApiOperation(
         "GET",
         "/v2.1/os-server-groups",
         server_groups.list_server_groups,
         query=ServerGroupsQuery,
         answers=ServerGroupsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/v2.1/os-server-groups",
         server_groups.create_server_group,
         body=NewServerGroupBody,
         answers=ServerGroupAnswer,
     ),
-    Operation("GET", _GROUP, server_groups.show_server_group, answers=ServerGroupAnswer),
-    Operation("DELETE", _GROUP, server_groups.delete_server_group, 204),
+    ApiOperation("GET", _GROUP, server_groups.show_server_group, answers=ServerGroupAnswer),
+    ApiOperation("DELETE", _GROUP, server_groups.delete_server_group, 204),
 )
 
 OPERATIONS = (*_SERVERS, *_FLAVORS, *_FLEET, *_AGGREGATES, *_GROUPS)

@@ -20,7 +20,7 @@ from berth.api.compute.schemas.quotas import (
     QuotaUsagesAnswer,
 )
 from berth.api.compute.schemas.server_actions import TagsAnswer, TagsBody
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
 _TAGS = f"{_SERVER}/tags"
@@ -31,8 +31,8 @@ _ADMIN = Role.ADMIN
 _TAGS_SINCE = (2, 26)
 
 _TAGGING = (
-    Operation("GET", _TAGS, server_tags.list_tags, answers=TagsAnswer, since=_TAGS_SINCE),
-    Operation(
+    ApiOperation("GET", _TAGS, server_tags.list_tags, answers=TagsAnswer, since=_TAGS_SINCE),
+    ApiOperation(
         "PUT",
         _TAGS,
         server_tags.replace_tags,
@@ -40,16 +40,18 @@ _TAGGING = (
         answers=TagsAnswer,
         since=_TAGS_SINCE,
     ),
-    Operation("DELETE", _TAGS, server_tags.delete_tags, 204, since=_TAGS_SINCE),
-    Operation("GET", _TAGS + "/{tag}", server_tags.check_tag, 204, since=_TAGS_SINCE),
-    Operation("PUT", _TAGS + "/{tag}", server_tags.add_tag, 201, since=_TAGS_SINCE),
-    Operation("DELETE", _TAGS + "/{tag}", server_tags.delete_tag, 204, since=_TAGS_SINCE),
+    ApiOperation("DELETE", _TAGS, server_tags.delete_tags, 204, since=_TAGS_SINCE),
+    ApiOperation("GET", _TAGS + "/{tag}", server_tags.check_tag, 204, since=_TAGS_SINCE),
+    ApiOperation("PUT", _TAGS + "/{tag}", server_tags.add_tag, 201, since=_TAGS_SINCE),
+    ApiOperation("DELETE", _TAGS + "/{tag}", server_tags.delete_tag, 204, since=_TAGS_SINCE),
 )
 
 _LIMITS = (
-    Operation("GET", "/v2.1/limits", quotas.show_limits, query=LimitsQuery, answers=LimitsAnswer),
-    Operation("GET", _QUOTA, quotas.show_quotas, answers=QuotaAnswer),
-    Operation(
+    ApiOperation(
+        "GET", "/v2.1/limits", quotas.show_limits, query=LimitsQuery, answers=LimitsAnswer
+    ),
+    ApiOperation("GET", _QUOTA, quotas.show_quotas, answers=QuotaAnswer),
+    ApiOperation(
         "PUT",
         _QUOTA,
         quotas.change_quotas,
@@ -58,17 +60,17 @@ _LIMITS = (
         body=NewQuotaBody,
         answers=QuotaAnswer,
     ),
-    Operation("DELETE", _QUOTA, quotas.reset_quotas, 202, role=_ADMIN, query=QuotaQuery),
-    Operation("GET", f"{_QUOTA}/defaults", quotas.show_default_quotas, answers=QuotaAnswer),
-    Operation("GET", f"{_QUOTA}/detail", quotas.show_quota_usages, answers=QuotaUsagesAnswer),
-    Operation(
+    ApiOperation("DELETE", _QUOTA, quotas.reset_quotas, 202, role=_ADMIN, query=QuotaQuery),
+    ApiOperation("GET", f"{_QUOTA}/defaults", quotas.show_default_quotas, answers=QuotaAnswer),
+    ApiOperation("GET", f"{_QUOTA}/detail", quotas.show_quota_usages, answers=QuotaUsagesAnswer),
+    ApiOperation(
         "GET",
         _QUOTA_CLASS,
         quotas.show_class_quotas,
         role=_ADMIN,
         answers=QuotaClassAnswer,
     ),
-    Operation(
+    ApiOperation(
         "PUT",
         _QUOTA_CLASS,
         quotas.change_class_quotas,
@@ -79,23 +81,27 @@ _LIMITS = (
 )
 
 _REST = (
-    Operation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
-    Operation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),
-    Operation("POST", f"{_SERVER}/os-volume_attachments", emptiness.refuse_volume, 403),
-    Operation("POST", f"{_SERVER}/os-interface", emptiness.refuse_interface, 403),
-    Operation(
+    ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
+    ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),
+    ApiOperation("POST", f"{_SERVER}/os-volume_attachments", emptiness.refuse_volume, 403),
+    ApiOperation("POST", f"{_SERVER}/os-interface", emptiness.refuse_interface, 403),
+    ApiOperation(
         "GET",
         f"{_SERVER}/os-volume_attachments",
         emptiness.list_volumes,
         answers=VolumesAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET", f"{_SERVER}/os-interface", emptiness.list_interfaces, answers=InterfacesAnswer
     ),
-    Operation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
-    Operation("GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer),
-    Operation("GET", "/v2.1/extensions", emptiness.list_extensions, answers=ExtensionsAnswer),
-    Operation("GET", "/v2.1/extensions/{alias}", emptiness.show_extension, answers=ExtensionAnswer),
+    ApiOperation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
+    ApiOperation(
+        "GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer
+    ),
+    ApiOperation("GET", "/v2.1/extensions", emptiness.list_extensions, answers=ExtensionsAnswer),
+    ApiOperation(
+        "GET", "/v2.1/extensions/{alias}", emptiness.show_extension, answers=ExtensionAnswer
+    ),
 )
 
 OPERATIONS = (*_TAGGING, *_LIMITS, *_REST)

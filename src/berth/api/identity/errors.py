@@ -9,7 +9,7 @@ from berth.api.codec import View, encode
 from berth.api.errors import HttpError
 
 
-class Refusal(View):
+class IdentityFault(View):
     """What went wrong."""
 
     code: int
@@ -20,12 +20,12 @@ class Refusal(View):
 class RefusalAnswer(View):
     """The body of an answer other than success."""
 
-    error: Refusal
+    error: IdentityFault
 
 
 async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
     """Answer with an error."""
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
     title = HTTPStatus(error.status).phrase
-    told = RefusalAnswer(error=Refusal(code=error.status, message=error.message, title=title))
+    told = RefusalAnswer(error=IdentityFault(code=error.status, message=error.message, title=title))
     await send_bytes(scope, send, error.status, encode(told), headers)

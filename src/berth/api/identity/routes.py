@@ -4,6 +4,9 @@ from berth.api.identity.handlers import catalog, directory, tokens, versions
 from berth.api.identity.handlers.versions import PREFIX
 from berth.api.identity.schemas.directory import (
     CatalogAnswer,
+    CatalogServiceAnswer,
+    CatalogServicesAnswer,
+    CatalogServicesQuery,
     DomainAnswer,
     DomainsAnswer,
     EndpointAnswer,
@@ -16,15 +19,12 @@ from berth.api.identity.schemas.directory import (
     RegionsAnswer,
     RoleAnswer,
     RolesAnswer,
-    ServiceAnswer,
-    ServicesAnswer,
-    ServicesQuery,
     UserAnswer,
     UsersAnswer,
 )
 from berth.api.identity.schemas.tokens import LoginBody, TokenAnswer, TokensQuery
 from berth.api.identity.schemas.versions import IdentityVersionAnswer, IdentityVersionsAnswer
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 __all__ = ["OPERATIONS", "PREFIX"]
 
@@ -34,7 +34,7 @@ _PUBLIC, _KNOWN = Role.PUBLIC, Role.KNOWN
 
 _VERSIONS = (
     *(
-        Operation(
+        ApiOperation(
             "GET",
             path,
             versions.list_identity_versions,
@@ -45,7 +45,7 @@ _VERSIONS = (
         for path in ("/identity", "/identity/")
     ),
     *(
-        Operation(
+        ApiOperation(
             "GET",
             path,
             versions.show_identity_version,
@@ -57,7 +57,7 @@ _VERSIONS = (
 )
 
 _AUTH = (
-    Operation(
+    ApiOperation(
         "POST",
         _TOKENS,
         tokens.create_token,
@@ -67,12 +67,12 @@ _AUTH = (
         body=LoginBody,
         answers=TokenAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET", _TOKENS, tokens.show_token, role=_KNOWN, query=TokensQuery, answers=TokenAnswer
     ),
-    Operation("DELETE", _TOKENS, tokens.revoke_token, 204, role=_KNOWN),
-    Operation("GET", f"{_V3}/auth/catalog", catalog.show_catalog, answers=CatalogAnswer),
-    Operation(
+    ApiOperation("DELETE", _TOKENS, tokens.revoke_token, 204, role=_KNOWN),
+    ApiOperation("GET", f"{_V3}/auth/catalog", catalog.show_catalog, answers=CatalogAnswer),
+    ApiOperation(
         "GET",
         f"{_V3}/auth/projects",
         directory.list_own_projects,
@@ -82,54 +82,59 @@ _AUTH = (
 )
 
 _DIRECTORY = (
-    Operation("POST", f"{_V3}/users", directory.refuse_person, 403),
-    Operation("POST", f"{_V3}/projects", directory.refuse_person, 403),
-    Operation("GET", f"{_V3}/users", directory.list_users, query=NameQuery, answers=UsersAnswer),
-    Operation(
+    ApiOperation("POST", f"{_V3}/users", directory.refuse_person, 403),
+    ApiOperation("POST", f"{_V3}/projects", directory.refuse_person, 403),
+    ApiOperation("GET", f"{_V3}/users", directory.list_users, query=NameQuery, answers=UsersAnswer),
+    ApiOperation(
         "GET", _V3 + "/users/{user_id}", directory.show_user, role=_KNOWN, answers=UserAnswer
     ),
-    Operation(
+    ApiOperation(
         "GET",
         _V3 + "/users/{user_id}/projects",
         directory.list_user_projects,
         role=_KNOWN,
         answers=ProjectsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET", f"{_V3}/projects", directory.list_projects, query=NameQuery, answers=ProjectsAnswer
     ),
-    Operation("GET", _V3 + "/projects/{project_id}", directory.show_project, answers=ProjectAnswer),
-    Operation(
+    ApiOperation(
+        "GET", _V3 + "/projects/{project_id}", directory.show_project, answers=ProjectAnswer
+    ),
+    ApiOperation(
         "GET", f"{_V3}/domains", directory.list_domains, query=NameQuery, answers=DomainsAnswer
     ),
-    Operation("GET", _V3 + "/domains/{domain_id}", directory.show_domain, answers=DomainAnswer),
-    Operation("GET", f"{_V3}/roles", directory.list_roles, query=NameQuery, answers=RolesAnswer),
-    Operation("GET", _V3 + "/roles/{role_id}", directory.show_role, answers=RoleAnswer),
+    ApiOperation("GET", _V3 + "/domains/{domain_id}", directory.show_domain, answers=DomainAnswer),
+    ApiOperation("GET", f"{_V3}/roles", directory.list_roles, query=NameQuery, answers=RolesAnswer),
+    ApiOperation("GET", _V3 + "/roles/{role_id}", directory.show_role, answers=RoleAnswer),
 )
 
 _SERVICES = (
-    Operation(
+    ApiOperation(
         "GET",
         f"{_V3}/services",
         catalog.list_catalog_services,
-        query=ServicesQuery,
-        answers=ServicesAnswer,
+        query=CatalogServicesQuery,
+        answers=CatalogServicesAnswer,
     ),
-    Operation(
-        "GET", _V3 + "/services/{service_id}", catalog.show_catalog_service, answers=ServiceAnswer
+    ApiOperation(
+        "GET",
+        _V3 + "/services/{service_id}",
+        catalog.show_catalog_service,
+        answers=CatalogServiceAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         f"{_V3}/endpoints",
         catalog.list_endpoints,
         query=EndpointsQuery,
         answers=EndpointsAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET", _V3 + "/endpoints/{endpoint_id}", catalog.show_endpoint, answers=EndpointAnswer
     ),
-    Operation("GET", f"{_V3}/regions", catalog.list_regions, answers=RegionsAnswer),
-    Operation("GET", _V3 + "/regions/{region_id}", catalog.show_region, answers=RegionAnswer),
+    ApiOperation("GET", f"{_V3}/regions", catalog.list_regions, answers=RegionsAnswer),
+    ApiOperation("GET", _V3 + "/regions/{region_id}", catalog.show_region, answers=RegionAnswer),
 )
 
 OPERATIONS = (*_VERSIONS, *_AUTH, *_DIRECTORY, *_SERVICES)

@@ -3,7 +3,7 @@
 from berth.api.images import handlers
 from berth.api.images.handlers import PREFIX
 from berth.api.images.schemas import ImagesAnswer, ImagesQuery, ImageVersionsAnswer
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 
 __all__ = ["MIRRORED", "OPERATIONS", "PREFIX"]
 
@@ -12,27 +12,27 @@ _IMAGE = "/{image_id}"
 _JSON = dict[str, object]
 
 
-def _reading(images: str) -> tuple[Operation, ...]:
+def _reading(images: str) -> tuple[ApiOperation, ...]:
     """The two that look: a list at a path, and one image below it."""
     return (
-        Operation("GET", images, handlers.list_images, query=ImagesQuery, answers=ImagesAnswer),
-        Operation("GET", images + _IMAGE, handlers.show_image, answers=_JSON),
+        ApiOperation("GET", images, handlers.list_images, query=ImagesQuery, answers=ImagesAnswer),
+        ApiOperation("GET", images + _IMAGE, handlers.show_image, answers=_JSON),
     )
 
 
-def _refusing(images: str) -> tuple[Operation, ...]:
+def _refusing(images: str) -> tuple[ApiOperation, ...]:
     """Those that would change something."""
     change = handlers.refuse_image_change
     return (
-        Operation("POST", images, change, 403),
-        *(Operation(method, images + _IMAGE, change, 403) for method in ("PATCH", "DELETE")),
-        Operation("GET", images + _IMAGE + "/file", handlers.show_image_data, 403),
-        Operation("PUT", images + _IMAGE + "/file", change, 403),
+        ApiOperation("POST", images, change, 403),
+        *(ApiOperation(method, images + _IMAGE, change, 403) for method in ("PATCH", "DELETE")),
+        ApiOperation("GET", images + _IMAGE + "/file", handlers.show_image_data, 403),
+        ApiOperation("PUT", images + _IMAGE + "/file", change, 403),
     )
 
 
 _VERSIONS = tuple(
-    Operation(
+    ApiOperation(
         "GET",
         path,
         handlers.list_image_versions,
@@ -47,8 +47,8 @@ OPERATIONS = (
     *_VERSIONS,
     *_reading(f"{_V2}/images"),
     *_refusing(f"{_V2}/images"),
-    Operation("GET", f"{_V2}/schemas/image", handlers.show_image_schema, answers=_JSON),
-    Operation("GET", f"{_V2}/schemas/images", handlers.show_images_schema, answers=_JSON),
+    ApiOperation("GET", f"{_V2}/schemas/image", handlers.show_image_schema, answers=_JSON),
+    ApiOperation("GET", f"{_V2}/schemas/images", handlers.show_images_schema, answers=_JSON),
 )
 
 MIRRORED = (*_reading("/v2.1/v2/images"), *_reading("/v2.1/images"))

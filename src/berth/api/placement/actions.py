@@ -10,7 +10,7 @@ from berth.api.codec import encode
 from berth.api.errors import Header
 from berth.api.header_fields import root_url
 from berth.api.placement.parts import PlacementParts
-from berth.api.placement.policy import Caller
+from berth.api.placement.policy import PlacementCaller
 from berth.api.placement.shapes import Steps
 from berth.api.placement.versions import MINOR_MAX
 from berth.api.request_id import request_id_of
@@ -19,7 +19,7 @@ PUBLIC = ""
 """The rule of what everybody may, without a token."""
 
 
-class Reply(NamedTuple):
+class PlacementReply(NamedTuple):
     """What a handler answers. `body` is JSON already written.
 
     `modified_s` is the Unix time of the last change; None stands for now.
@@ -32,7 +32,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PlacementRoute:
     """One method on one path.
 
     Attributes:
@@ -64,10 +64,10 @@ class Action:
     shows: bool = False
     is_timed: bool = False
     project_in: str = ""
-    subject: "Callable[[Ask], Awaitable[object]] | None" = None
+    subject: "Callable[[PlacementCall], Awaitable[object]] | None" = None
 
 
-class Ask(NamedTuple):
+class PlacementCall(NamedTuple):
     """One request for one action, allowed and read.
 
     `minor` is the microversion without its `1.`. `data` is the body as plain JSON values, which its
@@ -76,9 +76,9 @@ class Ask(NamedTuple):
     """
 
     parts: PlacementParts
-    action: Action
+    action: PlacementRoute
     scope: Scope
-    caller: Caller
+    caller: PlacementCaller
     minor: int
     data: Any = None
     query: list[tuple[str, str]] = []  # noqa: RUF012 - a default of a tuple, and never changed
@@ -110,7 +110,7 @@ class Ask(NamedTuple):
         return (b"location", f"{root_url(self.scope)}{self.parts.prefix}{path}".encode())
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[PlacementCall], Awaitable[PlacementReply]]
 
 
 def json_reply(
@@ -118,6 +118,6 @@ def json_reply(
     status: int = 200,
     headers: tuple[Header, ...] = (),
     modified_s: float | None = None,
-) -> Reply:
+) -> PlacementReply:
     """Make an answer of a value that is written as JSON."""
-    return Reply(status, encode(value), headers, modified_s)
+    return PlacementReply(status, encode(value), headers, modified_s)

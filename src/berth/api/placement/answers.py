@@ -8,7 +8,7 @@ from starlette.types import Scope, Send
 from berth.api.answers import mark_begun
 from berth.api.errors import Header, HttpError
 from berth.api.header_fields import header_of
-from berth.api.placement.actions import Action, Reply
+from berth.api.placement.actions import PlacementReply, PlacementRoute
 from berth.api.placement.errors import (
     Code,
     PlacementError,
@@ -44,7 +44,9 @@ def media_type_of(scope: Scope) -> str:
     return value.partition(";")[0].strip().lower() or NO_TYPE
 
 
-async def send_reply(scope: Scope, send: Send, action: Action, reply: Reply, now_s: float) -> None:
+async def send_reply(
+    scope: Scope, send: Send, action: PlacementRoute, reply: PlacementReply, now_s: float
+) -> None:
     """Answer with what a handler gave.
 
     Args:

@@ -8,7 +8,7 @@ from berth.api.answers import tell_errors_by
 from berth.api.header_fields import header_of
 from berth.api.limits import check_depth, read_body
 from berth.api.observed import ROUTE
-from berth.api.placement.actions import PUBLIC, Action, Ask
+from berth.api.placement.actions import PUBLIC, PlacementCall, PlacementRoute
 from berth.api.placement.answers import (
     JSON,
     NO_TYPE,
@@ -21,7 +21,7 @@ from berth.api.placement.answers import (
 )
 from berth.api.placement.errors import PlacementError, refusal_of
 from berth.api.placement.parts import PlacementParts
-from berth.api.placement.policy import NOBODY, Caller, caller_of
+from berth.api.placement.policy import NOBODY, PlacementCaller, caller_of
 from berth.api.placement.reading import body_of, check_query, query_of
 from berth.api.placement.shapes import shape_at
 from berth.api.placement.versions import negotiate, set_minor
@@ -42,7 +42,7 @@ class Dispatcher:
         actions: the table.
     """
 
-    def __init__(self, parts: PlacementParts, actions: Iterable[Action]) -> None:
+    def __init__(self, parts: PlacementParts, actions: Iterable[PlacementRoute]) -> None:
         self._parts = parts
         self._matcher = Matcher(actions)
 
@@ -67,7 +67,7 @@ class Dispatcher:
             return
         await send_reply(scope, send, ask.action, reply, self._parts.clock.now_s())
 
-    async def _ask(self, scope: Scope, receive: Receive) -> Ask:
+    async def _ask(self, scope: Scope, receive: Receive) -> PlacementCall:
         path = scope["path"].removeprefix(self._parts.prefix)
         caller = NOBODY
         if path not in _PUBLIC_PATHS:
@@ -81,7 +81,7 @@ class Dispatcher:
         self._check_rule(action, caller, query)
         if action.asks is not None and not action.project_in:
             query = query_of(scope)
-        ask = Ask(self._parts, action, scope, caller, minor, None, query)
+        ask = PlacementCall(self._parts, action, scope, caller, minor, None, query)
         if action.takes is not None:
             raw = await read_body(scope, receive, self._parts.limits)
             check_depth(raw, self._parts.limits.json_depth_max)
@@ -95,7 +95,7 @@ class Dispatcher:
             check_query(query, shape_at(action.asks, minor))
         return ask
 
-    def _action(self, scope: Scope, path: str, minor: int) -> Action:
+    def _action(self, scope: Scope, path: str, minor: int) -> PlacementRoute:
         found = self._matcher.find(path)
         if found is None:
             raise PlacementError(404, "")
@@ -111,7 +111,9 @@ class Dispatcher:
             raise PlacementError(404, "")
         raise PlacementError(405, "")
 
-    def _check_rule(self, action: Action, caller: Caller, query: list[tuple[str, str]]) -> None:
+    def _check_rule(
+        self, action: PlacementRoute, caller: PlacementCaller, query: list[tuple[str, str]]
+    ) -> None:
         if action.rule == PUBLIC:
             return
         target = None
@@ -137,7 +139,7 @@ def _check_length(scope: Scope) -> None:
         raise PlacementError(400, "content-type header required when content-length > 0")
 
 
-def _check_types(scope: Scope, action: Action) -> None:
+def _check_types(scope: Scope, action: PlacementRoute) -> None:
     if action.takes is not None:
         media_type = media_type_of(scope)
         if media_type != JSON:
@@ -146,7 +148,7 @@ def _check_types(scope: Scope, action: Action) -> None:
         raise PlacementError(406, f"Only {JSON} is provided")
 
 
-Methods = Mapping[str, tuple[Action, ...]]
+Methods = Mapping[str, tuple[PlacementRoute, ...]]
 """The actions of one path by method, in order of their versions."""
 
 
@@ -161,9 +163,11 @@ class Matcher:
         ValueError: they do not.
     """
 
-    def __init__(self, actions: Iterable[Action]) -> None:
+    def __init__(self, actions: Iterable[PlacementRoute]) -> None:
         self._keys_at: dict[int, tuple[int, ...]] = {}
-        self._found: dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, tuple[Action, ...]]]]
+        self._found: dict[
+            tuple[str, ...], tuple[tuple[str, ...], dict[str, tuple[PlacementRoute, ...]]]
+        ]
         self._found = {}
         for action in actions:
             parts = action.path.split("/")

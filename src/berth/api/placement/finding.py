@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from berth.api.placement.actions import Ask
+from berth.api.placement.actions import PlacementCall
 from berth.api.placement.errors import PlacementError, no_provider
 from berth.domain.inventory.provider import Provider
 from berth.tables.provider.providers import ProviderTable
@@ -16,13 +16,13 @@ class Newest(NamedTuple):
     vocabulary: Vocabulary
 
 
-async def newest_of(ask: Ask) -> Newest:
+async def newest_of(ask: PlacementCall) -> Newest:
     """Catch up with the ledger."""
     await ask.parts.follower.catch_up()
     return Newest(ask.parts.replica.table, ask.parts.replica.vocabulary)
 
 
-async def provider_of(ask: Ask, missing: PlacementError | None = None) -> Provider:
+async def provider_of(ask: PlacementCall, missing: PlacementError | None = None) -> Provider:
     """Return the provider that the path names.
 
     Args:

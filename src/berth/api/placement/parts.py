@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from berth.api.auth.authentication import Auth
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.placement.cors import Cors
-from berth.api.placement.policy import Policy
+from berth.api.placement.policy import AccessPolicy
 from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
@@ -42,11 +42,11 @@ class PlacementParts:
     writer: ProviderWriter
     candidates: CandidateWriter
     auth: Auth
-    policy: Policy
+    policy: AccessPolicy
     clock: Clock
     ids: Ids
     telemetry: Telemetry
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     cors: Cors | None = None
     prefix: str = ""
     checks: Checks = field(default_factory=AlwaysReady)

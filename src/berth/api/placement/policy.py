@@ -19,7 +19,7 @@ _ADMIN_ROLES = frozenset({"admin", "member", "reader"})
 _MEMBER_ROLES = frozenset({"member", "reader"})
 
 
-class Caller(NamedTuple):
+class PlacementCaller(NamedTuple):
     """Who calls. `roles` are in lower case; a system token has no project."""
 
     user_id: str
@@ -28,15 +28,15 @@ class Caller(NamedTuple):
     is_system: bool = False
 
 
-NOBODY = Caller("", "", frozenset())
+NOBODY = PlacementCaller("", "", frozenset())
 
 Target = Mapping[str, str]
-Check = Callable[[Caller, Target], bool]
+Check = Callable[[PlacementCaller, Target], bool]
 
 _TOKEN = re.compile(r"[()]|(?:%\(\w*\)s|[^\s()])+")
 _ABOUT = re.compile(r"%\((\w*)\)s")
 _ABOUT_NAMES = frozenset({"project_id", "user_id"})
-_ATTRIBUTES: Mapping[str, Callable[[Caller], str]] = {
+_ATTRIBUTES: Mapping[str, Callable[[PlacementCaller], str]] = {
     "user_id": lambda caller: caller.user_id,
     "project_id": lambda caller: caller.project_id,
     "system_scope": lambda caller: "all" if caller.is_system else "",
@@ -44,7 +44,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Caller], str]] = {
 _DEPTH_MAX = 50
 
 
-class Policy:
+class AccessPolicy:
     """The rules in force, read once.
 
     Args:
@@ -65,7 +65,7 @@ class Policy:
         for name in uses:
             _check_uses(name, uses, (), known)
 
-    def allows(self, rule: str, caller: Caller, target: Target | None = None) -> bool:
+    def allows(self, rule: str, caller: PlacementCaller, target: Target | None = None) -> bool:
         """Tell whether a caller may do what a rule is about; a system token never may.
 
         Args:
@@ -174,7 +174,7 @@ class _Parser:
             raise self._error(f"there is no check {kind!r}; there are {known}")
         return self._comparison(_ATTRIBUTES[kind], match)
 
-    def _comparison(self, attribute: Callable[[Caller], str], match: str) -> Check:
+    def _comparison(self, attribute: Callable[[PlacementCaller], str], match: str) -> Check:
         about = _ABOUT.fullmatch(match)
         if about is None:
             return lambda caller, _: attribute(caller) == match
@@ -187,11 +187,11 @@ class _Parser:
         return InvalidInputError(f"policy rule {self._name}", reason)
 
 
-def _everybody(_caller: Caller, _target: Target) -> bool:
+def _everybody(_caller: PlacementCaller, _target: Target) -> bool:
     return True
 
 
-def _nobody(_caller: Caller, _target: Target) -> bool:
+def _nobody(_caller: PlacementCaller, _target: Target) -> bool:
     return False
 
 
@@ -212,13 +212,13 @@ def _role(role: str) -> Check:
 
 
 def _rule(name: str, checks: Mapping[str, Check]) -> Check:
-    def check(caller: Caller, target: Target) -> bool:
+    def check(caller: PlacementCaller, target: Target) -> bool:
         return checks[name](caller, target)  # which may be read after this one
 
     return check
 
 
-async def caller_of(auth: Auth, scope: Scope) -> Caller:
+async def caller_of(auth: Auth, scope: Scope) -> PlacementCaller:
     """Find out who calls.
 
     Where authentication knows of no roles, administrators have `admin`, and everybody the two
@@ -241,4 +241,4 @@ async def caller_of(auth: Auth, scope: Scope) -> Caller:
     roles = identity.roles
     if roles is None:
         roles = _ADMIN_ROLES if identity.is_admin else _MEMBER_ROLES
-    return Caller(identity.user_id, identity.project_id, roles, identity.is_system)
+    return PlacementCaller(identity.user_id, identity.project_id, roles, identity.is_system)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from berth.api.placement.actions import PUBLIC, Action, Handler
+from berth.api.placement.actions import PUBLIC, Handler, PlacementRoute
 from berth.api.placement.finding import provider_of
 from berth.api.placement.handlers.allocation_candidates import list_candidates
 from berth.api.placement.handlers.allocations import (
@@ -91,27 +91,29 @@ def _rule(name: str) -> str:
 
 def _show(
     path: str, handler: Handler, rule: str, since: int = 0, *, asks: Steps | None = None
-) -> Action:
+) -> PlacementRoute:
     """Make an action that shows something."""
-    return Action("GET", path, handler, _rule(rule), since, asks=asks, shows=True)
+    return PlacementRoute("GET", path, handler, _rule(rule), since, asks=asks, shows=True)
 
 
-def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> Action:
+def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> PlacementRoute:
     """Make an action that takes a body, from the version that the body has come with."""
-    return Action(method, path, handler, _rule(rule), takes[0][0], takes=takes)
+    return PlacementRoute(method, path, handler, _rule(rule), takes[0][0], takes=takes)
 
 
-def _of_provider(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> Action:
+def _of_provider(
+    method: str, path: str, handler: Handler, rule: str, takes: Steps
+) -> PlacementRoute:
     """Make an action that takes a body about a provider, which must be there."""
     return replace(_send(method, path, handler, rule, takes), subject=provider_of)
 
 
-def _remove(path: str, handler: Handler, rule: str, since: int = 0) -> Action:
+def _remove(path: str, handler: Handler, rule: str, since: int = 0) -> PlacementRoute:
     """Make an action that removes something."""
-    return Action("DELETE", path, handler, _rule(rule), since)
+    return PlacementRoute("DELETE", path, handler, _rule(rule), since)
 
 
-_ROOT = tuple(Action("GET", path, show_versions, PUBLIC) for path in ("", "/"))
+_ROOT = tuple(PlacementRoute("GET", path, show_versions, PUBLIC) for path in ("", "/"))
 
 _OF_PROVIDERS = (
     _show(_PROVIDERS, list_providers, "resource_providers:list", asks=LIST_PROVIDERS),
@@ -159,8 +161,8 @@ _OF_ASSOCIATIONS = (
 
 _OF_TRAITS = (
     _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
-    Action("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
-    Action("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
+    PlacementRoute("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
+    PlacementRoute("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
     _remove(_TRAIT, delete_trait, "traits:delete", 6),
 )
 
@@ -169,7 +171,7 @@ _OF_CLASSES = (
     _send("POST", _CLASSES, create_class, "resource_classes:create", POST_CLASS),
     _show(_CLASS, show_class, "resource_classes:show", 2),
     replace(_send("PUT", _CLASS, rename_class, "resource_classes:update", PUT_CLASS), until=6),
-    Action("PUT", _CLASS, ensure_class, _rule("resource_classes:update"), since=7),
+    PlacementRoute("PUT", _CLASS, ensure_class, _rule("resource_classes:update"), since=7),
     _remove(_CLASS, delete_class, "resource_classes:delete", 2),
 )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from berth.api.placement.policy import Policy
+from berth.api.placement.policy import AccessPolicy
 
 _ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 
@@ -62,7 +62,7 @@ ACTION_RULES: Mapping[str, str] = {
 """What each action asks."""
 
 
-def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Policy:
+def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> AccessPolicy:
     """Make the policy in force.
 
     Args:
@@ -71,7 +71,7 @@ def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Po
             project's readers, as in releases of long ago; rules of an operator stay as they are.
 
     Raises:
-        InvalidInputError: see `Policy`.
+        InvalidInputError: see `AccessPolicy`.
     """
     defaults = {
         name: check
@@ -79,4 +79,4 @@ def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Po
         else f"{check} or role:admin"
         for name, check in BASE.items()
     }
-    return Policy({**defaults, **ACTION_RULES, **overrides})
+    return AccessPolicy({**defaults, **ACTION_RULES, **overrides})

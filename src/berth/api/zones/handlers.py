@@ -9,6 +9,7 @@ from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Answer, Call
 from berth.api.values import whole
 from berth.api.zones.schemas import (
+    ChildZoneView,
     NewTreeServersBody,
     NewZoneBody,
     ReservationAnswer,
@@ -17,7 +18,6 @@ from berth.api.zones.schemas import (
     ZoneInfoAnswer,
     ZoneLine,
     ZoneLinesAnswer,
-    ZoneView,
     ZoneViewsAnswer,
 )
 from berth.domain.errors import InvalidInputError, NotFoundError
@@ -117,11 +117,11 @@ def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
     )
 
 
-def _view(zone: Zone, state: ChildZoneState | None) -> ZoneView:
+def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()
-    return ZoneView(
+    return ChildZoneView(
         id=zone.zone_id,
         name=zone.name,
         api_url=zone.api_url,

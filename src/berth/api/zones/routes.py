@@ -1,8 +1,8 @@
 """The operations between zones, and on the records of child zones."""
 
-from berth.api.assertions import Stated
+from berth.api.assertions import AssertedIdentity
 from berth.api.compute.offers import handlers as offers
-from berth.api.routing import Operation, Role
+from berth.api.routing import ApiOperation, Role
 from berth.api.zones import handlers
 from berth.api.zones.schemas import (
     NewTreeServersBody,
@@ -27,34 +27,34 @@ _ZONE = "/zones/{zone_id}"
 _ADMIN, _KNOWN = Role.ADMIN, Role.KNOWN
 
 OPERATIONS = (
-    Operation(
+    ApiOperation(
         "POST",
         "/zones/select",
         offers.select_offers,
         role=_KNOWN,
         body=SelectMessage,
         answers=OffersMessage,
-        stated=Stated.MUST,
+        stated=AssertedIdentity.MUST,
     ),
-    Operation(
+    ApiOperation(
         "POST",
         "/zones/release",
         offers.release_offers,
         role=_KNOWN,
         body=ReleaseMessage,
         answers=KeptMessage,
-        stated=Stated.MUST,
+        stated=AssertedIdentity.MUST,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/zones/info",
         handlers.show_info,
         role=_KNOWN,
         answers=ZoneInfoAnswer,
-        stated=Stated.MAY,
+        stated=AssertedIdentity.MAY,
     ),
     *(
-        Operation(
+        ApiOperation(
             "POST",
             path,
             handlers.create_all_at_once,
@@ -64,8 +64,8 @@ OPERATIONS = (
         )
         for path in ("/zones/servers", "/zones/boot")
     ),
-    Operation("GET", "/zones", handlers.list_zones, role=_ADMIN, answers=ZoneLinesAnswer),
-    Operation(
+    ApiOperation("GET", "/zones", handlers.list_zones, role=_ADMIN, answers=ZoneLinesAnswer),
+    ApiOperation(
         "POST",
         "/zones",
         handlers.create_zone,
@@ -74,16 +74,16 @@ OPERATIONS = (
         body=NewZoneBody,
         answers=ZoneAnswer,
     ),
-    Operation(
+    ApiOperation(
         "GET",
         "/zones/detail",
         handlers.list_zones_in_detail,
         role=_ADMIN,
         answers=ZoneViewsAnswer,
     ),
-    Operation("GET", _ZONE, handlers.show_zone, role=_ADMIN, answers=ZoneAnswer),
-    Operation(
+    ApiOperation("GET", _ZONE, handlers.show_zone, role=_ADMIN, answers=ZoneAnswer),
+    ApiOperation(
         "PUT", _ZONE, handlers.update_zone, role=_ADMIN, body=ZoneChangeBody, answers=ZoneAnswer
     ),
-    Operation("DELETE", _ZONE, handlers.delete_zone, 204, role=_ADMIN),
+    ApiOperation("DELETE", _ZONE, handlers.delete_zone, 204, role=_ADMIN),
 )

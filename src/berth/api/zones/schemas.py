@@ -61,7 +61,7 @@ class ZoneLine(View):
     is_active: bool
 
 
-class ZoneView(ZoneLine):
+class ChildZoneView(ZoneLine):
     """A child zone in full, but for its password."""
 
     username: str
@@ -77,7 +77,7 @@ class ZoneView(ZoneLine):
 class ZoneAnswer(View):
     """One child zone."""
 
-    zone: ZoneView
+    zone: ChildZoneView
 
 
 class ZoneLinesAnswer(View):
@@ -89,7 +89,7 @@ class ZoneLinesAnswer(View):
 class ZoneViewsAnswer(View):
     """All child zones in full."""
 
-    zones: list[ZoneView]
+    zones: list[ChildZoneView]
 
 
 class ZoneInfoAnswer(View):

@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import last_values, read_pairs
@@ -18,7 +18,7 @@ def aggregates() -> None:
 @aggregates.command("list")
 @json_option
 @connected
-def list_aggregates(api: Connection, *, as_json: bool) -> None:
+def list_aggregates(api: ApiConnection, *, as_json: bool) -> None:
     """List aggregates."""
     found = _all(api)
     if as_json:
@@ -38,7 +38,7 @@ def list_aggregates(api: Connection, *, as_json: bool) -> None:
 @click.argument("aggregate")
 @json_option
 @connected
-def show(api: Connection, *, aggregate: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, aggregate: str, as_json: bool) -> None:
     """Show an aggregate."""
     _print_aggregate(_find(api, aggregate), as_json=as_json)
 
@@ -48,7 +48,7 @@ def show(api: Connection, *, aggregate: str, as_json: bool) -> None:
 @click.option("--az", help="The availability zone that it puts its hosts in.")
 @json_option
 @connected
-def create(api: Connection, *, name: str, az: str | None, as_json: bool) -> None:
+def create(api: ApiConnection, *, name: str, az: str | None, as_json: bool) -> None:
     """Create an aggregate called NAME."""
     body: Json = {"name": name}
     if az is not None:
@@ -65,7 +65,7 @@ def create(api: Connection, *, name: str, az: str | None, as_json: bool) -> None
 @json_option
 @connected
 def set_aggregate(
-    api: Connection,
+    api: ApiConnection,
     *,
     aggregate: str,
     name: str | None,
@@ -95,7 +95,7 @@ def set_aggregate(
 @click.argument("host")
 @json_option
 @connected
-def add_host(api: Connection, *, aggregate: str, host: str, as_json: bool) -> None:
+def add_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
     """Put a host in an aggregate."""
     _act_on_host(api, aggregate, "add_host", host, as_json=as_json)
 
@@ -105,7 +105,7 @@ def add_host(api: Connection, *, aggregate: str, host: str, as_json: bool) -> No
 @click.argument("host")
 @json_option
 @connected
-def remove_host(api: Connection, *, aggregate: str, host: str, as_json: bool) -> None:
+def remove_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
     """Take a host out of an aggregate."""
     _act_on_host(api, aggregate, "remove_host", host, as_json=as_json)
 
@@ -113,21 +113,23 @@ def remove_host(api: Connection, *, aggregate: str, host: str, as_json: bool) ->
 @aggregates.command("delete")
 @click.argument("aggregate")
 @connected
-def delete(api: Connection, *, aggregate: str) -> None:
+def delete(api: ApiConnection, *, aggregate: str) -> None:
     """Delete an aggregate; take its hosts out first."""
     api.delete(f"{_PATH}/{_find(api, aggregate)['id']}")
 
 
-def _act_on_host(api: Connection, aggregate: str, action: str, host: str, *, as_json: bool) -> None:
+def _act_on_host(
+    api: ApiConnection, aggregate: str, action: str, host: str, *, as_json: bool
+) -> None:
     path = f"{_PATH}/{segment(str(_find(api, aggregate)['id']))}/action"
     _print_aggregate(api.post(path, {action: {"host": host}})["aggregate"], as_json=as_json)
 
 
-def _all(api: Connection) -> list[Json]:
+def _all(api: ApiConnection) -> list[Json]:
     return rows(api.get(_PATH), "aggregates")
 
 
-def _find(api: Connection, aggregate: str) -> Json:
+def _find(api: ApiConnection, aggregate: str) -> Json:
     """Return the aggregate with an id, a uuid or a name; an id goes first."""
     known = _all(api)
     for key in ("id", "uuid", "name"):

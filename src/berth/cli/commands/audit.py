@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, rows
+from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.failures import end_with
 from berth.cli.output import joined, json_option, print_json, print_line
 
@@ -26,7 +26,7 @@ _AGE = click.FloatRange(0)
 @json_option
 @connected
 def audit(
-    api: Connection,
+    api: ApiConnection,
     *,
     fix: bool,
     host: str | None,

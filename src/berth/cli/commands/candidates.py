@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, rows
+from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 _PATH = "/berth/v1/candidates/explain"
@@ -17,7 +17,7 @@ def candidates() -> None:
 @click.argument("query")
 @json_option
 @connected
-def explain(api: Connection, *, query: str, as_json: bool) -> None:
+def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
     """Tell which constraint of a query leaves how many providers and trees.
 
     QUERY is what follows the question mark of GET /placement/allocation_candidates, such as

@@ -3,7 +3,7 @@
 import click
 
 from berth.cli.commands.flavors import find_flavor
-from berth.cli.connection import Connection, connected, rows
+from berth.cli.connection import ApiConnection, connected, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 
@@ -21,7 +21,7 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 @json_option
 @connected
 def capacity(
-    api: Connection, *, flavor: str, az: str | None, hosts_max: int, as_json: bool
+    api: ApiConnection, *, flavor: str, az: str | None, hosts_max: int, as_json: bool
 ) -> None:
     """Count how many more instances of a flavor would fit, host by host."""
     found = find_flavor(api, flavor)

@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from berth.cli.connection import Connection, Json, connected, is_uuid, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, is_uuid, rows, segment
 from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json
@@ -19,7 +19,7 @@ from berth.domain.compute.decision import (
 @click.argument("request")
 @json_option
 @connected
-def explain(api: Connection, *, request: str, as_json: bool) -> None:
+def explain(api: ApiConnection, *, request: str, as_json: bool) -> None:
     """Explain how the request REQUEST was decided: its id, or the uuid of one of its servers."""
     request_id = _request_id(api, request)
     answer = api.find(f"/berth/v1/decisions/{segment(request_id)}")
@@ -29,7 +29,7 @@ def explain(api: Connection, *, request: str, as_json: bool) -> None:
     _print_answer(answer, Decision, as_json=as_json)
 
 
-def try_out(api: Connection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
+def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
     """Have the body of a create decided without doing it, and print the decision.
 
     Ends with 3 when it is refused.
@@ -50,7 +50,7 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
         raise CommandError(f"this client cannot read the answer ({error}); use --json") from error
 
 
-def _request_id(api: Connection, request: str) -> str:
+def _request_id(api: ApiConnection, request: str) -> str:
     """Return the id of the newest decision about an instance; anything else is an id already.
 
     Of an instance in a child zone only the one is here that sent it there: of its creation.

@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import last_values, read_pairs
@@ -35,7 +35,7 @@ def flavors() -> None:
 @json_option
 @connected
 def create(
-    api: Connection,
+    api: ApiConnection,
     *,
     name: str,
     vcpus: int,
@@ -65,7 +65,7 @@ def create(
 @flavors.command("list")
 @json_option
 @connected
-def list_flavors(api: Connection, *, as_json: bool) -> None:
+def list_flavors(api: ApiConnection, *, as_json: bool) -> None:
     """List flavors."""
     found = _all(api)
     if as_json:
@@ -89,7 +89,7 @@ def list_flavors(api: Connection, *, as_json: bool) -> None:
 @click.argument("flavor")
 @json_option
 @connected
-def show(api: Connection, *, flavor: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, flavor: str, as_json: bool) -> None:
     """Show a flavor, by id or name."""
     _print_flavor(find_flavor(api, flavor), as_json=as_json)
 
@@ -97,7 +97,7 @@ def show(api: Connection, *, flavor: str, as_json: bool) -> None:
 @flavors.command("delete")
 @click.argument("flavor")
 @connected
-def delete(api: Connection, *, flavor: str) -> None:
+def delete(api: ApiConnection, *, flavor: str) -> None:
     """Delete a flavor, by id or name; servers that have it keep it."""
     api.delete(f"{_PATH}/{segment(find_flavor(api, flavor)['id'])}")
 
@@ -109,7 +109,7 @@ def delete(api: Connection, *, flavor: str) -> None:
 @json_option
 @connected
 def set_properties(
-    api: Connection,
+    api: ApiConnection,
     *,
     flavor: str,
     specs: dict[str, list[str]],
@@ -127,7 +127,7 @@ def set_properties(
     _print_flavor(find_flavor(api, flavor_id), as_json=as_json)
 
 
-def find_flavor(api: Connection, flavor: str) -> Json:
+def find_flavor(api: ApiConnection, flavor: str) -> Json:
     """Return the flavor with an id or a name.
 
     Raises:
@@ -143,11 +143,11 @@ def find_flavor(api: Connection, flavor: str) -> Json:
     raise CommandError(f"no flavor {flavor!r}; see `berth flavor list`", ExitCode.NOT_FOUND)
 
 
-def _all(api: Connection) -> list[Json]:
+def _all(api: ApiConnection) -> list[Json]:
     return api.pages(f"{_PATH}/detail", "flavors", is_public="None")
 
 
-def _add_specs(api: Connection, flavor_id: str, specs: dict[str, list[str]]) -> object:
+def _add_specs(api: ApiConnection, flavor_id: str, specs: dict[str, list[str]]) -> object:
     path = f"{_PATH}/{segment(flavor_id)}/os-extra_specs"
     return api.post(path, {"extra_specs": last_values(specs)})["extra_specs"]
 

@@ -5,7 +5,7 @@ import time
 import click
 
 from berth.cli.commands.server_actions import KEEPS_POWER, ask_for
-from berth.cli.connection import Connection, Json, connected, rows
+from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import print_line
 from berth.cli.server_finding import (
@@ -25,7 +25,7 @@ from berth.cli.server_finding import (
 @timeout_option
 @connected
 def evacuate(
-    api: Connection, *, host: str, to: str | None, stopped: bool, wait: bool, timeout_s: float
+    api: ApiConnection, *, host: str, to: str | None, stopped: bool, wait: bool, timeout_s: float
 ) -> None:
     """Make all servers of HOST anew on other hosts, since it is down.
 
@@ -56,7 +56,7 @@ def evacuate(
         end_with(ExitCode.FAILED)
 
 
-def _check_down(api: Connection, host: str) -> None:
+def _check_down(api: ApiConnection, host: str) -> None:
     """Refuse to evacuate a host that lives.
 
     Raises:
@@ -75,7 +75,7 @@ def _check_down(api: Connection, host: str) -> None:
         raise CommandError(reason, ExitCode.CONFLICT)
 
 
-def _has_left(api: Connection, server: Json, ends_s: float) -> bool:
+def _has_left(api: ApiConnection, server: Json, ends_s: float) -> bool:
     """Wait until a server is elsewhere, and say where, or why it is not."""
     try:
         now = wait_settled(api, server["id"], ends_s)

@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_json, print_line
 
@@ -21,7 +21,7 @@ _PATH = "/berth/v1/hosts"
 )
 @json_option
 @connected
-def set_host(api: Connection, *, name: str, ratios: tuple[str, ...], as_json: bool) -> None:
+def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json: bool) -> None:
     """Set allocation ratios of a host while it runs.
 
     They count where no aggregate, and not the agent's settings, say another.
@@ -43,7 +43,7 @@ def set_host(api: Connection, *, name: str, ratios: tuple[str, ...], as_json: bo
 @click.option("--yes", is_flag=True, help="Do it; without it nothing changes.")
 @json_option
 @connected
-def write_off(api: Connection, *, host: str, yes: bool, as_json: bool) -> None:
+def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> None:
     """End what moves have left on HOST, which is lost for good, and free its room.
 
     Says what that is. Servers that are on the host are never touched. The service must be forced

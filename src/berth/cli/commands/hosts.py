@@ -6,7 +6,7 @@ import click
 
 from berth.cli.commands.host_evacuation import evacuate
 from berth.cli.commands.host_upkeep import set_host, write_off
-from berth.cli.connection import Connection, Json, connected, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 
 _PATH = "/berth/v1/hosts"
@@ -26,7 +26,7 @@ hosts.add_command(write_off)
 @click.option("--hypervisors", is_flag=True, help="As the compute API tells it.")
 @json_option
 @connected
-def list_hosts(api: Connection, *, hypervisors: bool, as_json: bool) -> None:
+def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
     """List hosts with what is free of each resource class."""
     if hypervisors:
         _print_hypervisors(api, as_json=as_json)
@@ -56,7 +56,7 @@ def list_hosts(api: Connection, *, hypervisors: bool, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @connected
-def show(api: Connection, *, name: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Show a host, by name."""
     host = api.get(f"{_PATH}/{segment(name)}")
     if as_json:
@@ -84,7 +84,7 @@ def show(api: Connection, *, name: str, as_json: bool) -> None:
     _print_children(host)
 
 
-def _print_hypervisors(api: Connection, *, as_json: bool) -> None:
+def _print_hypervisors(api: ApiConnection, *, as_json: bool) -> None:
     found = rows(api.get("/v2.1/os-hypervisors/detail"), "hypervisors")
     if as_json:
         print_json({"hypervisors": found})

@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected
+from berth.cli.connection import ApiConnection, Json, connected
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 _PATH = "/v2.1/os-migrations"
@@ -27,7 +27,7 @@ def migrations() -> None:
 @json_option
 @connected
 def list_migrations(
-    api: Connection,
+    api: ApiConnection,
     *,
     host: str | None,
     server: str | None,

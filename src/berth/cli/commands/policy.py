@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part
+from berth.cli.connection import ApiConnection, Json, connected, part
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
 
@@ -25,7 +25,7 @@ def policy() -> None:
 @policy.command("show")
 @json_option
 @connected
-def show(api: Connection, *, as_json: bool) -> None:
+def show(api: ApiConnection, *, as_json: bool) -> None:
     """Show the policy that is in force."""
     _print_policy(api.get(_PATH), as_json=as_json)
 
@@ -33,7 +33,7 @@ def show(api: Connection, *, as_json: bool) -> None:
 @policy.command("reload")
 @json_option
 @connected
-def reload(api: Connection, *, as_json: bool) -> None:
+def reload(api: ApiConnection, *, as_json: bool) -> None:
     """Have the policy file read again now; a wrong one changes nothing and ends with 1."""
     answer = api.ask("POST", f"{_PATH}/reload")
     if as_json:

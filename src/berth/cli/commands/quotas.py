@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_table
 
@@ -21,7 +21,7 @@ def quotas() -> None:
 @click.argument("project", required=False)
 @json_option
 @connected
-def show(api: Connection, *, project: str | None, as_json: bool) -> None:
+def show(api: ApiConnection, *, project: str | None, as_json: bool) -> None:
     """Show what PROJECT may have and has, or without one what each may have by itself."""
     if project is None:
         limits = part(api.get(_CLASS_PATH), "quota_class_set")
@@ -49,7 +49,7 @@ def show(api: Connection, *, project: str | None, as_json: bool) -> None:
 @json_option
 @connected
 def set_limits(
-    api: Connection, /, *, project: str | None, force: bool, as_json: bool, **limits: int | None
+    api: ApiConnection, /, *, project: str | None, force: bool, as_json: bool, **limits: int | None
 ) -> None:
     """Set limits of PROJECT, or without one of every project that has none of its own."""
     named: Json = {name: limit for name, limit in limits.items() if limit is not None}
@@ -70,7 +70,7 @@ def set_limits(
 @quotas.command("unset")
 @click.argument("project")
 @connected
-def unset(api: Connection, *, project: str) -> None:
+def unset(api: ApiConnection, *, project: str) -> None:
     """Take all limits of PROJECT's own away; those of every project hold for it again."""
     api.delete(f"{_PATH}/{segment(project)}")
 

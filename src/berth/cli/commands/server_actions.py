@@ -8,7 +8,7 @@ import click
 
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.migrations import print_migrations
-from berth.cli.connection import Connection, Json, connected, part, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.server_finding import (
     HOST,
@@ -22,23 +22,23 @@ from berth.cli.server_finding import (
 KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
 """The newest version in which an evacuated server runs again if it ran before."""
 
-_Act = Callable[[Connection, Json], None]
+_Act = Callable[[ApiConnection, Json], None]
 
 
 def ask_for(
-    api: Connection,
+    api: ApiConnection,
     uuid: str,
     action: str,
     args: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Ask for something to be done with a server; see `Connection.get` for errors."""
+    """Ask for something to be done with a server; see `ApiConnection.get` for errors."""
     body = {action: args}
     api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
 
 
 def _act_on(
-    api: Connection,
+    api: ApiConnection,
     names: Sequence[str],
     act: _Act,
     *,
@@ -65,8 +65,10 @@ def _plain(name: str, action: str, text: str, args: object = None) -> click.Comm
     @wait_option
     @timeout_option
     @connected
-    def command(api: Connection, *, server: tuple[str, ...], wait: bool, timeout_s: float) -> None:
-        def act(api: Connection, found: Json) -> None:
+    def command(
+        api: ApiConnection, *, server: tuple[str, ...], wait: bool, timeout_s: float
+    ) -> None:
+        def act(api: ApiConnection, found: Json) -> None:
             ask_for(api, found["id"], action, args)
 
         _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
@@ -81,11 +83,11 @@ def _plain(name: str, action: str, text: str, args: object = None) -> click.Comm
 @timeout_option
 @connected
 def reboot(
-    api: Connection, *, server: tuple[str, ...], hard: bool, wait: bool, timeout_s: float
+    api: ApiConnection, *, server: tuple[str, ...], hard: bool, wait: bool, timeout_s: float
 ) -> None:
     """Reboot servers."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "reboot", {"type": "HARD" if hard else "SOFT"})
 
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
@@ -97,11 +99,11 @@ def reboot(
 @wait_option
 @timeout_option
 @connected
-def resize(api: Connection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
+def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
     """Give SERVER another flavor; then confirm or revert it."""
     wanted = find_flavor(api, flavor)["id"]
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "resize", {"flavorRef": wanted})
 
     _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
@@ -114,11 +116,11 @@ def resize(api: Connection, *, server: str, flavor: str, wait: bool, timeout_s: 
 @timeout_option
 @connected
 def rebuild(
-    api: Connection, *, server: str, image: str | None, wait: bool, timeout_s: float
+    api: ApiConnection, *, server: str, image: str | None, wait: bool, timeout_s: float
 ) -> None:
     """Make SERVER anew of an image, where it is. What is on its disks is lost."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         own = part(found, "image").get("id")
         if image is None and own is None:
             raise click.UsageError("the server has no image of its own; give --image")
@@ -134,11 +136,11 @@ def rebuild(
 @timeout_option
 @connected
 def migrate(
-    api: Connection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+    api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
     """Stop servers and start them on other hosts; then confirm or revert it."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "migrate", {"host": host} if host else None)
 
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
@@ -151,11 +153,11 @@ def migrate(
 @timeout_option
 @connected
 def live_migrate(
-    api: Connection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+    api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
     """Move servers to other hosts while they run."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         args = {"host": host, "block_migration": "auto"}
         ask_for(api, found["id"], "os-migrateLive", args)
 
@@ -170,7 +172,7 @@ def live_migrate(
 @timeout_option
 @connected
 def evacuate(
-    api: Connection,
+    api: ApiConnection,
     *,
     server: tuple[str, ...],
     host: str | None,
@@ -180,7 +182,7 @@ def evacuate(
 ) -> None:
     """Make servers anew on other hosts, since theirs is down."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         args = {"host": host} if host else {}
         ask_for(api, found["id"], "evacuate", args, None if stopped else KEEPS_POWER)
 
@@ -195,7 +197,7 @@ def evacuate(
 @timeout_option
 @connected
 def unshelve(
-    api: Connection,
+    api: ApiConnection,
     *,
     server: tuple[str, ...],
     az: str | None,
@@ -210,7 +212,7 @@ def unshelve(
     if host is not None:
         args["host"] = host
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "unshelve", args or None)
 
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
@@ -220,10 +222,10 @@ def unshelve(
 @click.argument("server", nargs=-1, required=True)
 @click.option("--reason", help="Why.")
 @connected
-def lock(api: Connection, *, server: tuple[str, ...], reason: str | None) -> None:
+def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> None:
     """Keep everybody but administrators from changing servers."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "lock", {"locked_reason": reason} if reason else None)
 
     _act_on(api, server, act, wait=False, timeout_s=0.0)
@@ -233,10 +235,10 @@ def lock(api: Connection, *, server: tuple[str, ...], reason: str | None) -> Non
 @click.argument("server", nargs=-1, required=True)
 @click.option("--state", type=click.Choice(["active", "error"]), default="error", show_default=True)
 @connected
-def reset_state(api: Connection, *, server: tuple[str, ...], state: str) -> None:
+def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> None:
     """Say what servers are, and give up whatever goes on with them."""
 
-    def act(api: Connection, found: Json) -> None:
+    def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "os-resetState", {"state": state})
 
     _act_on(api, server, act, wait=False, timeout_s=0.0)
@@ -246,7 +248,7 @@ def reset_state(api: Connection, *, server: tuple[str, ...], state: str) -> None
 @click.argument("server")
 @json_option
 @connected
-def actions(api: Connection, *, server: str, as_json: bool) -> None:
+def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """List what was asked of SERVER, newest first, with its steps."""
     path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
     found = [
@@ -271,7 +273,7 @@ def actions(api: Connection, *, server: str, as_json: bool) -> None:
 @click.argument("server")
 @json_option
 @connected
-def migrations(api: Connection, *, server: str, as_json: bool) -> None:
+def migrations(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """List the moves of SERVER, newest first."""
     uuid = find_server(api, server)["id"]
     found = api.pages("/v2.1/os-migrations", "migrations", "uuid", instance_uuid=uuid)

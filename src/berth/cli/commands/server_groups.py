@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, is_uuid, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, is_uuid, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.domain.compute.server_group import GroupPolicy
@@ -23,7 +23,7 @@ def groups() -> None:
 @json_option
 @connected
 def create(
-    api: Connection, *, name: str, policy: str, max_per_host: int | None, as_json: bool
+    api: ApiConnection, *, name: str, policy: str, max_per_host: int | None, as_json: bool
 ) -> None:
     """Create a server group called NAME."""
     body: Json = {"name": name, "policy": policy}
@@ -36,7 +36,7 @@ def create(
 @click.option("--all", "all_projects", is_flag=True, help="Of all projects.")
 @json_option
 @connected
-def list_groups(api: Connection, *, all_projects: bool, as_json: bool) -> None:
+def list_groups(api: ApiConnection, *, all_projects: bool, as_json: bool) -> None:
     """List server groups."""
     found = _all(api, all_projects=all_projects)
     if as_json:
@@ -54,7 +54,7 @@ def list_groups(api: Connection, *, all_projects: bool, as_json: bool) -> None:
 @click.argument("group")
 @json_option
 @connected
-def show(api: Connection, *, group: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, group: str, as_json: bool) -> None:
     """Show a server group, by uuid or name."""
     _print_group(find_group(api, group), as_json=as_json)
 
@@ -62,12 +62,12 @@ def show(api: Connection, *, group: str, as_json: bool) -> None:
 @groups.command("delete")
 @click.argument("group")
 @connected
-def delete(api: Connection, *, group: str) -> None:
+def delete(api: ApiConnection, *, group: str) -> None:
     """Delete a server group, by uuid or name; its members go on running."""
     api.delete(f"{_PATH}/{segment(find_group(api, group)['id'])}")
 
 
-def find_group(api: Connection, group: str) -> Json:
+def find_group(api: ApiConnection, group: str) -> Json:
     """Return the server group with a uuid or a name.
 
     Raises:
@@ -86,7 +86,7 @@ def find_group(api: Connection, group: str) -> Json:
     return named[0]
 
 
-def _all(api: Connection, *, all_projects: bool) -> list[Json]:
+def _all(api: ApiConnection, *, all_projects: bool) -> list[Json]:
     return rows(api.get(_PATH, all_projects="true" if all_projects else None), "server_groups")
 
 

@@ -8,7 +8,7 @@ import click
 from berth.cli.commands.decisions import try_out
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.server_actions import ACTIONS
-from berth.cli.connection import Connection, Json, connected, part, segment
+from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import read_pairs
@@ -52,7 +52,7 @@ for _command in ACTIONS:
 @json_option
 @connected
 def create(
-    api: Connection,
+    api: ApiConnection,
     *,
     name: str,
     flavor: str,
@@ -112,7 +112,7 @@ def create(
 @json_option
 @connected
 def list_servers(
-    api: Connection,
+    api: ApiConnection,
     *,
     host: str | None,
     status: str | None,
@@ -140,7 +140,7 @@ def list_servers(
 @click.argument("server")
 @json_option
 @connected
-def show(api: Connection, *, server: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """Show a server, by uuid or name."""
     found = find_server(api, server)
     if as_json:
@@ -167,7 +167,7 @@ def show(api: Connection, *, server: str, as_json: bool) -> None:
 @wait_option
 @timeout_option
 @connected
-def delete(api: Connection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
+def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
     """Delete servers, by uuid or name; --wait until their room is free."""
     uuids = [find_server(api, one)["id"] for one in server]
     for uuid in uuids:
@@ -179,12 +179,12 @@ def delete(api: Connection, *, server: Sequence[str], wait: bool, timeout_s: flo
             pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted")
 
 
-def _is_there(api: Connection, uuid: str) -> bool:
+def _is_there(api: ApiConnection, uuid: str) -> bool:
     answer = api.find(f"{PATH}/{segment(uuid)}")
     return answer is not None and part(answer, "server").get("status") != "DELETED"
 
 
-def _group_uuid(api: Connection, group: str) -> str:
+def _group_uuid(api: ApiConnection, group: str) -> str:
     from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only this option needs it
 
     uuid: str = find_group(api, group)["id"]
@@ -195,7 +195,7 @@ def _scalars(hints: dict[str, list[str]]) -> dict[str, str | list[str]]:
     return {key: values[0] if len(values) == 1 else values for key, values in hints.items()}
 
 
-def _made(api: Connection, answer: Json) -> list[Json]:
+def _made(api: ApiConnection, answer: Json) -> list[Json]:
     """Return the servers that a create has made."""
     reservation_id = answer.get("reservation_id")
     if reservation_id is not None:
@@ -203,7 +203,7 @@ def _made(api: Connection, answer: Json) -> list[Json]:
     return [api.get(f"{PATH}/{segment(answer['server']['id'])}")["server"]]
 
 
-def _wait_built(api: Connection, made: list[Json], timeout_s: float) -> list[Json]:
+def _wait_built(api: ApiConnection, made: list[Json], timeout_s: float) -> list[Json]:
     ends_s = time.monotonic() + timeout_s
     built: list[Json] = []
     for server in made:
@@ -215,7 +215,7 @@ def _wait_built(api: Connection, made: list[Json], timeout_s: float) -> list[Jso
     return built
 
 
-def _check_built(api: Connection, made: list[Json]) -> None:
+def _check_built(api: ApiConnection, made: list[Json]) -> None:
     """Fail when a server is in ERROR, saying why."""
     failed = next((server for server in made if server["status"] == "ERROR"), None)
     if failed is None:

@@ -2,7 +2,7 @@
 
 import click
 
-from berth.cli.connection import Connection, Json, connected, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, rows, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
 
@@ -19,7 +19,7 @@ def services() -> None:
 @click.option("--host", help="Only the one of this host.")
 @json_option
 @connected
-def list_services(api: Connection, *, host: str | None, as_json: bool) -> None:
+def list_services(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
     """List compute services."""
     found = _all(api, host)
     if as_json:
@@ -34,7 +34,7 @@ def list_services(api: Connection, *, host: str | None, as_json: bool) -> None:
 @click.argument("host")
 @json_option
 @connected
-def enable(api: Connection, *, host: str, as_json: bool) -> None:
+def enable(api: ApiConnection, *, host: str, as_json: bool) -> None:
     """Let a host get new instances."""
     _change(api, host, {"status": "enabled"}, as_json=as_json)
 
@@ -44,7 +44,7 @@ def enable(api: Connection, *, host: str, as_json: bool) -> None:
 @click.option("--reason", help="Why, for whoever wonders.")
 @json_option
 @connected
-def disable(api: Connection, *, host: str, reason: str | None, as_json: bool) -> None:
+def disable(api: ApiConnection, *, host: str, reason: str | None, as_json: bool) -> None:
     """Give a host no new instances; those it has go on running."""
     body: Json = {"status": "disabled"}
     if reason is not None:
@@ -57,16 +57,16 @@ def disable(api: Connection, *, host: str, reason: str | None, as_json: bool) ->
 @click.option("--unset", is_flag=True, help="Take it back.")
 @json_option
 @connected
-def force_down(api: Connection, *, host: str, unset: bool, as_json: bool) -> None:
+def force_down(api: ApiConnection, *, host: str, unset: bool, as_json: bool) -> None:
     """Say that a host is down, without waiting for its heartbeats to stop."""
     _change(api, host, {"forced_down": not unset}, as_json=as_json)
 
 
-def _all(api: Connection, host: str | None) -> list[Json]:
+def _all(api: ApiConnection, host: str | None) -> list[Json]:
     return rows(api.get(_PATH, host=host), "services")
 
 
-def _change(api: Connection, host: str, body: Json, *, as_json: bool) -> None:
+def _change(api: ApiConnection, host: str, body: Json, *, as_json: bool) -> None:
     mine = [
         one
         for one in _all(api, host)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from berth.cli.connection import Connection, connected
+from berth.cli.connection import ApiConnection, connected
 from berth.cli.failures import CommandError
 
 _PATH = "/berth/v1/state"
@@ -23,7 +23,7 @@ def state() -> None:
     help="File to write; standard output when left out.",
 )
 @connected
-def export(api: Connection, *, output: Path | None) -> None:
+def export(api: ApiConnection, *, output: Path | None) -> None:
     """Write all that decisions depend on as JSON; `berth decide --state` reads it."""
     with api.stream(_PATH) as pieces:
         if output is None:

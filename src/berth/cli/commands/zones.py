@@ -8,7 +8,7 @@ import click
 
 from berth.cli.commands.zone_account import account_options, password_of
 from berth.cli.commands.zone_keys import keys, parents
-from berth.cli.connection import Connection, Json, connected, rows
+from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
 
@@ -53,7 +53,7 @@ zones.add_command(parents)
 @json_option
 @connected
 def add(
-    api: Connection,
+    api: ApiConnection,
     *,
     name: str,
     api_url: str,
@@ -82,7 +82,7 @@ def add(
 @zones.command("list")
 @json_option
 @connected
-def list_zones(api: Connection, *, as_json: bool) -> None:
+def list_zones(api: ApiConnection, *, as_json: bool) -> None:
     """List the child zones."""
     found = rows(api.get(f"{_PATH}/detail"), "zones")
     if as_json:
@@ -110,7 +110,7 @@ def list_zones(api: Connection, *, as_json: bool) -> None:
 @click.argument("zone")
 @json_option
 @connected
-def show(api: Connection, *, zone: str, as_json: bool) -> None:
+def show(api: ApiConnection, *, zone: str, as_json: bool) -> None:
     """Show a child zone, and what it tells of itself."""
     _print_zone(_find(api, zone), as_json=as_json)
 
@@ -128,7 +128,7 @@ def show(api: Connection, *, zone: str, as_json: bool) -> None:
 @json_option
 @connected
 def set_zone(
-    api: Connection,
+    api: ApiConnection,
     *,
     zone: str,
     api_url: str | None,
@@ -164,7 +164,7 @@ def set_zone(
 @zones.command("remove")
 @click.argument("zone")
 @connected
-def remove(api: Connection, *, zone: str) -> None:
+def remove(api: ApiConnection, *, zone: str) -> None:
     """Forget a child zone; what it runs goes on running there, till it is added again."""
     found = _find(api, zone)
     api.delete(_path_of(found))
@@ -179,7 +179,7 @@ def _path_of(zone: Json) -> str:
     return f"{_PATH}/{int(zone['id'])}"
 
 
-def _find(api: Connection, zone: str) -> Json:
+def _find(api: ApiConnection, zone: str) -> Json:
     """Return the zone with a name, or else with a number.
 
     Raises:

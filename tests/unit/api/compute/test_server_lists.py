@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from tests.unit.api.cloud import Answer, Stack
 from tests.unit.api.conftest import MakeStack
 
@@ -157,7 +157,7 @@ async def test_pages_join_to_the_whole(some: Stack, query: str, limit: int) -> N
 
 async def test_the_longest_page_is_bounded(make_stack: MakeStack) -> None:
     """Whatever is asked for; the rest is behind the link."""
-    stack = await make_stack(limits=Limits(list_max=2))
+    stack = await make_stack(limits=RequestLimits(list_max=2))
     await stack.flavor()
     for index in range(3):
         await stack.server(name=str(index))

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.api.auth.authentication import NoAuth2
 from berth.api.front import Front
-from berth.api.placement.actions import Action
+from berth.api.placement.actions import PlacementRoute
 from berth.api.placement.answers import send_refusal
 from berth.api.placement.app import build_placement_app
 from berth.api.placement.dispatch import Dispatcher
@@ -63,7 +63,7 @@ class Service:
             return await client.send(request)
 
 
-def service_of(actions: Iterable[Action] | None = None, **changed: object) -> Service:
+def service_of(actions: Iterable[PlacementRoute] | None = None, **changed: object) -> Service:
     """Make a service of the real table, or of another."""
     parts = parts_of(**changed)
     if actions is None:

@@ -4,8 +4,14 @@ import httpx
 import pytest
 
 from berth.api.codec import encode
-from berth.api.limits import Limits
-from berth.api.placement.actions import PUBLIC, Action, Ask, Reply, json_reply
+from berth.api.limits import RequestLimits
+from berth.api.placement.actions import (
+    PUBLIC,
+    PlacementCall,
+    PlacementReply,
+    PlacementRoute,
+    json_reply,
+)
 from berth.api.placement.errors import Code, PlacementError, refusal_of
 from berth.domain.errors import (
     BerthError,
@@ -65,17 +71,17 @@ async def test_times_are_told_from_1_15(service: Service, version: str, is_told:
 async def test_a_reply_tells_its_own_time_and_some_without_a_body() -> None:
     """A body always has a time; without one an action says whether it has."""
 
-    async def shown(ask: Ask) -> Reply:
+    async def shown(ask: PlacementCall) -> PlacementReply:
         return json_reply({}, modified_s=NOW_S - 3600)
 
-    async def done(ask: Ask) -> Reply:
-        return Reply(204, headers=(ask.location("/traits/A"),), modified_s=NOW_S - 3600)
+    async def done(ask: PlacementCall) -> PlacementReply:
+        return PlacementReply(204, headers=(ask.location("/traits/A"),), modified_s=NOW_S - 3600)
 
     service = service_of(
         [
-            Action("GET", "/traits", shown, PUBLIC),
-            Action("PUT", "/traits", done, PUBLIC, is_timed=True),
-            Action("DELETE", "/traits", done, PUBLIC),
+            PlacementRoute("GET", "/traits", shown, PUBLIC),
+            PlacementRoute("PUT", "/traits", done, PUBLIC, is_timed=True),
+            PlacementRoute("DELETE", "/traits", done, PUBLIC),
         ]
     )
     for method in ("GET", "PUT"):
@@ -92,10 +98,10 @@ async def test_a_reply_tells_its_own_time_and_some_without_a_body() -> None:
 async def test_links_have_the_prefix(service: Service) -> None:
     """Absolute in headers, without the host in bodies."""
 
-    async def show(ask: Ask) -> Reply:
+    async def show(ask: PlacementCall) -> PlacementReply:
         return json_reply({"href": ask.link("/traits/A")}, headers=(ask.location("/traits/A"),))
 
-    service = service_of([Action("GET", "/traits", show, PUBLIC)], prefix="/placement")
+    service = service_of([PlacementRoute("GET", "/traits", show, PUBLIC)], prefix="/placement")
     answer = await service.ask(
         "GET", "/placement/traits", headers={"host": "cloud:1", "x-forwarded-proto": "https"}
     )
@@ -218,10 +224,10 @@ async def test_whoever_may_not(service: Service) -> None:
 async def test_what_a_server_cannot_do() -> None:
     """501 has a sentence of its own, too."""
 
-    async def refuse(ask: Ask) -> Reply:
+    async def refuse(ask: PlacementCall) -> PlacementReply:
         raise PlacementError(501, "Not here.")
 
-    service = service_of([Action("GET", "/resource_providers", refuse, PUBLIC)])
+    service = service_of([PlacementRoute("GET", "/resource_providers", refuse, PUBLIC)])
     answer = await service.ask("GET", "/resource_providers")
     assert answer.status_code == 501
     assert error(answer)["title"] == "Not Implemented"
@@ -272,10 +278,10 @@ def test_a_message_has_one_line() -> None:
 async def test_lines_of_a_message_are_joined() -> None:
     """And codes are told as they are."""
 
-    async def refuse(ask: Ask) -> Reply:
+    async def refuse(ask: PlacementCall) -> PlacementReply:
         raise PlacementError(409, "one\r\n\ntwo", Code.CONCURRENT_UPDATE)
 
-    service = service_of([Action("GET", "/traits", refuse, PUBLIC)])
+    service = service_of([PlacementRoute("GET", "/traits", refuse, PUBLIC)])
     told = error(await service.ask("GET", "/traits"))
     assert told["detail"] == (
         "There was a conflict when trying to complete your request.\n\n one  two  "
@@ -308,11 +314,11 @@ def test_errors_of_services_have_a_status(failure: BerthError, status: int, code
 async def test_what_nobody_foresaw_is_500_and_told(failure: Exception) -> None:
     """The client learns nothing of the inside."""
 
-    async def fail(ask: Ask) -> Reply:
+    async def fail(ask: PlacementCall) -> PlacementReply:
         raise failure
 
     told = Told()
-    service = service_of([Action("GET", "/traits", fail, PUBLIC)], telemetry=told)
+    service = service_of([PlacementRoute("GET", "/traits", fail, PUBLIC)], telemetry=told)
     answer = await service.ask("GET", "/traits")
     assert answer.status_code == 500
     assert error(answer)["title"] == "Internal Server Error"
@@ -323,7 +329,7 @@ async def test_what_nobody_foresaw_is_500_and_told(failure: Exception) -> None:
 
 async def test_limits_are_told_in_this_form() -> None:
     """Those before there is a handler, too."""
-    service = service_of(limits=Limits(body_bytes_max=1000, query_bytes_max=100))
+    service = service_of(limits=RequestLimits(body_bytes_max=1000, query_bytes_max=100))
     json = {"content-type": "application/json"}
     answer = await service.ask("GET", f"/?{'x' * 101}")
     assert (answer.status_code, error(answer)["title"]) == (414, "Request-URI Too Long")

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.api.app import build_app
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.placement.routes import PREFIX
 from tests.unit.api.cloud import Stack
 from tests.unit.api.placement.service import Service, parts_of
@@ -12,7 +12,7 @@ from tests.unit.api.placement.service import Service, parts_of
 @pytest.fixture
 async def service() -> Service:
     """A cloud with all its APIs."""
-    stack = Stack(limits=Limits(query_bytes_max=100))
+    stack = Stack(limits=RequestLimits(query_bytes_max=100))
     await stack.start(0)
     return Service(build_app(stack.parts, parts_of(prefix=PREFIX)))
 

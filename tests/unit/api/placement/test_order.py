@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from berth.api.placement.actions import Action, Ask, Reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, PlacementRoute
 from berth.api.placement.errors import Code, PlacementError
 from berth.api.placement.routes import ACTIONS
 from berth.api.placement.shapes import Shape
@@ -49,12 +49,12 @@ CLASHES = [
 """What one request cannot have together."""
 
 
-async def refuse(ask: Ask) -> Reply:
+async def refuse(ask: PlacementCall) -> PlacementReply:
     """Refuse what has come this far."""
     raise PlacementError(409, "It is in use.", Code.PROVIDER_IN_USE)
 
 
-ACTION = Action(
+ACTION = PlacementRoute(
     "PUT",
     "/traits/{name}",
     refuse,

@@ -3,15 +3,15 @@
 import pytest
 
 from berth.api.auth.authentication import NoAuth
-from berth.api.placement.policy import Caller, Policy
+from berth.api.placement.policy import AccessPolicy, PlacementCaller
 from berth.api.placement.rules import ACTION_RULES, BASE, policy_of
 from berth.domain.errors import InvalidInputError
 from tests.unit.api.placement.service import service_of
 
-ADMIN = Caller("root", "ops", frozenset({"admin"}))
-SERVICE = Caller("nova", "services", frozenset({"service"}))
-READER = Caller("bob", "web", frozenset({"reader", "member"}))
-NOBODY = Caller("eve", "web", frozenset())
+ADMIN = PlacementCaller("root", "ops", frozenset({"admin"}))
+SERVICE = PlacementCaller("nova", "services", frozenset({"service"}))
+READER = PlacementCaller("bob", "web", frozenset({"reader", "member"}))
+NOBODY = PlacementCaller("eve", "web", frozenset())
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ NOBODY = Caller("eve", "web", frozenset())
 )
 def test_the_language_of_checks(check: str, allowed: str) -> None:
     """`and` binds closer than `or`, `not` closest; words may be in capitals."""
-    policy = Policy({"it": check, "other": "role:service"})
+    policy = AccessPolicy({"it": check, "other": "role:service"})
     target = {"project_id": "web", "user_id": "eve"}
     callers = {"admin": ADMIN, "service": SERVICE, "reader": READER, "nobody": NOBODY}
     found = [name for name, caller in callers.items() if policy.allows("it", caller, target)]
@@ -50,7 +50,7 @@ def test_the_language_of_checks(check: str, allowed: str) -> None:
 
 def test_without_a_target_it_is_the_callers_own() -> None:
     """And a target that says nothing is nobody's."""
-    policy = Policy({"it": "project_id:%(project_id)s"})
+    policy = AccessPolicy({"it": "project_id:%(project_id)s"})
     assert policy.allows("it", READER)
     assert not policy.allows("it", READER, {})
 
@@ -77,7 +77,7 @@ def test_without_a_target_it_is_the_callers_own() -> None:
 def test_a_wrong_check_is_refused_at_once(check: str, reason: str) -> None:
     """So that nobody learns of it by being let in, or out."""
     with pytest.raises(InvalidInputError, match=r"policy rule (it|round)") as caught:
-        Policy({"it": check, "round": "rule:it"})
+        AccessPolicy({"it": check, "round": "rule:it"})
     assert reason in str(caught.value)
 
 
@@ -129,10 +129,10 @@ def test_all_rules_can_be_opened() -> None:
 def test_rules_lead_through_few_others() -> None:
     """However they are woven, reading them takes no time; a long chain is refused."""
     woven = {f"r{n}": f"rule:r{n + 1} or rule:r{n + 2}" for n in range(40)}
-    assert Policy({**woven, "r40": "@", "r41": "!"}).allows("r0", NOBODY)
+    assert AccessPolicy({**woven, "r40": "@", "r41": "!"}).allows("r0", NOBODY)
     chain = {f"r{n}": f"rule:r{n + 1}" for n in range(200)}
     with pytest.raises(InvalidInputError, match="through too many others"):
-        Policy({**chain, "r200": "@"})
+        AccessPolicy({**chain, "r200": "@"})
 
 
 @pytest.mark.parametrize(

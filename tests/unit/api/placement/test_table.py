@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from berth.api.placement.actions import PUBLIC, Action
+from berth.api.placement.actions import PUBLIC, PlacementRoute
 from berth.api.placement.dispatch import Matcher
 from berth.api.placement.handlers.root import show_versions
 from berth.api.placement.routes import ACTIONS
@@ -35,9 +35,9 @@ ROUTES = {
 }
 
 
-def faults_of(actions: tuple[Action, ...]) -> list[str]:
+def faults_of(actions: tuple[PlacementRoute, ...]) -> list[str]:
     """Say what is wrong with the versions of a table."""
-    found: dict[str, list[Action]] = defaultdict(list)
+    found: dict[str, list[PlacementRoute]] = defaultdict(list)
     for action in actions:
         found[f"{action.method} {action.path}"].append(action)
     faults: list[str] = []
@@ -77,8 +77,10 @@ def test_versions_neither_overlap_nor_have_gaps() -> None:
     assert faults_of(ACTIONS) == []
 
 
-def _action(since: int, until: int, missing: int = 404) -> Action:
-    return Action("GET", "/x", show_versions, PUBLIC, since=since, until=until, missing=missing)
+def _action(since: int, until: int, missing: int = 404) -> PlacementRoute:
+    return PlacementRoute(
+        "GET", "/x", show_versions, PUBLIC, since=since, until=until, missing=missing
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def _action(since: int, until: int, missing: int = 404) -> Action:
         ((_action(3, 2),), "no range"),
     ],
 )
-def test_a_wrong_table_is_noticed(actions: tuple[Action, ...], fault: str) -> None:
+def test_a_wrong_table_is_noticed(actions: tuple[PlacementRoute, ...], fault: str) -> None:
     """The check itself finds what it is for."""
     assert any(fault in one for one in faults_of(actions))
 
@@ -116,8 +118,8 @@ def test_parameters_of_equally_long_paths_are_at_the_same_places() -> None:
     with pytest.raises(ValueError, match="elsewhere"):
         Matcher(
             [
-                Action("GET", "/traits/{name}", show_versions, PUBLIC),
-                Action("GET", "/{name}/traits", show_versions, PUBLIC),
+                PlacementRoute("GET", "/traits/{name}", show_versions, PUBLIC),
+                PlacementRoute("GET", "/{name}/traits", show_versions, PUBLIC),
             ]
         )
 

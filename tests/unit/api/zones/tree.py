@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from berth.api.app import build_app
 from berth.api.auth.authentication import Auth
-from berth.api.limits import Limits
+from berth.api.limits import RequestLimits
 from berth.api.parts import ZoneParts
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
@@ -124,7 +124,7 @@ class ZoneStack(Stack):
         number: int,
         parents: tuple[str, ...] = (),
         auth: Auth | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> None:
         super().__init__(clock=net.clock, auth=auth, limits=limits)
         self.net, self.name = net, name

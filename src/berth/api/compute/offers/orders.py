@@ -34,7 +34,7 @@ _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
 
 
-class StatedExtra(View):
+class AssertedExtra(View):
     """What a parent may say of a server that no rule reads: what a client may say, no more."""
 
     description: Description | UnsetType | None = UNSET
@@ -49,11 +49,11 @@ class StatedExtra(View):
     ) = UNSET
 
 
-class StatedTexts(View):
+class AssertedTexts(View):
     """What a parent passes on of what its tenant wrote."""
 
     metadata: Metadata
-    extra: StatedExtra
+    extra: AssertedExtra
     hints: Annotated[
         dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)
     ]
@@ -165,7 +165,7 @@ def _check_texts(
         if key.startswith(_OWN_HINTS):
             raise InvalidInputError(f"request.hints.{key[:80]}", "is not for clients; leave it out")
     said = {"metadata": metadata, "extra": extra, "hints": request.hints}
-    read = decode(encode(said), StatedTexts).extra
+    read = decode(encode(said), AssertedTexts).extra
     named = ((name, getattr(read, name)) for name in read.__struct_fields__)
     return {name: value for name, value in named if value is not UNSET}
 

@@ -6,6 +6,10 @@ from berth.api.header_fields import root_url
 from berth.api.identity.handlers.finding import list_links, self_link
 from berth.api.identity.schemas.directory import (
     CatalogAnswer,
+    CatalogServiceAnswer,
+    CatalogServicesAnswer,
+    CatalogServicesQuery,
+    CatalogServiceView,
     EndpointAnswer,
     EndpointFullView,
     EndpointsAnswer,
@@ -13,10 +17,6 @@ from berth.api.identity.schemas.directory import (
     RegionAnswer,
     RegionsAnswer,
     RegionView,
-    ServiceAnswer,
-    ServicesAnswer,
-    ServicesQuery,
-    ServiceView,
 )
 from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
 from berth.api.routing import Answer, Call
@@ -62,13 +62,13 @@ async def show_catalog(call: Call) -> Answer:
 
 async def list_catalog_services(call: Call) -> Answer:
     """List the services of the catalog."""
-    query = call.query(ServicesQuery)
+    query = call.query(CatalogServicesQuery)
     views = [
         view
         for view in _services(call)
         if query.name in {None, view.name} and query.type in {None, view.type}
     ]
-    return Answer(ServicesAnswer(services=views, links=list_links(call)))
+    return Answer(CatalogServicesAnswer(services=views, links=list_links(call)))
 
 
 async def show_catalog_service(call: Call) -> Answer:
@@ -76,7 +76,7 @@ async def show_catalog_service(call: Call) -> Answer:
     key = call.key("service_id")
     for view in _services(call):
         if view.id == key:
-            return Answer(ServiceAnswer(service=view))
+            return Answer(CatalogServiceAnswer(service=view))
     raise NotFoundError("service", key)
 
 
@@ -114,9 +114,9 @@ async def show_region(call: Call) -> Answer:
     return Answer(RegionAnswer(region=_region(call)))
 
 
-def _services(call: Call) -> list[ServiceView]:
+def _services(call: Call) -> list[CatalogServiceView]:
     return [
-        ServiceView(
+        CatalogServiceView(
             id=entry.id,
             name=entry.name,
             type=entry.type,

@@ -10,7 +10,7 @@ class NameQuery(Model):
     name: str | None = None
 
 
-class ServicesQuery(Model):
+class CatalogServicesQuery(Model):
     """Which services to list."""
 
     name: str | None = None
@@ -142,7 +142,7 @@ class CatalogAnswer(View):
     links: ListLinks
 
 
-class ServiceView(View):
+class CatalogServiceView(View):
     """A service."""
 
     id: str
@@ -153,16 +153,16 @@ class ServiceView(View):
     links: SelfLink
 
 
-class ServiceAnswer(View):
+class CatalogServiceAnswer(View):
     """One service."""
 
-    service: ServiceView
+    service: CatalogServiceView
 
 
-class ServicesAnswer(View):
+class CatalogServicesAnswer(View):
     """The services by type."""
 
-    services: list[ServiceView]
+    services: list[CatalogServiceView]
     links: ListLinks
 
 

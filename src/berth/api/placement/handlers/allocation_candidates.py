@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from berth.api.placement.actions import Ask, Reply
+from berth.api.placement.actions import PlacementCall, PlacementReply
 from berth.api.placement.candidate_query import candidate_query
 from berth.api.placement.errors import PlacementError
 from berth.api.placement.finding import newest_of
@@ -11,13 +11,15 @@ from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.vocabulary import Vocabulary
 
 
-async def list_candidates(ask: Ask) -> Reply:
+async def list_candidates(ask: PlacementCall) -> PlacementReply:
     """List what could be claimed now for a request, and what there is to know of the providers."""
     query = candidate_query(ask.query, ask.minor)
     table, vocabulary = await newest_of(ask)
     check_names(query, vocabulary)
     found = find_candidates(table, query)
-    return Reply(200, ask.parts.candidates.written(table, vocabulary, query, found, ask.minor))
+    return PlacementReply(
+        200, ask.parts.candidates.written(table, vocabulary, query, found, ask.minor)
+    )
 
 
 def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.errors import (
     AGAIN,
     Code,
@@ -42,14 +42,14 @@ _NOT_CREATED = "Unable to create allocation"
 _WOULD = "The requested amount would"
 
 
-async def show_allocations(ask: Ask) -> Reply:
+async def show_allocations(ask: PlacementCall) -> PlacementReply:
     """Show what a consumer holds; one that nobody knows holds nothing."""
     holding, seen = await _held(ask, consumer_key(ask.key("consumer_uuid")))
     modified_s = None if holding is None else holding.consumer.updated_at_s
     return json_reply(consumer_view(holding, seen, ask.minor), modified_s=modified_s or None)
 
 
-async def list_provider_allocations(ask: Ask) -> Reply:
+async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
     """Show who holds what of a provider."""
     uuid = ask.key("uuid")
     twice = no_provider_found(uuid)
@@ -62,7 +62,7 @@ async def list_provider_allocations(ask: Ask) -> Reply:
     return json_reply(view, modified_s=newest_s or None)
 
 
-async def update_allocations(ask: Ask) -> Reply:
+async def update_allocations(ask: PlacementCall) -> PlacementReply:
     """Replace what one consumer holds."""
     text = ask.key("consumer_uuid")
     if not is_uuid(text):
@@ -72,26 +72,26 @@ async def update_allocations(ask: Ask) -> Reply:
         await ask.parts.allocation_service.put((share_of(ask, uuid, ask.data),))
     except AllocationRefusedError as error:
         raise not_allocated(error, f"Unable to allocate inventory for consumer {uuid}: ") from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-async def manage_allocations(ask: Ask) -> Reply:
+async def manage_allocations(ask: PlacementCall) -> PlacementReply:
     """Replace what some consumers hold, together or not at all."""
     try:
         await ask.parts.allocation_service.put(shares_of(ask, ask.data))
     except AllocationRefusedError as error:
         raise not_allocated(error, "Unable to allocate inventory ") from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-async def delete_allocations(ask: Ask) -> Reply:
+async def delete_allocations(ask: PlacementCall) -> PlacementReply:
     """Free all that a consumer holds."""
     text = ask.key("consumer_uuid")
     try:
         await ask.parts.allocation_service.release(consumer_key(text))
     except AllocationRefusedError as error:
         raise PlacementError(404, f"No allocations for consumer '{text}'") from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
 def consumer_key(text: str) -> str:
@@ -99,7 +99,9 @@ def consumer_key(text: str) -> str:
     return str(UUID(text)) if is_uuid(text) else text
 
 
-def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[ConsumerUpdate, ...]:
+def shares_of(
+    ask: PlacementCall, data: Mapping[str, Mapping[str, Any]]
+) -> tuple[ConsumerUpdate, ...]:
     """Read what several consumers are to hold, by their uuids.
 
     Raises:
@@ -111,7 +113,7 @@ def shares_of(ask: Ask, data: Mapping[str, Mapping[str, Any]]) -> tuple[Consumer
     return shares
 
 
-def share_of(ask: Ask, uuid: str, data: Mapping[str, Any]) -> ConsumerUpdate:
+def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> ConsumerUpdate:
     """Read what one consumer is to hold, in any of the forms that a body may have."""
     minor = ask.minor
     now_s = ask.parts.clock.now_s()
@@ -164,7 +166,7 @@ def _allocations(data: Any, minor: int) -> dict[str, Mapping[str, int]]:  # noqa
     return {uuid: one["resources"] for uuid, one in data.items()}
 
 
-async def _held(ask: Ask, uuid: str) -> tuple[ConsumerAllocations | None, dict[str, int]]:
+async def _held(ask: PlacementCall, uuid: str) -> tuple[ConsumerAllocations | None, dict[str, int]]:
     """Read what a consumer holds, and generations of the providers from no later.
 
     A client that has an old generation and writes is refused; one with a new generation and old
@@ -199,7 +201,7 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
     return found
 
 
-async def show_usages(ask: Ask) -> Reply:
+async def show_usages(ask: PlacementCall) -> PlacementReply:
     """Show what a project uses, or one user in it; from 1.38 by type of consumer."""
     order = (await newest_of(ask)).vocabulary.class_order
     project = ask.last("project_id") or ""
@@ -209,7 +211,7 @@ async def show_usages(ask: Ask) -> Reply:
     return json_reply(usages_by_type(holdings, ask.last("consumer_type"), order))
 
 
-async def reshape(ask: Ask) -> Reply:
+async def reshape(ask: PlacementCall) -> PlacementReply:
     """Replace all inventories of some providers, and what some consumers hold."""
     data: dict[str, Any] = ask.data
     inventories = {
@@ -225,10 +227,10 @@ async def reshape(ask: Ask) -> Reply:
         raise not_allocated(error, _MALFORMED) from error
     except ProviderRefusedError as error:
         raise _not_reshaped(ask, error) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-def _not_reshaped(ask: Ask, error: ProviderRefusedError) -> PlacementError:
+def _not_reshaped(ask: PlacementCall, error: ProviderRefusedError) -> PlacementError:
     uuid = error.subject
     unknown = (
         f"Resource provider {uuid} in inventories not found: "

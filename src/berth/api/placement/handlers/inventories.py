@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.errors import (
     AGAIN,
     Code,
@@ -25,13 +25,13 @@ _SEEN = "resource_provider_generation"
 _FIELDS = ("total", "reserved", "min_unit", "step_size", "allocation_ratio")
 
 
-async def list_inventories(ask: Ask) -> Reply:
+async def list_inventories(ask: PlacementCall) -> PlacementReply:
     """Show all inventories of a provider."""
     provider = await provider_of(ask, no_provider_found(ask.key("uuid"), " : "))
     return json_reply(inventories_view(provider), modified_s=changed_s(provider) or None)
 
 
-async def show_inventory(ask: Ask) -> Reply:
+async def show_inventory(ask: PlacementCall) -> PlacementReply:
     """Show the inventory of one class."""
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     provider = await provider_of(ask, no_provider_found(uuid, " : "))
@@ -40,7 +40,7 @@ async def show_inventory(ask: Ask) -> Reply:
     return _one(provider, name)
 
 
-async def create_inventory(ask: Ask) -> Reply:
+async def create_inventory(ask: PlacementCall) -> PlacementReply:
     """Add an inventory of a class that the provider does not have."""
     uuid, name = (await provider_of(ask)).uuid, str(ask.data["resource_class"])
     unable = f"Unable to create inventory for resource provider {uuid}: "
@@ -64,7 +64,7 @@ async def create_inventory(ask: Ask) -> Reply:
     return _one(provider, name)._replace(status=201, headers=(location,))
 
 
-async def update_inventories(ask: Ask) -> Reply:
+async def update_inventories(ask: PlacementCall) -> PlacementReply:
     """Replace all inventories of a provider."""
     seen = await _seen_provider(ask)
     uuid = seen.uuid
@@ -88,7 +88,7 @@ async def update_inventories(ask: Ask) -> Reply:
     return json_reply(inventories_view(provider), modified_s=changed_s(provider) or None)
 
 
-async def update_inventory(ask: Ask) -> Reply:
+async def update_inventory(ask: PlacementCall) -> PlacementReply:
     """Replace the inventory of one class, which the provider has."""
     seen = await _seen_provider(ask)
     uuid, name = seen.uuid, ask.key("resource_class")
@@ -113,7 +113,7 @@ async def update_inventory(ask: Ask) -> Reply:
     return _one(provider, name)
 
 
-async def delete_inventories(ask: Ask) -> Reply:
+async def delete_inventories(ask: PlacementCall) -> PlacementReply:
     """Remove all inventories of a provider."""
     uuid = ask.key("uuid")
     try:
@@ -127,10 +127,10 @@ async def delete_inventories(ask: Ask) -> Reply:
         raise told(
             error, {RefusalRule.INVENTORY_IN_USE: used, RefusalRule.CONTENDED: concurrent(race)}
         ) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-async def delete_inventory(ask: Ask) -> Reply:
+async def delete_inventory(ask: PlacementCall) -> PlacementReply:
     """Remove the inventory of one class."""
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     try:
@@ -149,7 +149,7 @@ async def delete_inventory(ask: Ask) -> Reply:
                 RefusalRule.CONTENDED: concurrent(unable + AGAIN),
             },
         ) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
 _OTHERS_FASTER = f"update conflict: {AGAIN}"
@@ -178,7 +178,7 @@ def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> st
     )
 
 
-async def _seen_provider(ask: Ask) -> Provider:
+async def _seen_provider(ask: PlacementCall) -> Provider:
     """Return the provider that the path names, if the client has seen its newest generation."""
     provider = await provider_of(ask)
     if ask.data[_SEEN] != provider.generation:
@@ -186,18 +186,20 @@ async def _seen_provider(ask: Ask) -> Provider:
     return provider
 
 
-def _check(ask: Ask, uuid: str, inventories: Mapping[str, Inventory], unable: str) -> None:
+def _check(
+    ask: PlacementCall, uuid: str, inventories: Mapping[str, Inventory], unable: str
+) -> None:
     for name, inventory in inventories.items():
         problem = check_capacity(name, inventory, uuid, ask.minor)
         if problem is not None:
             raise PlacementError(400, unable + problem)
 
 
-def _in_use(ask: Ask, uuid: str, names: Iterable[str]) -> str:
+def _in_use(ask: PlacementCall, uuid: str, names: Iterable[str]) -> str:
     classes = ", ".join(ask.parts.replica.vocabulary.classes.in_order(names))
     return f"Inventory for '{classes}' on resource provider '{uuid}' in use."
 
 
-def _one(provider: Provider, name: str) -> Reply:
+def _one(provider: Provider, name: str) -> PlacementReply:
     view = inventory_view(provider.inventories[name], provider.generation)
     return json_reply(view, modified_s=changed_s(provider) or None)

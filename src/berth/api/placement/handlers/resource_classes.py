@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.errors import PlacementError, concurrent, told
 from berth.api.placement.finding import newest_of
 from berth.api.placement.reading import check
@@ -11,7 +11,7 @@ from berth.api.placement.views.providers import newest
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 
-async def list_classes(ask: Ask) -> Reply:
+async def list_classes(ask: PlacementCall) -> PlacementReply:
     """List all resource classes that are known."""
     vocabulary = (await newest_of(ask)).vocabulary
     names = vocabulary.classes.all()
@@ -21,7 +21,7 @@ async def list_classes(ask: Ask) -> Reply:
     return json_reply(view, modified_s=newest(times_s))
 
 
-async def create_class(ask: Ask) -> Reply:
+async def create_class(ask: PlacementCall) -> PlacementReply:
     """Make a resource class."""
     name = str(ask.data["name"])
     try:
@@ -35,10 +35,10 @@ async def create_class(ask: Ask) -> Reply:
         raise told(
             error, {RefusalRule.CLASS_EXISTS: exists, RefusalRule.CONTENDED: again}
         ) from error
-    return Reply(201, headers=(_location(ask, name),))
+    return PlacementReply(201, headers=(_location(ask, name),))
 
 
-async def show_class(ask: Ask) -> Reply:
+async def show_class(ask: PlacementCall) -> PlacementReply:
     """Show a resource class."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
@@ -48,7 +48,7 @@ async def show_class(ask: Ask) -> Reply:
     return json_reply(_view(ask, name), modified_s=(record and record.created_at_s) or None)
 
 
-async def rename_class(ask: Ask) -> Reply:
+async def rename_class(ask: PlacementCall) -> PlacementReply:
     """Give a resource class another name (1.2 to 1.6)."""
     old, new = ask.key("name"), str(ask.data["name"])
     try:
@@ -72,7 +72,7 @@ async def rename_class(ask: Ask) -> Reply:
     return json_reply(_view(ask, new))
 
 
-async def ensure_class(ask: Ask) -> Reply:
+async def ensure_class(ask: PlacementCall) -> PlacementReply:
     """Make a resource class unless it is there (from 1.7)."""
     name = ask.key("name")
     check({"name": name}, CLASS_NAME)
@@ -80,10 +80,10 @@ async def ensure_class(ask: Ask) -> Reply:
         is_made = await ask.parts.names.ensure_class(name)
     except ProviderRefusedError as error:
         raise told(error, {}) from error
-    return Reply(201 if is_made else 204, headers=(_location(ask, name),))
+    return PlacementReply(201 if is_made else 204, headers=(_location(ask, name),))
 
 
-async def delete_class(ask: Ask) -> Reply:
+async def delete_class(ask: PlacementCall) -> PlacementReply:
     """Remove a resource class that no provider has."""
     name = ask.key("name")
     try:
@@ -101,15 +101,15 @@ async def delete_class(ask: Ask) -> Reply:
                 RefusalRule.CLASS_IN_USE: PlacementError(409, used),
             },
         ) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-def _view(ask: Ask, name: str) -> dict[str, Any]:
+def _view(ask: PlacementCall, name: str) -> dict[str, Any]:
     url = ask.link(f"/resource_classes/{name}")
     return {"name": name, "links": [{"rel": "self", "href": url}]}
 
 
-def _location(ask: Ask, name: str) -> tuple[bytes, bytes]:
+def _location(ask: PlacementCall, name: str) -> tuple[bytes, bytes]:
     return ask.location(f"/resource_classes/{name}")
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.errors import (
     AGAIN,
     Code,
@@ -47,7 +47,7 @@ _REASONS = {
 }
 
 
-async def list_providers(ask: Ask) -> Reply:
+async def list_providers(ask: PlacementCall) -> PlacementReply:
     """List the providers that all parameters are true of."""
     query = provider_query(ask.query, ask.minor)
     table = (await newest_of(ask)).table
@@ -57,10 +57,10 @@ async def list_providers(ask: Ask) -> Reply:
         raise _unknown(error) from error
     writer = ask.parts.writer
     newest_s = writer.newest_s(table, rows, ask.minor)
-    return Reply(200, writer.listed(table, rows, ask.minor), modified_s=newest_s)
+    return PlacementReply(200, writer.listed(table, rows, ask.minor), modified_s=newest_s)
 
 
-async def create_provider(ask: Ask) -> Reply:
+async def create_provider(ask: PlacementCall) -> PlacementReply:
     """Make a provider; it is told from 1.20."""
     data: dict[str, Any] = ask.data
     uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
@@ -70,17 +70,17 @@ async def create_provider(ask: Ask) -> Reply:
         raise _not_created(error, data["name"], uuid) from error
     location = ask.location(f"/resource_providers/{uuid}")
     if ask.minor < _TELLS_PROVIDER:
-        return Reply(201, headers=(location,))
+        return PlacementReply(201, headers=(location,))
     reply = await _shown(ask, provider)
     return reply._replace(headers=(location,))
 
 
-async def show_provider(ask: Ask) -> Reply:
+async def show_provider(ask: PlacementCall) -> PlacementReply:
     """Show a provider."""
     return await _shown(ask, await provider_of(ask))
 
 
-async def update_provider(ask: Ask) -> Reply:
+async def update_provider(ask: PlacementCall) -> PlacementReply:
     """Name a provider, and put it where it is to be in the trees."""
     data: dict[str, Any] = ask.data
     uuid = ask.key("uuid")
@@ -96,7 +96,7 @@ async def update_provider(ask: Ask) -> Reply:
     return await _shown(ask, provider)
 
 
-async def delete_provider(ask: Ask) -> Reply:
+async def delete_provider(ask: PlacementCall) -> PlacementReply:
     """Remove a provider with its inventories."""
     uuid = ask.key("uuid")
     try:
@@ -114,20 +114,20 @@ async def delete_provider(ask: Ask) -> Reply:
                 RefusalRule.HAS_CHILDREN: PlacementError(409, above, Code.PROVIDER_IS_PARENT),
             },
         ) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-async def show_provider_usages(ask: Ask) -> Reply:
+async def show_provider_usages(ask: PlacementCall) -> PlacementReply:
     """Show what is used of a provider, by every class that it has."""
     provider = await provider_of(ask, no_provider_found(ask.key("uuid")))
     return json_reply(usages_view(provider.used, provider.generation))
 
 
-async def _shown(ask: Ask, provider: Provider) -> Reply:
+async def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
     """Answer with a provider; of the newest tables only its root is taken."""
     table = (await newest_of(ask)).table
     body = ask.parts.writer.shown(provider, root_uuid_of(table, provider), ask.minor)
-    return Reply(200, body, modified_s=changed_s(provider) or None)
+    return PlacementReply(200, body, modified_s=changed_s(provider) or None)
 
 
 def _unknown(error: ProviderRefusedError) -> PlacementError:
@@ -172,12 +172,12 @@ def _reason(why: RefusalRule) -> str:
     return f"Object action {action} failed because: {reason}"
 
 
-async def list_aggregates(ask: Ask) -> Reply:
+async def list_aggregates(ask: PlacementCall) -> PlacementReply:
     """Show the aggregates that a provider is in."""
     return _aggregates_reply(ask, await provider_of(ask))
 
 
-async def update_aggregates(ask: Ask) -> Reply:
+async def update_aggregates(ask: PlacementCall) -> PlacementReply:
     """Replace the aggregates of a provider; before 1.19 without looking at its generation."""
     data: Any = ask.data
     uuid = ask.key("uuid")
@@ -197,7 +197,7 @@ async def update_aggregates(ask: Ask) -> Reply:
     return _aggregates_reply(ask, provider)
 
 
-def _aggregates_reply(ask: Ask, provider: Provider) -> Reply:
+def _aggregates_reply(ask: PlacementCall, provider: Provider) -> PlacementReply:
     view: dict[str, Any] = {"aggregates": provider.aggregates}
     if ask.minor >= _COUNTS_SINCE:
         view[_SEEN] = provider.generation

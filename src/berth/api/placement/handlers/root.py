@@ -1,10 +1,10 @@
 """The versions document: how clients find out what this API speaks."""
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.versions import MINOR_MAX, text_of
 
 
-async def show_versions(ask: Ask) -> Reply:  # noqa: ARG001 - every handler takes an ask
+async def show_versions(ask: PlacementCall) -> PlacementReply:  # noqa: ARG001 - every handler takes an ask
     """Show the versions of the API; the link is relative, since nobody knows all the proxies."""
     version = {
         "id": "v1.0",

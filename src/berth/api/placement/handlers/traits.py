@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from berth.api.placement.actions import Ask, Reply, json_reply
+from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.errors import PlacementError, concurrent, no_provider_found, told
 from berth.api.placement.finding import newest_of, provider_of
 from berth.api.placement.handlers.resource_providers import CHANGED
@@ -18,7 +18,7 @@ _SEEN = "resource_provider_generation"
 _ASSOCIATED = {"true": True, "false": False}
 
 
-async def list_traits(ask: Ask) -> Reply:
+async def list_traits(ask: PlacementCall) -> PlacementReply:
     """List the traits that are known, or some of them."""
     among, prefix = _names_asked(ask)
     associated = _association_asked(ask)
@@ -27,26 +27,26 @@ async def list_traits(ask: Ask) -> Reply:
     return json_reply({"traits": found}, modified_s=_newest(vocabulary, found))
 
 
-async def show_trait(ask: Ask) -> Reply:
+async def show_trait(ask: PlacementCall) -> PlacementReply:
     """Tell whether a trait is known."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
     if not vocabulary.traits.is_known(name):
         raise _no_trait(name)
-    return Reply(204, modified_s=_newest(vocabulary, (name,)))
+    return PlacementReply(204, modified_s=_newest(vocabulary, (name,)))
 
 
-async def put_trait(ask: Ask) -> Reply:
+async def put_trait(ask: PlacementCall) -> PlacementReply:
     """Make a trait unless it is there."""
     name = ask.key("name")
     _check_name(name)
     is_made = await ask.parts.names.ensure_trait(name)
     vocabulary = (await newest_of(ask)).vocabulary
     location = ask.location(f"/traits/{name}")
-    return Reply(201 if is_made else 204, b"", (location,), _newest(vocabulary, (name,)))
+    return PlacementReply(201 if is_made else 204, b"", (location,), _newest(vocabulary, (name,)))
 
 
-async def delete_trait(ask: Ask) -> Reply:
+async def delete_trait(ask: PlacementCall) -> PlacementReply:
     """Remove a trait that no provider has."""
     name = ask.key("name")
     try:
@@ -64,15 +64,15 @@ async def delete_trait(ask: Ask) -> Reply:
                 ),
             },
         ) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-async def list_provider_traits(ask: Ask) -> Reply:
+async def list_provider_traits(ask: PlacementCall) -> PlacementReply:
     """Show the traits of a provider."""
     return _shown(ask, await provider_of(ask, no_provider_found(ask.key("uuid"))))
 
 
-async def update_provider_traits(ask: Ask) -> Reply:
+async def update_provider_traits(ask: PlacementCall) -> PlacementReply:
     """Replace the traits of a provider."""
     data: dict[str, Any] = ask.data
     try:
@@ -87,16 +87,16 @@ async def update_provider_traits(ask: Ask) -> Reply:
     return _shown(ask, provider)
 
 
-async def delete_provider_traits(ask: Ask) -> Reply:
+async def delete_provider_traits(ask: PlacementCall) -> PlacementReply:
     """Take all traits from a provider."""
     try:
         await ask.parts.associations.set_traits(ask.key("uuid"), (), None)
     except ProviderRefusedError as error:
         raise told(error, {}) from error
-    return Reply(204)
+    return PlacementReply(204)
 
 
-def _shown(ask: Ask, provider: Provider) -> Reply:
+def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
     vocabulary = ask.parts.replica.vocabulary
     names = vocabulary.traits.in_order(provider.traits)
     view = {"traits": names, _SEEN: provider.generation}
@@ -109,7 +109,7 @@ def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 
 
-def _names_asked(ask: Ask) -> tuple[list[str] | None, str | None]:
+def _names_asked(ask: PlacementCall) -> tuple[list[str] | None, str | None]:
     """Return the names asked for, or what they begin with."""
     asked = ask.last("name")
     if asked is None:
@@ -130,7 +130,7 @@ def _names_asked(ask: Ask) -> tuple[list[str] | None, str | None]:
             return None, None
 
 
-def _association_asked(ask: Ask) -> bool | None:
+def _association_asked(ask: PlacementCall) -> bool | None:
     asked = ask.last("associated")
     if asked is None:
         return None

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Final, cast
 from urllib.parse import quote, urlencode
 
-from berth.api.assertions import Stated
+from berth.api.assertions import AssertedIdentity
 from berth.api.codec import decode
 from berth.api.compute.handlers.servers.child_requests import (
     Json,
@@ -22,7 +22,7 @@ from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
 from berth.api.header_fields import root_url
 from berth.api.parts import ZoneParts
-from berth.api.routing import Answer, Call, Operation
+from berth.api.routing import Answer, ApiOperation, Call
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
@@ -51,18 +51,18 @@ _ENDS: Final = {"confirmResize": False, "revertResize": True}
 """Actions that end a resize, and whether a server has its size of before then."""
 
 
-def over_tree(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+def over_tree(operations: Iterable[ApiOperation]) -> tuple[ApiOperation, ...]:
     """Return operations of which those on servers are for the whole tree below this zone."""
     return tuple(map(_over_tree, operations))
 
 
-def _over_tree(operation: Operation) -> Operation:
+def _over_tree(operation: ApiOperation) -> ApiOperation:
     if operation.path != _SERVERS and not operation.path.startswith(f"{_SERVERS}/"):
         return operation
     handler = operation.handler
     if "{server_id}" in operation.path:
         handler = _or_below(handler)
-    return replace(operation, handler=handler, stated=Stated.MAY)
+    return replace(operation, handler=handler, stated=AssertedIdentity.MAY)
 
 
 def _or_below(handler: _Handler) -> _Handler:

@@ -47,7 +47,7 @@ _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 _LOCK_REASON: Final = (2, 73)
 
 
-class Action(NamedTuple):
+class ActionHandler(NamedTuple):
     """An action: what does it, and who may ask for it.
 
     Attributes:
@@ -117,29 +117,29 @@ async def _force_delete(call: Call, instance: Instance, _: object) -> Answer:  #
     return Answer(status=204)
 
 
-ACTIONS: Final[Mapping[str, Action]] = {
-    "os-start": Action(_step(lifecycle.START)),
-    "os-stop": Action(_step(lifecycle.STOP)),
-    "reboot": Action(_reboot),
-    "pause": Action(_step(lifecycle.PAUSE)),
-    "unpause": Action(_step(lifecycle.UNPAUSE)),
-    "suspend": Action(_step(lifecycle.SUSPEND)),
-    "resume": Action(_step(lifecycle.RESUME)),
-    "resize": Action(server_moves.resize),
-    "confirmResize": Action(server_moves.confirm),
-    "revertResize": Action(server_moves.revert),
-    "migrate": Action(server_moves.migrate, is_admins=True),
-    "os-migrateLive": Action(server_moves.migrate_live, is_admins=True),
-    "evacuate": Action(server_moves.evacuate, is_admins=True),
-    "rebuild": Action(rebuild),
-    "shelve": Action(_step(lifecycle.SHELVE)),
-    "shelveOffload": Action(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
-    "unshelve": Action(server_moves.unshelve),
-    "os-getConsoleOutput": Action(show_console),
-    "lock": Action(_lock),
-    "unlock": Action(_unlock),
-    "os-resetState": Action(_reset_state, is_admins=True),
-    "forceDelete": Action(_force_delete),
+ACTIONS: Final[Mapping[str, ActionHandler]] = {
+    "os-start": ActionHandler(_step(lifecycle.START)),
+    "os-stop": ActionHandler(_step(lifecycle.STOP)),
+    "reboot": ActionHandler(_reboot),
+    "pause": ActionHandler(_step(lifecycle.PAUSE)),
+    "unpause": ActionHandler(_step(lifecycle.UNPAUSE)),
+    "suspend": ActionHandler(_step(lifecycle.SUSPEND)),
+    "resume": ActionHandler(_step(lifecycle.RESUME)),
+    "resize": ActionHandler(server_moves.resize),
+    "confirmResize": ActionHandler(server_moves.confirm),
+    "revertResize": ActionHandler(server_moves.revert),
+    "migrate": ActionHandler(server_moves.migrate, is_admins=True),
+    "os-migrateLive": ActionHandler(server_moves.migrate_live, is_admins=True),
+    "evacuate": ActionHandler(server_moves.evacuate, is_admins=True),
+    "rebuild": ActionHandler(rebuild),
+    "shelve": ActionHandler(_step(lifecycle.SHELVE)),
+    "shelveOffload": ActionHandler(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
+    "unshelve": ActionHandler(server_moves.unshelve),
+    "os-getConsoleOutput": ActionHandler(show_console),
+    "lock": ActionHandler(_lock),
+    "unlock": ActionHandler(_unlock),
+    "os-resetState": ActionHandler(_reset_state, is_admins=True),
+    "forceDelete": ActionHandler(_force_delete),
 }
 """What may be done with a server, by the name in the body."""
 
