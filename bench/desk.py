@@ -32,7 +32,7 @@ class Desk:
     def __init__(self, state: Snapshot, policy: Policy, *, held_max: int = 100) -> None:
         self.replica = Replica()
         _, self.load = timed(lambda: self.replica.load(state))
-        self._deciding = DecisionService(self.replica, Fixed(policy), Standstill())
+        self._decision_service = DecisionService(self.replica, Fixed(policy), Standstill())
         self._held: list[str] = []
         self._held_max = held_max
         self._rng = Random(0)
@@ -43,7 +43,7 @@ class Desk:
         Raises:
             WrongDecisionError: it was refused.
         """
-        decision, sample = timed(lambda: self._deciding.decide(asked))
+        decision, sample = timed(lambda: self._decision_service.decide(asked))
         if decision.verdict is not Verdict.PLACED:
             raise WrongDecisionError(f"{asked.request_id}: {decision.refusal}")
         return decision, sample

@@ -73,7 +73,7 @@ class Desk:
     """A scheduler process in short: the ledger and the placing service before it."""
 
     ledger: Ledger
-    placing: PlacementService
+    placer: PlacementService
 
 
 def measure_library(policy: Policy, cases: LibraryCases) -> LibraryTimes:
@@ -140,11 +140,15 @@ async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
         await follower.start()
         spare_the_collector()  # as every process of Berth does
         following = asyncio.create_task(follower.run())
-        deciding = DecisionService(replica, Fixed(policy), clock)
-        placing = PlacementService(
-            ledger=ledger, follower=follower, replica=replica, deciding=deciding, clock=clock
+        decision_service = DecisionService(replica, Fixed(policy), clock)
+        placer = PlacementService(
+            ledger=ledger,
+            follower=follower,
+            replica=replica,
+            decision_service=decision_service,
+            clock=clock,
         )
-        yield Desk(ledger, placing)
+        yield Desk(ledger, placer)
     finally:
         if following is not None:
             following.cancel()
@@ -189,7 +193,7 @@ async def _place_round(
     orders = [_order(request(f"{name}-{index}")) for index in range(count)]
 
     async def place(index: int) -> None:
-        decision = await desk.placing.place(orders[index])
+        decision = await desk.placer.place(orders[index])
         if decision.verdict is not Verdict.PLACED:
             raise WrongDecisionError(f"{decision.request_id}: {decision.refusal}")
         untouched.pop(decision.placements[0].provider_uuid, None)

@@ -123,10 +123,10 @@ def _loaded(text: bytes) -> tuple[Replica, int]:
 
 def _cached_class(replica: Replica, policy: Policy, kinds: int) -> float:
     """Return the bytes of one more kind that is kept: what its first two sights leave behind."""
-    deciding = DecisionService(replica, Fixed(policy), Standstill())
+    decision_service = DecisionService(replica, Fixed(policy), Standstill())
 
     def see(index: int) -> None:
-        deciding.decide(replace(request(f"kind-{index}"), flavor=unseen_flavor(index)))
+        decision_service.decide(replace(request(f"kind-{index}"), flavor=unseen_flavor(index)))
 
     for _ in range(2):  # what all kinds share comes with the first
         see(kinds)

@@ -84,19 +84,19 @@ class Process:
         self.follower = LateFollower(ledger, clock, [self.replica])
         self.follower.dice = dice
         bus = LocalBus(told, now_s=clock.now_s)
-        deciding = DecisionService(self.replica, PolicySource(None), clock)
-        self.placing = PlacementService(
+        decision_service = DecisionService(self.replica, PolicySource(None), clock)
+        self.placer = PlacementService(
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
-            deciding=deciding,
+            decision_service=decision_service,
             clock=clock,
         )
-        bus.serve(PLACE, self.placing.place)
+        bus.serve(PLACE, self.placer.place)
         self.pending = PendingRequests(
             ledger=ledger,
             replica=self.replica,
-            placing=self.placing,
+            placer=self.placer,
             clock=clock,
             telemetry=told,
         )

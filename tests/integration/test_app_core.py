@@ -34,11 +34,13 @@ async def test_a_lost_claim_widens_the_choice_of_dry_runs_and_offers(
 
         monkeypatch.setattr(core.ledger, "commit", rejecting)
         order = PlaceOrder(request_of(1), (instance_of(request_of(1).instance_uuids[0]),))
-        placed = await core.wires.bus.call(PLACE, order, timeout_s=TIMEOUT_S)
+        placed = await core.messaging.bus.call(PLACE, order, timeout_s=TIMEOUT_S)
         assert placed.attempts == 3
         # Each lost claim doubles the hosts to choose among; the one that is won takes 1/32 off.
         another = Request("req-2", request_of(2).instance_uuids[1:], request_of(2).flavor)
-        dry_run = _api_parts(core, provider_replica(core.follower)).deciding.try_out(another)
+        dry_run = _api_parts(core, provider_replica(core.follower)).decision_service.try_out(
+            another
+        )
         assert dry_run.chosen_among == 3
         idle = cast("Placer", None)
         scheduler = ZoneScheduler(core, zone, name="another", local=idle, claims=idle)

@@ -10,7 +10,7 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.rabbitmq import RabbitBus
 from berth.adapters.system import LogTelemetry
 from berth.app.messaging import Messaging, connect
-from berth.config.bus_settings import BusSettings
+from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
 
 _URL = "amqp://user:s3same@broker.invalid/"
@@ -31,10 +31,10 @@ def wires_of(settings: BusSettings, *, calls: bool = True, notifies: bool = True
 
 async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
     """Nothing runs for it, and nobody tells notifications."""
-    wires = wires_of(BusSettings())
-    assert isinstance(wires.bus, LocalBus)
-    assert (wires.notifier, wires.common_notifier, wires.loops) == (None, None, ())
-    await wires.finish()
+    messaging = wires_of(BusSettings())
+    assert isinstance(messaging.bus, LocalBus)
+    assert (messaging.notifier, messaging.common_notifier, messaging.loops) == (None, None, ())
+    await messaging.finish()
 
 
 async def test_each_part_gets_what_it_needs_of_the_broker() -> None:

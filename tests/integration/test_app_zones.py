@@ -15,7 +15,7 @@ from berth.app.run import running
 from berth.app.scheduler import scheduler_loops
 from berth.app.virt import open_drivers
 from berth.app.zones import ZoneContext, key_file_of, open_zone, zone_loops, zone_parts
-from berth.config.settings import read_settings
+from berth.config.settings_reader import read_settings
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
@@ -87,8 +87,8 @@ async def test_without_a_name_nothing_of_it_is_there(tmp_path: Path) -> None:
     async with zone_up(tmp_path) as (core, zone):
         assert zone is None
         assert zone_parts(core, zone) is None
-        assert not core.wires.bus.serves(SELECT)
-        assert core.wires.bus.serves(PLACE)
+        assert not core.messaging.bus.serves(SELECT)
+        assert core.messaging.bus.serves(PLACE)
     assert not (tmp_path / "zone-keys").exists()
 
 
@@ -96,7 +96,7 @@ async def test_a_zone_answers_its_parents(tmp_path: Path) -> None:
     """It offers, builds what was offered, and lets it go, over the bus."""
     async with zone_up(tmp_path, name="west", held_share_max=1.0) as (core, zone):
         assert zone is not None
-        bus, request = core.wires.bus, request_of(2)
+        bus, request = core.messaging.bus, request_of(2)
         order = SelectOrder(request, "root", time() + 2.0)
         offers = await bus.call(SELECT, order, timeout_s=TIMEOUT_S)
         assert len(offers.blobs) == 2
@@ -123,7 +123,7 @@ async def test_requests_are_placed_here_as_ever(tmp_path: Path) -> None:
         await core.follower.catch_up()
         assert [one.name for one in zone.watch.active()] == ["west"]
         order = PlaceOrder(request_of(2), tuple(map(instance_of, UUIDS[:2])))
-        decision = await core.wires.bus.call(PLACE, order, timeout_s=TIMEOUT_S)
+        decision = await core.messaging.bus.call(PLACE, order, timeout_s=TIMEOUT_S)
         assert len(decision.placements) == 2
 
 
@@ -152,7 +152,7 @@ async def test_operators_learn_that_weights_do_not_compare(
         loops = [one for one in scheduler_loops(core, None, zone) if one[0] == "comparing"]
         async with running(loops, core.clock, core.telemetry):
             await asyncio.sleep(0)
-        shown = {one.measure.name for one in await core.vitals.read()}
+        shown = {one.measure.name for one in await core.health.read()}
         assert {"berth_child_zones", "berth_offers_held"} <= shown
     printed = capsys.readouterr()
     assert "zone_weights_do_not_compare" in printed.out + printed.err

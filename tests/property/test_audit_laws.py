@@ -99,7 +99,7 @@ async def ask(town: Town, what: str, number: int, request: int) -> None:
 async def create(town: Town, number: int) -> None:
     """Place an instance, once."""
     if await town.ledger.get(Instance, make_uuid("instance", number)) is None:
-        await town.desk.placing.place(order_of(make_request(number)))
+        await town.desk.placer.place(order_of(make_request(number)))
 
 
 async def live(town: Town, steps: list[Step], auditing: AuditService) -> None:

@@ -68,7 +68,7 @@ def test_a_table_that_loses_instances_gets_them_back(seed: int, *, by_casts: boo
     async def main() -> None:
         world = await open_world(seed, by_casts=by_casts)
         world.spoilt = True
-        world.deciding.audit = lambda _: None
+        world.decision_service.audit = lambda _: None
         async with running(world.desk.follower.run, world.tracker.run):
             await live(world)
             for name, agent in world.agents.items():

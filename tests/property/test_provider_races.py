@@ -67,11 +67,11 @@ class Process:
             "replica": self.replica,
             "clock": clock,
         }
-        revising = ProviderRevisions(**parts)
+        revisions = ProviderRevisions(**parts)
         self.ledger = ledger
         self.providers = ResourceProviders(ids=CountedIds(), **parts)
-        self.inventories = Inventories(revising, self.replica)
-        self.associations = Associations(revising, self.replica)
+        self.inventories = Inventories(revisions, self.replica)
+        self.associations = Associations(revisions, self.replica)
         self.names = ResourceNames(**parts)
         self._claims = 0
 

@@ -128,10 +128,10 @@ class World:
         )
         self.tracker.serve(desk.bus, "scheduler-1")
         desk.follower.subscribe(self.tracker)
-        self.deciding = AuditedDeciding(desk.replica, desk.policies, desk.clock)
-        self.deciding.audit = self.audit
-        desk.placing._deciding = self.deciding
-        desk.placing._tracker = self.tracker
+        self.decision_service = AuditedDeciding(desk.replica, desk.policies, desk.clock)
+        self.decision_service.audit = self.audit
+        desk.placer._decision_service = self.decision_service
+        desk.placer._tracker = self.tracker
         self.names = [f"host-{number}" for number in range(1, HOSTS + 1)]
         self.agents = {name: AgentProcess(self, name) for name in self.names}
         self.history: dict[str, list[tuple[int, bytes]]] = {name: [] for name in self.names}
@@ -174,7 +174,7 @@ class World:
         self.numbers += 1
         order = order_of(make_request(self.numbers))
         try:
-            await self.desk.placing.place(order)
+            await self.desk.placer.place(order)
         except UnavailableError:
             return
         await self.note_lists(await self.desk.ledger.version())
@@ -272,7 +272,7 @@ class World:
                 continue
             else:
                 told = view.version
-            since = self.tracker._hearings[name].version if name in view.beside.hosts else told
+            since = self.tracker._host_messages[name].version if name in view.beside.hosts else told
             here = view.beside.residents_on(view.hosts, name, since)
             assert list_digest(here.values()) in self._lists_since(name, told), name
 

@@ -130,7 +130,7 @@ async def _check_process(world: World, process: Process) -> None:
         if process.pool._in_progress:
             await world.clock.sleep(_GLANCE_S)
     left = {
-        "orders": process.placing._at_work,
+        "orders": process.placer._at_work,
         "pending requests": process.pending._at_work,
         "tasks": process.pool._in_progress,
         "task list": process.pool._queued,

@@ -117,17 +117,17 @@ class Process:
             ids=SeededIds(rng),
         )
         self.instances = self._instances()
-        self.placing = PlacementService(
+        self.placer = PlacementService(
             ledger=line,
             follower=self.follower,
             replica=self.replica,
-            deciding=DecisionService(self.replica, flaw, self.clock),
+            decision_service=DecisionService(self.replica, flaw, self.clock),
             clock=self.clock,
         )
         self.pending = PendingRequests(
             ledger=line,
             replica=self.replica,
-            placing=self.placing,
+            placer=self.placer,
             clock=self.clock,
             telemetry=journal,
         )
@@ -186,7 +186,7 @@ class Process:
             await self.pool.adopt()
         if role.schedules:
             loops.append(("pending", self.pending.run))
-            self.bus.serve(PLACE, self.placing.place)
+            self.bus.serve(PLACE, self.placer.place)
         for name, loop in [*loops, ("follower", self.follower.run)]:
             self.spawn(
                 supervise(name, loop, clock=self.clock, telemetry=self.journal, rng=Random(name))

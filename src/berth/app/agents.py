@@ -30,7 +30,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
         return None
     teller = InstanceCaster(
         hosts,
-        core.wires.bus,
+        core.messaging.bus,
         core.clock,
         core.telemetry,
         random.Random(),  # noqa: S311 - it only keeps hosts from going in step
@@ -104,7 +104,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     )
 
     def agent(name: str, driver: VirtDriver) -> Agent:
-        serve_console(core.wires.bus, name, driver)
+        serve_console(core.messaging.bus, name, driver)
         context = HostContext(
             name,
             core.ledger,

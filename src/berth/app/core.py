@@ -11,19 +11,34 @@ from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.app.messaging import Messaging, connect
 from berth.app.observability import Observation, observe
 from berth.app.run import Loop, ledger_url_of, make_data_dir, running
-from berth.config.observing_settings import HealthSettings
 from berth.config.policy_source import PolicySource
-from berth.config.ratio_settings import ratio_settings_of
-from berth.config.settings import Settings
+from berth.config.settings import AgentSettings, HealthSettings, Settings
 from berth.domain.errors import InvalidInputError
+from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger
 from berth.scheduling.plan.instance_rules import refuse_untracked
 from berth.services.decisions.decisions import DecisionService
-from berth.services.fleet.allocation_ratios import AllocationRatios
+from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
+
+
+def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
+    """Return what an operator has set about allocation ratios."""
+    return RatioSettings(
+        own={
+            VCPU: agent.cpu_allocation_ratio,
+            MEMORY_MB: agent.ram_allocation_ratio,
+            DISK_GB: agent.disk_allocation_ratio,
+        },
+        initial={
+            VCPU: agent.initial_cpu_allocation_ratio,
+            MEMORY_MB: agent.initial_ram_allocation_ratio,
+            DISK_GB: agent.initial_disk_allocation_ratio,
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +46,8 @@ class Core:
     """What every process has: the ledger, a replica that follows it, and the machine.
 
     Each service is built once, because services keep state that their users must share: what the
-    scheduler learns of lost claims in `deciding` widens the choice of dry runs and zone offers.
+    scheduler learns of lost claims in `decision_service` widens the choice of dry runs and
+    zone offers.
     """
 
     settings: Settings
@@ -39,13 +55,13 @@ class Core:
     replica: Replica
     follower: Follower
     policies: PolicySource
-    wires: Messaging
+    messaging: Messaging
     clock: SystemClock
     ids: RandomIds
     telemetry: LogTelemetry
     observation: Observation
-    vitals: ProcessHealth
-    deciding: DecisionService
+    health: ProcessHealth
+    decision_service: DecisionService
     ratios: AllocationRatios
     hosts: Hosts
 
@@ -82,7 +98,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     ratios = AllocationRatios(
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
-    wires = connect(
+    messaging = connect(
         settings.bus,
         part,
         telemetry,
@@ -96,12 +112,12 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
             replica=replica,
             follower=follower,
             policies=policies,
-            wires=wires,
+            messaging=messaging,
             clock=clock,
             ids=ids,
             telemetry=telemetry,
             observation=observation,
-            vitals=ProcessHealth(
+            health=ProcessHealth(
                 ledger=ledger,
                 follower=follower,
                 clock=clock,
@@ -109,9 +125,9 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
                     replica, policies, lambda: policies.policy.service_down_time_s
                 ),
                 lag_s_max=settings.health.lag_s_max,
-                broker=_broker_of(wires, settings.health, part),
+                broker=_broker_of(messaging, settings.health, part),
             ),
-            deciding=DecisionService(replica, policies, clock, observation.observer),
+            decision_service=DecisionService(replica, policies, clock, observation.observer),
             ratios=ratios,
             hosts=Hosts(
                 ledger=ledger,
@@ -128,12 +144,12 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         await asyncio.to_thread(observation.finish)
 
 
-def _broker_of(wires: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
+def _broker_of(messaging: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
     """Return the broker of a process; who takes orders is ready without it."""
-    if wires.is_up is None:
+    if messaging.is_up is None:
         return None
     needs = health.needs_broker
-    return BrokerHealth(wires.is_up, part in {"scheduler", "agent"} if needs is None else needs)
+    return BrokerHealth(messaging.is_up, part in {"scheduler", "agent"} if needs is None else needs)
 
 
 def _check_zone(settings: Settings, policies: PolicySource) -> None:
@@ -153,7 +169,7 @@ def common_loops(core: Core) -> list[Loop]:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
 
     loops: list[Loop] = [("follower", core.follower.run), ("policy", watch_policy)]
-    return [*loops, *core.wires.loops, *core.observation.loops(core.vitals)]
+    return [*loops, *core.messaging.loops, *core.observation.loops(core.health)]
 
 
 @asynccontextmanager

@@ -12,8 +12,7 @@ from berth.api.auth.authentication import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.run import Loop
-from berth.config.observing_settings import TracingSettings
-from berth.config.settings import Address, Settings, parse_address
+from berth.config.settings import Address, Settings, TracingSettings, parse_address
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
 from berth.ports.observer import NO_OBSERVER, Observer
@@ -64,18 +63,18 @@ class Observation:
         """Return an application whose requests are counted."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
-    def loops(self, vitals: ProcessHealth) -> list[Loop]:
+    def loops(self, health: ProcessHealth) -> list[Loop]:
         """Have gauges read; return what serves metrics and probes at their own address.
 
         Raises:
             InvalidInputError: the address is taken.
         """
         if self.metrics is not None:
-            self.metrics.watch(vitals.read)
+            self.metrics.watch(health.read)
         if self.listen is None:
             return []
         page = None if self.metrics is None else MetricsPage(self.metrics)
-        app = Probes(nothing_else, vitals, page)
+        app = Probes(nothing_else, health, page)
         listener = listening(self.listen.host, self.listen.port)
 
         async def serve() -> None:

@@ -4,7 +4,7 @@ from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.app.core import Core
 from berth.app.run import Loop
 from berth.app.zones import ZoneContext, ZoneScheduler
-from berth.config.tracking_settings import InstanceSource
+from berth.config.settings import InstanceSource
 from berth.services.decisions.contention import Backoff
 from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
@@ -16,8 +16,8 @@ from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
 def notify_changes(core: Core) -> None:
     """Have what is committed told to whoever reads notifications."""
-    if core.wires.common_notifier is not None:
-        core.follower.subscribe(ChangeNotifications(core.wires.common_notifier))
+    if core.messaging.common_notifier is not None:
+        core.follower.subscribe(ChangeNotifications(core.messaging.common_notifier))
 
 
 def instance_tracker(core: Core) -> InstanceTracker | None:
@@ -37,7 +37,7 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
         by_casts=tracking.instance_information is InstanceSource.CASTS,
         metrics=core.observation.metrics,
     )
-    core.vitals.further.append(tracker.read)
+    core.health.further.append(tracker.read)
     core.follower.subscribe(tracker)
     return tracker
 
@@ -51,33 +51,33 @@ def scheduler_loops(
     """
     name = core.ids.uuid()
     backoff = Backoff(name)
-    placing = PlacementService(
+    placer = PlacementService(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
-        deciding=core.deciding,
+        decision_service=core.decision_service,
         clock=core.clock,
         attempts_max=core.settings.scheduler.claim_attempts_max,
         tracker=tracker,
-        overtaken=backoff.note_rival,
+        on_overtaken=backoff.note_rival,
         observer=core.observation.observer,
     )
-    places = with_notifications(core, placing)
+    places = with_notifications(core, placer)
     loops: list[Loop] = []
     withdrawn = None
     if zone is not None:
-        scheduler = ZoneScheduler(core, zone, name=name, local=placing, claims=places)
+        scheduler = ZoneScheduler(core, zone, name=name, local=placer, claims=places)
         places = with_notifications(core, scheduler.places)
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
-    core.wires.bus.serve(PLACE, places.place)
+    core.messaging.bus.serve(PLACE, places.place)
     if tracker is not None:
-        tracker.serve(core.wires.bus, core.ids.uuid())
+        tracker.serve(core.messaging.bus, core.ids.uuid())
         loops.append(("instances", tracker.run))
     pending = PendingRequests(
         ledger=core.ledger,
         replica=core.replica,
-        placing=places,
+        placer=places,
         clock=core.clock,
         telemetry=core.telemetry,
         name=name,
@@ -89,7 +89,7 @@ def scheduler_loops(
 
 def with_notifications(core: Core, places: Placer) -> Placer:
     """Return who places as another does and tells of it, where notifications are wanted."""
-    notifier = core.wires.notifier
+    notifier = core.messaging.notifier
     return places if notifier is None else NotifyingPlacer(places, notifier)
 
 
@@ -100,7 +100,7 @@ def _attestation_loops(core: Core) -> list[Loop]:
     access = AttestationAccess(
         settings.url, settings.auth_blob, settings.ca_file, settings.timeout_s
     )
-    attesting = AttestationService(
+    attestations = AttestationService(
         ledger=core.ledger,
         follower=core.follower,
         replica=core.replica,
@@ -108,4 +108,4 @@ def _attestation_loops(core: Core) -> list[Loop]:
         clock=core.clock,
         telemetry=core.telemetry,
     )
-    return [("attestations", attesting.run)]
+    return [("attestations", attestations.run)]

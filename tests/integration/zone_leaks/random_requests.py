@@ -272,7 +272,7 @@ class RandomRequests:
         changed = replace(stored, status=Status.ACTIVE, task=None, launched_at_s=1.0)
         if self._random.random() < 0.3:
             flavor = replace(stored.flavor, memory_mb=FLAVORS["huge"])
-            refused = zone.parts.deciding.decide(
+            refused = zone.parts.decision_service.decide(
                 Request("req-later", (uuid,), flavor, stored.project_id, stored.user_id)
             )
             assert refused.refusal is not None

@@ -105,7 +105,7 @@ class Walk:
         request = Request(request_id, uuids, make_flavor(), "project-1", "user-1", group_uuid=group)
         order = order_of(request)
         members = tuple(replace(one, group_uuid=group) for one in order.instances)
-        await self.town.desk.placing.place(replace(order, instances=members))
+        await self.town.desk.placer.place(replace(order, instances=members))
         self.uuids += uuids
 
     async def act(self) -> None:

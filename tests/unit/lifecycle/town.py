@@ -88,7 +88,7 @@ class Town:
         order = order_of(request)
         group = request.group_uuid
         members = tuple(replace(one, group_uuid=group) for one in order.instances)
-        await self.desk.placing.place(replace(order, instances=members))
+        await self.desk.placer.place(replace(order, instances=members))
         await self.work()
         return await self.get(request.instance_uuids[0])
 

@@ -27,10 +27,10 @@ class PlacementDesk:
         self.ledger = ledger or TappedLedger()
         self.replica = ProviderReplica(STANDARD)
         self.follower = Follower(self.ledger, clock, [self.replica])
-        self.reallocating = AllocationService(
+        self.allocation_service = AllocationService(
             follower=self.follower, ledger=self.ledger, replica=self.replica
         )
-        self.reshaping = ReshapeService(
+        self.reshape_service = ReshapeService(
             follower=self.follower, ledger=self.ledger, replica=self.replica, clock=clock
         )
 

@@ -34,7 +34,7 @@ def test_orders_survive_a_faulty_bus(seed: int) -> None:
         desk, rng = await open_desk(Fleet(hosts=4, vcpus=64)), Random(seed)
         faults = Faults(lost=0.3, answer_lost=0.3, doubled=0.5, delay_s=90.0)
         bus = FaultyBus(desk.bus, faults, rng)
-        bus.serve(PLACE, desk.placing.place)
+        bus.serve(PLACE, desk.placer.place)
         instances = instances_over(desk, bus)
 
         async def create(number: int) -> AcceptedCreate:

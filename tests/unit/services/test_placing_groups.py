@@ -58,7 +58,7 @@ async def used(desk: Desk) -> dict[str, int]:
 async def test_a_share_is_claimed_on_its_device() -> None:
     """The rest of the amounts on the host; the records say which device it is."""
     desk = await open_gpus(1)
-    decision = await desk.placing.place(asked(SHARE))
+    decision = await desk.placer.place(asked(SHARE))
     vm = make_uuid("instance", 1)
     assert await desk.ledger.allocations(consumer_uuid=vm) == sorted(
         [
@@ -78,9 +78,9 @@ async def test_shares_fill_a_device_before_the_next_is_begun() -> None:
     """Whole devices stay whole for as long as they can."""
     desk = await open_gpus(1)
     for number in (1, 2, 3):
-        await desk.placing.place(asked(SHARE, number))
+        await desk.placer.place(asked(SHARE, number))
     assert await used(desk) == {gpu(0): 1000, gpu(1): 500}
-    refused = await desk.placing.place(asked(PAIR, 4))
+    refused = await desk.placer.place(asked(PAIR, 4))
     assert refused.verdict is Verdict.REFUSED
     assert refused.refusal is not None
     assert "GranularGroupsFilter removed 1" in refused.refusal.message
@@ -89,7 +89,7 @@ async def test_shares_fill_a_device_before_the_next_is_begun() -> None:
 async def test_instances_of_one_request_share_devices() -> None:
     """Each sees what those before it got."""
     desk = await open_gpus(2)
-    decision = await desk.placing.place(asked(SHARE, count=8))
+    decision = await desk.placer.place(asked(SHARE, count=8))
     assert decision.verdict is Verdict.PLACED
     assert set((await used(desk)).values()) == {1000}
     assert len(await used(desk)) == 4
@@ -102,7 +102,7 @@ async def test_schedulers_never_give_more_of_a_device_than_there_is() -> None:
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
     orders = [asked(SHARE, number) for number in range(1, 11)]
     placed = await asyncio.gather(
-        *(desks[n % 3].placing.place(order) for n, order in enumerate(orders))
+        *(desks[n % 3].placer.place(order) for n, order in enumerate(orders))
     )
     assert sum(one.verdict is Verdict.PLACED for one in placed) == 8
     assert sorted((await used(desk)).values()) == [1000] * 4
@@ -121,7 +121,7 @@ async def test_what_is_decided_counts_before_it_is_committed() -> None:
     """A second request of this process sees the device as taken."""
     desk = await open_gpus(1)
     desk.ledger.gate = asyncio.Event()
-    first = asyncio.create_task(desk.placing.place(asked(PAIR)))
+    first = asyncio.create_task(desk.placer.place(asked(PAIR)))
     await asyncio.sleep(0.01)
     trees = desk.replica.hosts.trees
     assert [trees.used(slot) for slot in trees.on_row(0)] == [{GPU_MILLI: 1000}] * 2
@@ -132,17 +132,17 @@ async def test_what_is_decided_counts_before_it_is_committed() -> None:
 async def test_devices_are_free_again_when_the_instance_is_gone() -> None:
     """All that it had of any provider."""
     desk = await open_gpus(1)
-    await desk.placing.place(asked(PAIR))
+    await desk.placer.place(asked(PAIR))
     await desk.ledger.write(Free(make_uuid("instance", 1)))
     await desk.follower.catch_up()
     assert await used(desk) == {}
-    assert (await desk.placing.place(asked(PAIR, 2))).verdict is Verdict.PLACED
+    assert (await desk.placer.place(asked(PAIR, 2))).verdict is Verdict.PLACED
 
 
 async def test_a_failed_build_takes_its_devices_along() -> None:
     """The instance has no assignment until it is placed anew."""
     desk = await open_gpus(1)
-    await desk.placing.place(asked(SHARE))
+    await desk.placer.place(asked(SHARE))
     vm = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert vm is not None
     driver = FakeDriver(FakeHost("host-1", fails=True), desk.clock)
@@ -158,4 +158,4 @@ async def test_a_flavor_that_cannot_be_read_is_refused() -> None:
     desk = await open_gpus(1)
     two = {f"resources{n}:{GPU_MILLI}": "1" for n in (1, 2)}
     with pytest.raises(InvalidInputError, match="group_policy"):
-        await desk.placing.place(asked(two))
+        await desk.placer.place(asked(two))

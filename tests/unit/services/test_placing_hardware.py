@@ -106,7 +106,7 @@ async def given(ledger: TappedLedger) -> tuple[Counter[tuple[str, int]], Counter
 async def test_what_was_chosen_is_kept_with_the_instance() -> None:
     """CPUs, memory and devices stand in the record of the instance and of the decision."""
     desk = await open_hardware(1)
-    decision = await desk.placing.place(pinned(1, gpus=1))
+    decision = await desk.placer.place(pinned(1, gpus=1))
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
     assert instance.assignment is not None
@@ -124,7 +124,7 @@ async def test_two_schedulers_never_give_a_cpu_or_a_device_twice() -> None:
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
     orders = [pinned(number, gpus=number % 2) for number in range(1, 15)]
     placed = await asyncio.gather(
-        *(desks[n % 3].placing.place(order) for n, order in enumerate(orders))
+        *(desks[n % 3].placer.place(order) for n, order in enumerate(orders))
     )
     cpus, gpus = await given(desk.ledger)
     assert sum(decision.verdict is Verdict.PLACED for decision in placed) == 8
@@ -143,11 +143,11 @@ async def test_two_schedulers_never_give_a_cpu_or_a_device_twice() -> None:
 async def test_ones_own_placements_do_not_make_the_next_one_stale() -> None:
     """A scheduler knows what it has placed before the feed tells: no plan is lost to itself."""
     desk = await open_hardware(1)
-    one_by_one = [await desk.placing.place(pinned(number, vcpus=1)) for number in range(1, 5)]
+    one_by_one = [await desk.placer.place(pinned(number, vcpus=1)) for number in range(1, 5)]
     assert desk.replica.held == 4
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
     at_once = await asyncio.gather(
-        *(desk.placing.place(pinned(number, vcpus=1)) for number in range(5, 9))
+        *(desk.placer.place(pinned(number, vcpus=1)) for number in range(5, 9))
     )
     assert [decision.attempts for decision in (*one_by_one, *at_once)] == [1] * 8
     assert set((await given(desk.ledger))[0].values()) == {1}
@@ -157,8 +157,8 @@ async def test_a_plan_is_stale_when_somebody_else_chose_on_the_host_meanwhile() 
     """The next plan knows the other's CPUs; without room elsewhere it takes what is left there."""
     desk = await open_hardware(1)
     other = await open_second(desk)
-    await other.placing.place(pinned(1))
-    decision = await desk.placing.place(pinned(2))
+    await other.placer.place(pinned(1))
+    decision = await desk.placer.place(pinned(2))
     assert (decision.verdict, decision.attempts) == (Verdict.PLACED, 2)
     assert set((await given(desk.ledger))[0].values()) == {1}
 
@@ -176,14 +176,14 @@ async def test_ones_own_commits_do_not_hide_what_somebody_else_did_before_them()
             await waiting.wait()
 
     desk.ledger.before_commit = hold_up_the_first
-    late = [asyncio.create_task(desk.placing.place(pinned(number))) for number in (1, 2)]
+    late = [asyncio.create_task(desk.placer.place(pinned(number))) for number in (1, 2)]
     await asyncio.sleep(1)
-    turn = next(iter(desk.placing._hardware._locks.values()))
+    turn = next(iter(desk.placer._hardware._locks.values()))
     assert turn.locked()
-    await other.placing.place(pinned(3))
+    await other.placer.place(pinned(3))
     waiting.set()
     assert [(await one).attempts for one in late] == [2, 2]
-    assert (await desk.placing.place(pinned(4))).attempts == 1
+    assert (await desk.placer.place(pinned(4))).attempts == 1
     assert set((await given(desk.ledger))[0].values()) == {1}
 
 
@@ -196,8 +196,8 @@ async def test_orders_without_choices_carry_no_guard() -> None:
         units.extend(found)
 
     desk.ledger.before_commit = note
-    await desk.placing.place(order_of(make_request(1)))
-    await desk.placing.place(pinned(2))
+    await desk.placer.place(order_of(make_request(1)))
+    await desk.placer.place(pinned(2))
     guards = [[write.name for write in unit if isinstance(write, Guard)] for unit in units]
     assert guards == [[], [hardware_guard(make_uuid("host", 1))]]
 
@@ -205,8 +205,8 @@ async def test_orders_without_choices_carry_no_guard() -> None:
 async def test_a_deleted_instance_leaves_its_cpus_and_devices() -> None:
     """Whoever comes next may have them."""
     desk = await open_hardware(1)
-    await desk.placing.place(pinned(1, gpus=3, vcpus=4))
-    assert (await desk.placing.place(pinned(2, gpus=1))).verdict is Verdict.REFUSED
+    await desk.placer.place(pinned(1, gpus=3, vcpus=4))
+    assert (await desk.placer.place(pinned(2, gpus=1))).verdict is Verdict.REFUSED
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
     gone = replace(instance, status=Status.DELETED, task=None)
@@ -215,13 +215,13 @@ async def test_a_deleted_instance_leaves_its_cpus_and_devices() -> None:
     hosts = desk.replica.hosts
     assert [cell.free_count for cell in hosts.numa.cells(0)] == [4, 4]
     assert hosts.pci.free(hosts.all_rows).tolist() == [3]
-    assert (await desk.placing.place(pinned(3, gpus=3, vcpus=4))).verdict is Verdict.PLACED
+    assert (await desk.placer.place(pinned(3, gpus=3, vcpus=4))).verdict is Verdict.PLACED
 
 
 async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
     """The retry gets others, on another host."""
     desk = await open_hardware(2)
-    decision = await desk.placing.place(pinned(1, gpus=3))
+    decision = await desk.placer.place(pinned(1, gpus=3))
     name = decision.placements[0].host
     driver = FakeDriver(FakeHost(name, fails=True), desk.clock)
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
@@ -243,7 +243,7 @@ async def test_a_claim_that_is_refused_leaves_its_cpus_and_devices() -> None:
     desk = await open_hardware(1)
     claim = Claim("other", (Allocation("x", make_uuid("host", 1), {PCPU: 7}),))
     await desk.ledger.write(Take(claim))
-    decision = await desk.placing.place(pinned(1, gpus=1))
+    decision = await desk.placer.place(pinned(1, gpus=1))
     assert decision.verdict is Verdict.REFUSED
     hosts = desk.replica.hosts
     assert [cell.free_count for cell in hosts.numa.cells(0)] == [4, 4]
@@ -255,7 +255,7 @@ async def test_an_order_of_several_is_given_different_cpus() -> None:
     desk = await open_hardware(2)
     flavor = replace(make_flavor(vcpus=2), extra_specs={"hw:cpu_policy": "dedicated"})
     request: Request = replace(make_request(1, count=8), flavor=flavor)
-    decision = await desk.placing.place(order_of(request))
+    decision = await desk.placer.place(order_of(request))
     assert decision.verdict is Verdict.PLACED
     cpus, _ = await given(desk.ledger)
     assert (len(cpus), set(cpus.values())) == (16, {1})
@@ -264,7 +264,7 @@ async def test_an_order_of_several_is_given_different_cpus() -> None:
 async def test_a_snapshot_holds_what_was_given() -> None:
     """A scheduler that starts later knows all of it, and a stored record reads as it was."""
     desk = await open_hardware(1)
-    decision = await desk.placing.place(pinned(1, gpus=2))
+    decision = await desk.placer.place(pinned(1, gpus=2))
     second = await open_second(desk)
     assert [cell.free_count for cell in second.replica.hosts.numa.cells(0)].count(2) == 1
     assert second.replica.hosts.pci.free(slice(0, 1)).tolist() == [1]

@@ -68,7 +68,7 @@ async def say(desk: Desk, uuid: str = HOST) -> Provider:
 async def test_a_claim_by_the_scheduler_is_seen_at_the_other_door() -> None:
     """As an allocation of a consumer that is an instance, and as what is used."""
     desk, placement = await open_both()
-    decision = await desk.placing.place(order_of(make_request()))
+    decision = await desk.placer.place(order_of(make_request()))
     assert decision.verdict is Verdict.PLACED
     instance = decision.placements[0].instance_uuid
     provider = await placement.provider()
@@ -82,23 +82,23 @@ async def test_a_claim_by_the_scheduler_is_seen_at_the_other_door() -> None:
 async def test_a_claim_by_the_api_takes_room_from_the_scheduler() -> None:
     """And what it frees is there for the next request."""
     desk, placement = await open_both()
-    await placement.reallocating.put([share(amounts={VCPU: 16})])
-    assert (await desk.placing.place(order_of(make_request()))).verdict is not Verdict.PLACED
+    await placement.allocation_service.put([share(amounts={VCPU: 16})])
+    assert (await desk.placer.place(order_of(make_request()))).verdict is not Verdict.PLACED
     await desk.follower.catch_up()
     assert desk.used(1)[VCPU] == 16
-    await placement.reallocating.put([share(amounts={VCPU: 15}, seen=1)])
+    await placement.allocation_service.put([share(amounts={VCPU: 15}, seen=1)])
     again = order_of(make_request(2))
-    assert (await desk.placing.place(again)).verdict is Verdict.PLACED
+    assert (await desk.placer.place(again)).verdict is Verdict.PLACED
 
 
 async def test_an_instance_is_moved_by_the_api() -> None:
     """Its allocations are replaced like any other's; it is at generation 1 before."""
     desk, placement = await open_both(2)
-    decision = await desk.placing.place(order_of(make_request()))
+    decision = await desk.placer.place(order_of(make_request()))
     (placed,) = decision.placements
     moved = share(on=2 if placed.host == "host-1" else 1, seen=1)
     consumer = replace(moved.consumer, uuid=placed.instance_uuid)
-    await placement.reallocating.put([replace(moved, consumer=consumer)])
+    await placement.allocation_service.put([replace(moved, consumer=consumer)])
     holding = await desk.ledger.consumer_allocations(placed.instance_uuid)
     assert holding is not None
     assert (holding.consumer.generation, len(holding.allocations)) == (2, 1)
@@ -135,12 +135,12 @@ async def test_a_report_keeps_what_others_said() -> None:
 async def test_a_class_in_use_goes_with_the_report_after() -> None:
     """It is not taken for somebody else's while it stays with nothing to give."""
     desk, placement = await open_both()
-    await placement.reallocating.put([share(amounts={DISK_GB: 5})])
+    await placement.allocation_service.put([share(amounts={DISK_GB: 5})])
     smaller = replace(make_provider(1), inventories={VCPU: Inventory(8)})
     for _ in range(2):
         await desk.hosts.register([HostReport(make_host(1), smaller)])
         assert (await stored(desk)).inventories[DISK_GB].total == 0
-    await placement.reallocating.release(make_uuid("consumer", 1))
+    await placement.allocation_service.release(make_uuid("consumer", 1))
     await desk.hosts.register([HostReport(make_host(1), smaller)])
     assert (await stored(desk)).inventories.keys() == {VCPU}
 

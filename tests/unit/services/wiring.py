@@ -168,19 +168,19 @@ class Desk:
         self.replica = Replica()
         self.follower = Follower(ledger, self.clock, [self.replica])
         self.bus = LocalBus(self.told, now_s=self.clock.now_s)
-        self.deciding = DecisionService(self.replica, self.policies, self.clock)
-        self.placing = PlacementService(
+        self.decision_service = DecisionService(self.replica, self.policies, self.clock)
+        self.placer = PlacementService(
             ledger=ledger,
             follower=self.follower,
             replica=self.replica,
-            deciding=self.deciding,
+            decision_service=self.decision_service,
             clock=self.clock,
             attempts_max=attempts_max,
         )
         self.pending = PendingRequests(
             ledger=ledger,
             replica=self.replica,
-            placing=self.placing,
+            placer=self.placer,
             clock=self.clock,
             telemetry=self.told,
         )
@@ -212,7 +212,7 @@ class Desk:
 
     def serve(self) -> Callable[[], None]:
         """Have the scheduler serve the bus; return what ends that."""
-        return self.bus.serve(PLACE, self.placing.place)
+        return self.bus.serve(PLACE, self.placer.place)
 
     def used(self, number: int) -> dict[str, int]:
         """Return what the replica counts as used of `host-N`."""

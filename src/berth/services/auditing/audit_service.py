@@ -1,4 +1,4 @@
-"""The audit: suspicions drawn from the books, looked at again, told, and mended when asked to."""
+"""The audit of a ledger: suspicions from one snapshot, each checked again, and safe repairs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -120,33 +120,33 @@ class AuditService:
             UnavailableError: the ledger cannot be reached. What was mended before stays so.
         """
         now_s = self._clock.now_s()
-        books = await self._books(ages, now_s, service_down_time_s, host)
-        found, others, is_cut = await self._holders(books)
+        snapshot = await self._read(ages, now_s, service_down_time_s, host)
+        found, others, is_cut = await self._holders(snapshot)
         if host is None:
             self._forget_strangers(found)
-        for suspicion in await _suspicions(books):
+        for suspicion in await _suspicions(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 is_cut = True
                 break
-            told = await _LOOKS[suspicion.kind](self._ledger, books, suspicion)
+            told = await _LOOKS[suspicion.kind](self._ledger, snapshot, suspicion)
             if told is not None:
                 found.append(told)
-        found += islice(agent_discrepancies(books, host), DISCREPANCIES_MAX)
+        found += islice(agent_discrepancies(snapshot, host), DISCREPANCIES_MAX)
         if mends:
-            found = await self._mend(books, found)
+            found = await self._mend(snapshot, found)
         return AuditReport(
-            version=books.version,
+            version=snapshot.version,
             audited_at_s=now_s,
-            audited=_audited(books),
+            audited=_audited(snapshot),
             discrepancies=tuple(found),
             lost=_lost(found),
             others=tuple(others[:OTHERS_MAX]),
             others_total=len(others),
             is_cut=is_cut,
-            agent_repairs=agent_repairs(books, host),
+            mended_by_agents=agent_repairs(snapshot, host),
         )
 
-    async def _books(
+    async def _read(
         self, ages: AuditAges, now_s: float, down_time_s: float, host: str | None
     ) -> AuditSnapshot:
         if host is None:
@@ -171,30 +171,32 @@ class AuditService:
             del self._first_seen_s[uuid]
 
     async def _holders(
-        self, books: AuditSnapshot
+        self, snapshot: AuditSnapshot
     ) -> tuple[list[Discrepancy], list[ConsumerAllocations], bool]:
         """Return orphans, the consumers of others, and whether there were too many orphans."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
-        for uuid in unknown_consumers(books):
+        for uuid in unknown_consumers(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
-            told = await recheck_consumer(self._ledger, books, uuid)
+            told = await recheck_consumer(self._ledger, snapshot, uuid)
             if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
-                seen_s = self._first_seen_s.setdefault(uuid, books.now_s)
-                found.append(_dated(books, told, seen_s))
+                seen_s = self._first_seen_s.setdefault(uuid, snapshot.now_s)
+                found.append(_dated(snapshot, told, seen_s))
             elif told is not None:
                 found.append(told)
         return found, others, False
 
-    async def _mend(self, books: AuditSnapshot, found: Iterable[Discrepancy]) -> list[Discrepancy]:
+    async def _mend(
+        self, snapshot: AuditSnapshot, found: Iterable[Discrepancy]
+    ) -> list[Discrepancy]:
         """Free first: what is claimed may need the room."""
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
-            done = await repair(self._ledger, books, one) if self._may_mend(one) else one
+            done = await repair(self._ledger, snapshot, one) if self._may_mend(one) else one
             mended.append(done)
             if done.outcome is not None:
                 self._telemetry.event(
@@ -206,49 +208,52 @@ class AuditService:
         return mended
 
 
-def _dated(books: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
+def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
     """Date what nobody knows the age of by when it was first seen; a new one is not mended yet."""
-    if books.is_older(seen_s, books.ages.grace_s):
+    if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
-        f"nothing says how old it is; this process has seen it for {age_text(books, seen_s)}, so "
-        f"`berth audit --fix` frees it {books.ages.grace_s:g} s after it was first seen"
+        f"nothing says how old it is; this process has seen it for {age_text(snapshot, seen_s)}, "
+        f"so `berth audit --fix` frees it {snapshot.ages.grace_s:g} s after it was first seen"
     )
     return replace(orphan, advice=advice, repair=None)
 
 
-async def _suspicions(books: AuditSnapshot) -> list[Discrepancy]:
-    """Draw suspicions from the books, letting others run in between."""
+async def _suspicions(snapshot: AuditSnapshot) -> list[Discrepancy]:
+    """Draw suspicions from the snapshot, letting others run in between."""
     found: list[Discrepancy] = []
-    for number, some in enumerate(_each(books)):
+    for number, some in enumerate(_each(snapshot)):
         found += some
         if number % _AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
 
 
-def _each(books: AuditSnapshot) -> Iterator[Iterator[Discrepancy]]:
+def _each(snapshot: AuditSnapshot) -> Iterator[Iterator[Discrepancy]]:
     """Yield for each record what is suspected of it, the dearest kinds of damage first."""
-    sums = sums_of(books)
-    members = members_of(books)
+    sums = sums_of(snapshot)
+    members = members_of(snapshot)
     return chain(
-        (suspect_provider(books, one, sums.get(uuid, {})) for uuid, one in books.providers.items()),
-        (suspect_instance(books, one) for one in books.instances.values()),
-        (suspect_shelved(books, one) for one in books.shelved.values() if one.task is None),
-        (suspect_move(books, one) for one in books.migrations.values()),
-        (suspect_request(books, one) for one in books.requests.values()),
-        (suspect_group(books.groups[uuid], those) for uuid, those in members.items()),
+        (
+            suspect_provider(snapshot, one, sums.get(uuid, {}))
+            for uuid, one in snapshot.providers.items()
+        ),
+        (suspect_instance(snapshot, one) for one in snapshot.instances.values()),
+        (suspect_shelved(snapshot, one) for one in snapshot.shelved.values() if one.task is None),
+        (suspect_move(snapshot, one) for one in snapshot.migrations.values()),
+        (suspect_request(snapshot, one) for one in snapshot.requests.values()),
+        (suspect_group(snapshot.groups[uuid], those) for uuid, those in members.items()),
     )
 
 
-def _audited(books: AuditSnapshot) -> AuditScope:
+def _audited(snapshot: AuditSnapshot) -> AuditScope:
     return AuditScope(
-        hosts=len(books.hosts),
-        providers=len(books.providers),
-        instances=len(books.instances),
-        migrations=len(books.migrations),
-        consumers=len(books.held),
-        pending_requests=len(books.requests),
+        hosts=len(snapshot.hosts),
+        providers=len(snapshot.providers),
+        instances=len(snapshot.instances),
+        migrations=len(snapshot.migrations),
+        consumers=len(snapshot.held),
+        pending_requests=len(snapshot.requests),
     )
 
 
@@ -263,9 +268,9 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
     return total
 
 
-def agent_discrepancies(books: AuditSnapshot, host: str | None) -> Iterator[Discrepancy]:
+def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[Discrepancy]:
     """Yield what agents have seen on their hosts, or on one host, and leave to people."""
-    for service in _of(books, host):
+    for service in _of(snapshot, host):
         for note in service.audit.found:
             try:
                 code = DiscrepancyCode(note.code)
@@ -283,12 +288,12 @@ def agent_discrepancies(books: AuditSnapshot, host: str | None) -> Iterator[Disc
                 )
 
 
-def agent_repairs(books: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
+def agent_repairs(snapshot: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
     """Return what agents have mended by themselves lately, by host; the newest first."""
-    return {one.host: one.audit.mended for one in _of(books, host) if one.audit.mended}
+    return {one.host: one.audit.mended for one in _of(snapshot, host) if one.audit.mended}
 
 
-def _of(books: AuditSnapshot, host: str | None) -> Iterator[Service]:
-    for name in sorted(books.services):
+def _of(snapshot: AuditSnapshot, host: str | None) -> Iterator[Service]:
+    for name in sorted(snapshot.services):
         if host in {None, name}:
-            yield books.services[name]
+            yield snapshot.services[name]

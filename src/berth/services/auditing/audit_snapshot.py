@@ -1,4 +1,4 @@
-"""The books of an audit: all that the ledger says, indexed by what names it."""
+"""The snapshot of an audit: all that the ledger says, indexed by what names it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -164,9 +164,9 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {amount:,}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
-def age_text(books: AuditSnapshot, since_s: float) -> str:
+def age_text(snapshot: AuditSnapshot, since_s: float) -> str:
     """Write for people how long something has been so."""
-    seconds = max(0, int(books.now_s - since_s))
+    seconds = max(0, int(snapshot.now_s - since_s))
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= length:
             count = seconds // length

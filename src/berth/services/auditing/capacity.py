@@ -19,10 +19,10 @@ from berth.services.auditing.audit_snapshot import (
 _TRIES = 5
 
 
-def sums_of(books: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
+def sums_of(snapshot: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
     """Add up what everybody holds, by provider and class."""
     sums: dict[str, dict[str, int]] = {}
-    for holding in books.held.values():
+    for holding in snapshot.held.values():
         for uuid, amounts in holding.items():
             total = sums.setdefault(uuid, {})
             for name, amount in amounts.items():
@@ -31,12 +31,12 @@ def sums_of(books: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
 
 
 def suspect_provider(
-    books: AuditSnapshot, provider: Provider, held: Mapping[str, int]
+    snapshot: AuditSnapshot, provider: Provider, held: Mapping[str, int]
 ) -> Iterator[Discrepancy]:
     """Yield what seems wrong with what is used of a provider.
 
     Args:
-        books: of the audit.
+        snapshot: of the audit.
         provider: as it is.
         held: of it by all consumers together, without zeros.
     """
@@ -51,7 +51,7 @@ def suspect_provider(
                 f"{amounts_text(held)}"
             ),
             advice="this is a fault in Berth or in its database; please report it",
-            host=books.host_of(provider.uuid),
+            host=snapshot.host_of(provider.uuid),
             lost={
                 name: amount - held.get(name, 0)
                 for name, amount in used.items()
@@ -60,11 +60,11 @@ def suspect_provider(
         )
     above = {name: used[name] for name in sorted(used) if used[name] > _capacity(provider, name)}
     if above:
-        yield _over(books, provider, above)
+        yield _over(snapshot, provider, above)
 
 
 async def recheck_provider(
-    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+    ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at a provider; one whose use changes all the time is in order."""
     for _ in range(_TRIES):
@@ -78,7 +78,7 @@ async def recheck_provider(
         held = total_by_class(
             {holder.consumer.uuid: holder.allocations[now.uuid] for holder in holders}
         )
-        found = suspect_provider(books, now, without_zeros(held))
+        found = suspect_provider(snapshot, now, without_zeros(held))
         return next((one for one in found if one.code is suspicion.code), None)
     return None
 
@@ -88,9 +88,10 @@ def _capacity(provider: Provider, name: str) -> int:
     return 0 if inventory is None else inventory.capacity
 
 
-def _over(books: AuditSnapshot, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
+def _over(snapshot: AuditSnapshot, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
     told = "; ".join(
-        f"{name} {used:,} of {_capacity(provider, name):,}: {_cause(books, provider, name, used)}"
+        f"{name} {used:,} of {_capacity(provider, name):,}: "
+        f"{_cause(snapshot, provider, name, used)}"
         for name, used in above.items()
     )
     return Discrepancy(
@@ -99,23 +100,23 @@ def _over(books: AuditSnapshot, provider: Provider, above: Mapping[str, int]) ->
         key=provider.uuid,
         text=f"more of provider {provider.name} is used than there is: {told}",
         advice="move instances away, or give back what was taken from its capacity",
-        host=books.host_of(provider.uuid),
+        host=snapshot.host_of(provider.uuid),
     )
 
 
-def _cause(books: AuditSnapshot, provider: Provider, name: str, used: int) -> str:
+def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) -> str:
     """Say why the capacity of a class is below what is used of it."""
     inventory = provider.inventories.get(name)
     if inventory is None or inventory.total == 0:
         return "its agent reports none of it any more"
     parts = f"{inventory.total:,} in all, {inventory.reserved:,} reserved"
-    host = books.hosts_by_uuid.get(provider.uuid)
+    host = snapshot.hosts_by_uuid.get(provider.uuid)
     if host is None:
         return f"its inventory was reduced ({parts}, ratio {inventory.allocation_ratio:g})"
-    ratio = _ratio(books, host, name, with_aggregates=True)
+    ratio = _ratio(snapshot, host, name, with_aggregates=True)
     if ratio.value != inventory.allocation_ratio:
         return f"its ratio was set to {inventory.allocation_ratio:g} through the Placement API"
-    without = _ratio(books, host, name, with_aggregates=False)
+    without = _ratio(snapshot, host, name, with_aggregates=False)
     if ratio != without and _with_ratio(inventory, without.value) >= used:
         return (
             f"the ratio {ratio.value:g} comes from {ratio.origin}, and would be {without.value:g} "
@@ -124,8 +125,8 @@ def _cause(books: AuditSnapshot, provider: Provider, name: str, used: int) -> st
     return f"its inventory or ratio was reduced ({parts}, ratio {ratio.value:g}: {ratio.origin})"
 
 
-def _ratio(books: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
-    mine = [one for one in books.aggregates if host.name in one.hosts]
+def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
+    mine = [one for one in snapshot.aggregates if host.name in one.hosts]
     return resolve(name, host, aggregates=mine if with_aggregates else ())
 
 

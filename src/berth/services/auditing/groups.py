@@ -13,11 +13,11 @@ from berth.services.auditing.audit_snapshot import AuditSnapshot
 _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
-def members_of(books: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
+def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
     """Return the members on hosts of the groups that have a hard policy, by group."""
     found: dict[str, list[Instance]] = {}
-    for instance in books.instances.values():
-        group = books.groups.get(instance.group_uuid or "")
+    for instance in snapshot.instances.values():
+        group = snapshot.groups.get(instance.group_uuid or "")
         if group is not None and group.policy in _HARD and instance.host is not None:
             found.setdefault(group.uuid, []).append(instance)
     return found
@@ -39,7 +39,7 @@ def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[D
 
 
 async def recheck_group(
-    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+    ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at the members of a group: where each is now."""
     group = await ledger.get(ServerGroup, suspicion.key)
@@ -47,7 +47,7 @@ async def recheck_group(
         return None
     found = [
         await ledger.get(Instance, one.uuid)
-        for one in books.instances.values()
+        for one in snapshot.instances.values()
         if one.group_uuid == group.uuid
     ]
     members = [

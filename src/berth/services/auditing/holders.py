@@ -20,17 +20,17 @@ from berth.services.auditing.audit_snapshot import (
 _FREES = "`berth audit --fix` frees it"
 
 
-def unknown_consumers(books: AuditSnapshot) -> Iterator[str]:
+def unknown_consumers(snapshot: AuditSnapshot) -> Iterator[str]:
     """Yield the uuids of those who hold something and are nobody that should."""
-    for uuid in books.held:
-        instance = books.instances.get(uuid)
+    for uuid in snapshot.held:
+        instance = snapshot.instances.get(uuid)
         is_placed = instance is not None and instance.host is not None
-        if not is_placed and uuid not in books.migrations:
+        if not is_placed and uuid not in snapshot.migrations:
             yield uuid
 
 
 async def recheck_consumer(
-    ledger: Ledger, books: AuditSnapshot, uuid: str
+    ledger: Ledger, snapshot: AuditSnapshot, uuid: str
 ) -> Discrepancy | ConsumerAllocations | None:
     """Look again at who holds something, and tell what is wrong with it.
 
@@ -45,43 +45,47 @@ async def recheck_consumer(
     if not held or await held_by(ledger, uuid) != held:
         return None
     if migration is not None:
-        return _of_move(books, migration, held)
+        return _of_move(snapshot, migration, held)
     if consumer is not None:
         return ConsumerAllocations(consumer, held)
     if instance is not None:
-        return _of_instance(books, instance, held)
+        return _of_instance(snapshot, instance, held)
     text = f"{uuid} holds {amounts_text(total_by_class(held))}, and is no instance and no move"
-    return _orphan(books, (Kind.CONSUMER, uuid), held, text, None)
+    return _orphan(snapshot, (Kind.CONSUMER, uuid), held, text, None)
 
 
-def _of_move(books: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
+def _of_move(snapshot: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
     since_s = migration.updated_at_s
-    if not migration.has_ended or not books.is_older(since_s, books.ages.grace_s):
+    if not migration.has_ended or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     text = (
         f"the move {migration.number} of instance {migration.instance_uuid} ended "
-        f"{age_text(books, since_s)} ago and still holds {amounts_text(total_by_class(held))}"
+        f"{age_text(snapshot, since_s)} ago and still holds {amounts_text(total_by_class(held))}"
     )
-    return _orphan(books, (Kind.MIGRATION, migration.uuid), held, text, since_s)
+    return _orphan(snapshot, (Kind.MIGRATION, migration.uuid), held, text, since_s)
 
 
-def _of_instance(books: AuditSnapshot, instance: Instance, held: Amounts) -> Discrepancy | None:
+def _of_instance(snapshot: AuditSnapshot, instance: Instance, held: Amounts) -> Discrepancy | None:
     is_deleted = instance.status is Status.DELETED
     since_s = instance.updated_at_s
     if not is_deleted and instance.host is not None:
         return None  # it was placed meanwhile
-    if not books.is_older(since_s, books.ages.grace_s):
+    if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
-    age = age_text(books, since_s)
+    age = age_text(snapshot, since_s)
     how = f"was deleted {age} ago"
     if not is_deleted:
         how = f"has been {instance.status} on no host for {age}"
     text = f"instance {instance.uuid} {how} and still holds {amounts_text(total_by_class(held))}"
-    return _orphan(books, (Kind.INSTANCE, instance.uuid), held, text, since_s)
+    return _orphan(snapshot, (Kind.INSTANCE, instance.uuid), held, text, since_s)
 
 
 def _orphan(
-    books: AuditSnapshot, record: tuple[Kind, str], held: Amounts, text: str, since_s: float | None
+    snapshot: AuditSnapshot,
+    record: tuple[Kind, str],
+    held: Amounts,
+    text: str,
+    since_s: float | None,
 ) -> Discrepancy:
     kind, key = record
     return Discrepancy(
@@ -90,7 +94,7 @@ def _orphan(
         key=key,
         text=text,
         advice=_FREES,
-        host=next((name for uuid in held if (name := books.host_of(uuid))), None),
+        host=next((name for uuid in held if (name := snapshot.host_of(uuid))), None),
         since_s=since_s,
         lost=total_by_class(held),
         held=held,

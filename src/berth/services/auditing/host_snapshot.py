@@ -1,4 +1,4 @@
-"""The books of one host: what the ledger says of it, and of whoever holds something of it."""
+"""The snapshot of one host: what the ledger says of it, and of whoever holds something of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,10 +32,10 @@ async def read_host_snapshot(
     now_s: float,
     service_down_time_s: float,
 ) -> AuditSnapshot:
-    """Read what an audit of one host needs, a record at a time; see `read_books`.
+    """Read what an audit of one host needs, a record at a time; see `read_audit_snapshot`.
 
     Where an instance is that holds something here and belongs elsewhere is read too. What is in
-    the books of other hosts as well (server groups, requests that wait) is not.
+    the snapshot of other hosts as well (server groups, requests that wait) is not.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -61,7 +61,7 @@ async def read_host_snapshot(
     names |= {one.host for one in instances.values() if one.host is not None}
     services = [await ledger.get(Service, name) for name in sorted(names)]
     waiting = replica.pending.values()
-    books = AuditSnapshot(
+    snapshot = AuditSnapshot(
         version=version,
         now_s=now_s,
         ages=ages,
@@ -80,11 +80,11 @@ async def read_host_snapshot(
         held=here,
         consumers=consumers,
     )
-    return replace(books, held=await _held(ledger, books, here))
+    return replace(snapshot, held=await _held(ledger, snapshot, here))
 
 
 async def _held(
-    ledger: Ledger, books: AuditSnapshot, here: Mapping[str, Amounts]
+    ledger: Ledger, snapshot: AuditSnapshot, here: Mapping[str, Amounts]
 ) -> dict[str, Amounts]:
     """Read all that is held by those of whom what they hold here does not tell enough.
 
@@ -92,18 +92,18 @@ async def _held(
     holds elsewhere beside is found when the other host is looked at.
     """
     held: dict[str, Amounts] = {}
-    for uuid in {*here, *books.instances, *books.migrations}:
-        if uuid in here and _has_its_due(books, uuid, here[uuid]):
+    for uuid in {*here, *snapshot.instances, *snapshot.migrations}:
+        if uuid in here and _has_its_due(snapshot, uuid, here[uuid]):
             held[uuid] = here[uuid]
         elif amounts := await held_by(ledger, uuid):
             held[uuid] = amounts
     return held
 
 
-def _has_its_due(books: AuditSnapshot, uuid: str, held: Amounts) -> bool:
-    instance = books.instances.get(uuid)
+def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
+    instance = snapshot.instances.get(uuid)
     try:
-        return instance is not None and needed_by(books, instance) == held
+        return instance is not None and needed_by(snapshot, instance) == held
     except InvalidInputError:
         return False
 
@@ -145,7 +145,7 @@ def _hosts_of(
     instances: Iterable[Instance],
     migrations: Iterable[Migration],
 ) -> list[Host]:
-    """Return the hosts that anything in the books is on, or on its way to."""
+    """Return the hosts that anything in the snapshot is on, or on its way to."""
     names = {host, *(one.host for one in instances if one.host is not None)}
     names |= {one.destination.host for one in migrations}
     return [table.host(row) for name in sorted(names) for row in sorted(table.rows_of_name(name))]

@@ -40,20 +40,20 @@ _ON_ITS_WAY: Final = frozenset(
 """Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 
 
-def suspect_instance(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
+def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     """Yield what seems wrong with a live instance."""
     if instance.host is not None:
-        if (instance.host, instance.node or "") not in books.hosts:
+        if (instance.host, instance.node or "") not in snapshot.hosts:
             yield _homeless(instance)
         else:
-            yield from _allocated(books, instance)
-    yield from _stuck(books, instance)
+            yield from _allocated(snapshot, instance)
+    yield from _stuck(snapshot, instance)
 
 
-def suspect_shelved(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
+def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     """Yield what seems wrong with an instance that is shelved and on no host."""
     since_s = instance.updated_at_s
-    if instance.disks is None and books.is_older(since_s, books.ages.grace_s):
+    if instance.disks is None and snapshot.is_older(since_s, snapshot.ages.grace_s):
         yield Discrepancy(
             code=DiscrepancyCode.DISKS_UNKNOWN,
             kind=Kind.INSTANCE,
@@ -65,11 +65,11 @@ def suspect_shelved(books: AuditSnapshot, instance: Instance) -> Iterator[Discre
 
 
 async def recheck_instance(
-    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+    ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at an instance: one that has changed meanwhile is being worked on."""
     uuid = suspicion.key
-    before = books.instances.get(uuid) or books.shelved[uuid]
+    before = snapshot.instances.get(uuid) or snapshot.shelved[uuid]
     held = await held_by(ledger, uuid)
     migration: Migration | None = None
     if before.migration_uuid is not None:
@@ -77,9 +77,9 @@ async def recheck_instance(
     now = await ledger.get(Instance, uuid)
     if now is None or now.revision != before.revision:
         return None
-    known = books.move_of(before)
+    known = snapshot.move_of(before)
     is_same = known is None or (migration is not None and migration.stage is known.stage)
-    return suspicion if is_same and held == books.held.get(uuid, {}) else None
+    return suspicion if is_same and held == snapshot.held.get(uuid, {}) else None
 
 
 def _homeless(instance: Instance) -> Discrepancy:
@@ -94,14 +94,14 @@ def _homeless(instance: Instance) -> Discrepancy:
     )
 
 
-def _allocated(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
-    migration = books.move_of(instance)
+def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
+    migration = snapshot.move_of(instance)
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
-    if not books.is_older(since_s, books.ages.grace_s):
+    if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return
-    held = books.held.get(instance.uuid, {})
+    held = snapshot.held.get(instance.uuid, {})
     try:
-        needed = needed_by(books, instance)
+        needed = needed_by(snapshot, instance)
     except InvalidInputError:
         return  # no scheduler would take it either, so nobody knows what it should have
     if needed is None or needed == held:
@@ -135,7 +135,7 @@ def _allocated(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy
         )
     elif not held.keys() <= needed.keys():
         others = sorted(held.keys() - needed.keys())
-        where = ", ".join(books.host_of(uuid) or uuid for uuid in others)
+        where = ", ".join(snapshot.host_of(uuid) or uuid for uuid in others)
         yield replace(
             found,
             code=DiscrepancyCode.ALLOCATION_ELSEWHERE,
@@ -158,18 +158,18 @@ def _surplus(held: Amounts, needed: Amounts) -> Mapping[str, int]:
     return total_by_class(more)
 
 
-def _stuck(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
-    migration = books.move_of(instance)
+def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
+    migration = snapshot.move_of(instance)
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
-    is_new = not books.is_older(since_s, books.ages.task_s)
-    if instance.task is None or is_new or instance.uuid in books.waiting:
+    is_new = not snapshot.is_older(since_s, snapshot.ages.task_s)
+    if instance.task is None or is_new or instance.uuid in snapshot.waiting:
         return
     turn = turn_of(instance, migration)
     if turn is None and instance.task is Task.DELETING:
         who, advice = "any agent may do that, and none has", "see that agents run, and their logs"
     elif turn is None:
         who, advice = "nobody has its turn", _RESET
-    elif books.is_up(books.services.get(turn)):
+    elif snapshot.is_up(snapshot.services.get(turn)):
         who = f"it is the turn of {turn}, whose service is up"
         advice = f"see the log of the agent of {turn}"
     elif migration is not None and migration.turn == turn:
@@ -182,7 +182,7 @@ def _stuck(books: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
         kind=Kind.INSTANCE,
         key=instance.uuid,
         text=(
-            f"instance {instance.uuid} has been {instance.task} for {age_text(books, since_s)}; "
+            f"instance {instance.uuid} has been {instance.task} for {age_text(snapshot, since_s)}; "
             f"{who}"
         ),
         advice=advice,
@@ -215,14 +215,14 @@ def place_of(instance: Instance, migration: Migration | None) -> Place:
     return Place(instance.host or "", instance.node or "", instance.flavor, instance.assignment)
 
 
-def needed_by(books: AuditSnapshot, instance: Instance) -> Amounts | None:
+def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
     """Return what an instance is to hold; None when its host is not there.
 
     Raises:
         InvalidInputError: its flavor or image hold a spec that cannot be read.
     """
-    place = place_of(instance, books.move_of(instance))
-    host = books.hosts.get((place.host, place.node))
+    place = place_of(instance, snapshot.move_of(instance))
+    host = snapshot.hosts.get((place.host, place.node))
     if host is None:
         return None
     image = instance.image
@@ -234,10 +234,10 @@ def needed_by(books: AuditSnapshot, instance: Instance) -> Amounts | None:
     return {uuid: amounts for uuid, amounts in found.items() if amounts}
 
 
-def suspect_request(books: AuditSnapshot, pending: PendingRequest) -> Iterator[Discrepancy]:
+def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterator[Discrepancy]:
     """Yield a pending request that has waited for long."""
     request, since_s = pending.request, pending.accepted_at_s
-    if not books.is_older(since_s, books.ages.request_s):
+    if not snapshot.is_older(since_s, snapshot.ages.request_s):
         return
     count = len(request.instance_uuids)
     which = f"instance {request.instance_uuids[0]}" if count == 1 else f"{count} instances"
@@ -247,7 +247,7 @@ def suspect_request(books: AuditSnapshot, pending: PendingRequest) -> Iterator[D
         key=request.request_id,
         text=(
             f"request {request.request_id} ({request.operation} of {which}) has waited "
-            f"{age_text(books, since_s)} for a scheduler"
+            f"{age_text(snapshot, since_s)} for a scheduler"
         ),
         advice="see that a scheduler runs (`berth scheduler`), and its log for that request",
         since_s=since_s,
@@ -255,11 +255,11 @@ def suspect_request(books: AuditSnapshot, pending: PendingRequest) -> Iterator[D
 
 
 async def recheck_request(
-    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+    ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at a pending request, and at what was said of its instances before."""
     pending = await ledger.get(PendingRequest, suspicion.key)
-    if pending is None or pending != books.requests[suspicion.key]:
+    if pending is None or pending != snapshot.requests[suspicion.key]:
         return None
     why = await _last_refusal(ledger, pending.request.instance_uuids[0])
     return replace(suspicion, text=f"{suspicion.text}; {why}")

@@ -50,31 +50,31 @@ _ADVICE: Final[Mapping[Stage, str]] = {
 }
 
 
-def suspect_move(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
+def suspect_move(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     """Yield what seems wrong with a move that has not ended."""
-    instance = books.instances.get(migration.instance_uuid)
+    instance = snapshot.instances.get(migration.instance_uuid)
     if migration.stage in _LEFT_OVER:
-        yield from _left_over(books, migration)
+        yield from _left_over(snapshot, migration)
     elif instance is None or instance.migration_uuid != migration.uuid:
-        yield from _forgotten(books, migration)
+        yield from _forgotten(snapshot, migration)
     elif instance.task is not Task.DELETING:
-        yield from _stalled(books, migration)
+        yield from _stalled(snapshot, migration)
 
 
 async def recheck_move(
-    ledger: Ledger, books: AuditSnapshot, suspicion: Discrepancy
+    ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
     """Look again at a move: one that has gone on meanwhile is being worked on."""
-    before = books.migrations[suspicion.key]
+    before = snapshot.migrations[suspicion.key]
     if await ledger.get(Migration, before.uuid) != before:
         return None
     if suspicion.code is DiscrepancyCode.MOVE_FORGOTTEN:
         instance = await ledger.get(Instance, before.instance_uuid)
         if instance is not None and instance.migration_uuid == before.uuid:
             return None
-    elif not books.is_up(books.services.get(_host_of(before))):
+    elif not snapshot.is_up(snapshot.services.get(_host_of(before))):
         service = await ledger.get(Service, _host_of(before))
-        if books.is_up(service):
+        if snapshot.is_up(service):
             return None
     held = await held_by(ledger, before.uuid)
     return replace(suspicion, held=held, lost=total_by_class(held))
@@ -85,15 +85,15 @@ def _host_of(migration: Migration) -> str:
     return migration.turn or migration.source.host
 
 
-def _left_over(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
+def _left_over(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
-    is_up = books.is_up(books.services.get(host))
-    age_s = books.ages.task_s if is_up else books.ages.grace_s
-    if not books.is_older(migration.updated_at_s, age_s):
+    is_up = snapshot.is_up(snapshot.services.get(host))
+    age_s = snapshot.ages.task_s if is_up else snapshot.ages.grace_s
+    if not snapshot.is_older(migration.updated_at_s, age_s):
         return
-    if host not in books.services and migration.uuid not in books.held:
+    if host not in snapshot.services and migration.uuid not in snapshot.held:
         return  # the host was removed, and nothing is lost by it
-    state = "up" if is_up else _down(books, host)
+    state = "up" if is_up else _down(snapshot, host)
     advice = (
         f"see the log of the agent of {host}"
         if is_up
@@ -101,7 +101,7 @@ def _left_over(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepan
         f"`berth host write-off {host}` frees it"
     )
     yield _move(
-        books,
+        snapshot,
         DiscrepancyCode.MOVE_LEFT_BEHIND,
         migration,
         f"{host} is {state} and has not cleared away what the move left there",
@@ -109,11 +109,11 @@ def _left_over(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepan
     )
 
 
-def _forgotten(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
-    if books.is_older(migration.updated_at_s, books.ages.grace_s):
+def _forgotten(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
+    if snapshot.is_older(migration.updated_at_s, snapshot.ages.grace_s):
         text = f"it is {migration.stage}, and its instance is not in the midst of it"
         yield _move(
-            books,
+            snapshot,
             DiscrepancyCode.MOVE_FORGOTTEN,
             migration,
             text,
@@ -121,38 +121,38 @@ def _forgotten(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepan
         )
 
 
-def _stalled(books: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
+def _stalled(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
-    is_new = not books.is_older(migration.updated_at_s, books.ages.grace_s)
+    is_new = not snapshot.is_older(migration.updated_at_s, snapshot.ages.grace_s)
     # A stage that a newer Berth has made is none of those that are told about here.
     is_known = migration.stage in _ADVICE
-    if is_new or not is_known or books.is_up(books.services.get(host)):
+    if is_new or not is_known or snapshot.is_up(snapshot.services.get(host)):
         return
     yield _move(
-        books,
+        snapshot,
         DiscrepancyCode.MOVE_STALLED,
         migration,
-        f"it is {migration.stage} and waits for {host}, which is {_down(books, host)}",
+        f"it is {migration.stage} and waits for {host}, which is {_down(snapshot, host)}",
         _ADVICE[migration.stage].format(host=host),
     )
 
 
-def _down(books: AuditSnapshot, host: str) -> str:
+def _down(snapshot: AuditSnapshot, host: str) -> str:
     """Say for people since when the service of a host is down."""
-    service = books.services.get(host)
+    service = snapshot.services.get(host)
     if service is None:
         return "not there"
     forced = ", by force" if service.forced_down else ""
-    return f"down{forced} (last seen {age_text(books, service.last_seen_s)} ago)"
+    return f"down{forced} (last seen {age_text(snapshot, service.last_seen_s)} ago)"
 
 
 def _move(
-    books: AuditSnapshot, code: DiscrepancyCode, migration: Migration, text: str, advice: str
+    snapshot: AuditSnapshot, code: DiscrepancyCode, migration: Migration, text: str, advice: str
 ) -> Discrepancy:
     host = _host_of(migration)
-    held = books.held.get(migration.uuid, {})
-    service = books.services.get(host)
-    is_down = service is not None and not books.is_up(service)
+    held = snapshot.held.get(migration.uuid, {})
+    service = snapshot.services.get(host)
+    is_down = service is not None and not snapshot.is_up(service)
     last_seen_s = service.last_seen_s if service is not None and is_down else 0.0
     return Discrepancy(
         code=code,

@@ -31,7 +31,7 @@ from berth.services.auditing.audit_snapshot import (
 _CHANGED: Final = "not done: it has changed meanwhile; audit again"
 
 
-async def repair(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> Discrepancy:
+async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> Discrepancy:
     """Do what may be done about a discrepancy, and return it with what came of that.
 
     Raises:
@@ -40,7 +40,7 @@ async def repair(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> Di
     if found.mend is None:
         return found
     deed = _free if found.mend is Repair.FREE else _claim
-    return replace(found, outcome=await deed(ledger, books, found))
+    return replace(found, outcome=await deed(ledger, snapshot, found))
 
 
 async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
@@ -63,8 +63,8 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
     return _told(outcome, f"freed {amounts_text(total_by_class(found.held))}")
 
 
-async def _claim(ledger: Ledger, books: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
-    known = books.instances[found.key]
+async def _claim(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
+    known = snapshot.instances[found.key]
     now = await ledger.get(Instance, found.key)
     if now is None or now.revision != known.revision:
         return RepairOutcome(_CHANGED)

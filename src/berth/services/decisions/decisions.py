@@ -41,11 +41,11 @@ class DecisionService:
         self._policies = policies
         self._clock = clock
         self._observer = observer
-        self.rivalry = Contention()
+        self.contention = Contention()
 
     def note_claim(self, *, is_lost: bool) -> None:
         """Take in what came of a decision's claim: the next ones heed it."""
-        self.rivalry.note(is_lost=is_lost, most=self._policies.policy.contended_subset_size)
+        self.contention.note(is_lost=is_lost, most=self._policies.policy.contended_subset_size)
 
     def decide(
         self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class DecisionService:
 
     def _decide(self, request: Request, attempt: int, left_out: frozenset[str]) -> Decision:
         policy = self._policies.policy
-        among = self.rivalry.among(policy.contended_subset_size)
+        among = self.contention.among(policy.contended_subset_size)
         policy = policy.choosing_among(among)
         if left_out:
             policy = leaving_out(policy, left_out)

@@ -45,7 +45,7 @@ class PendingRequests:
         *,
         ledger: Ledger,
         replica: Replica,
-        placing: Placer,
+        placer: Placer,
         clock: Clock,
         telemetry: Telemetry,
         name: str = "",
@@ -54,12 +54,12 @@ class PendingRequests:
     ) -> None:
         self._ledger = ledger
         self._replica = replica
-        self._placing = placing
+        self._placer = placer
         self._clock = clock
         self._telemetry = telemetry
         self._withdrawn = withdrawn
         self._name = name
-        self._turns = Backoff(name) if backoff is None else backoff
+        self._backoff = Backoff(name) if backoff is None else backoff
         self._at_work: set[str] = set()
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -92,7 +92,7 @@ class PendingRequests:
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
-                delay_s = self._turns.delay_s(request_id)
+                delay_s = self._backoff.delay_s(request_id)
                 if delay_s:
                     await self._clock.sleep(delay_s)
                     if request_id not in self._replica.pending:
@@ -127,7 +127,7 @@ class PendingRequests:
         instances = await self._instances(request)
         if not instances:
             if await self._ledger.get(PendingRequest, request.request_id) is None:
-                self._turns.note_rival()
+                self._backoff.note_rival()
             else:
                 await self._end(request)
         elif has_broken:
@@ -138,8 +138,8 @@ class PendingRequests:
         else:
             wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
             try:
-                await self._placing.place(PlaceOrder(wanted, instances, accepted=True))
-                self._turns.note_own()
+                await self._placer.place(PlaceOrder(wanted, instances, accepted=True))
+                self._backoff.note_own()
             except InvalidInputError as error:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 

@@ -63,11 +63,11 @@ class PlacementService:
         ledger: where claims are committed.
         follower: keeps the replica up to date with the ledger.
         replica: the host table that decisions read.
-        deciding: makes the decisions.
+        decision_service: makes the decisions.
         clock: the source of the time in records.
         attempts_max: the number of plans for one order, when each loses its claim.
         tracker: knows which hosts' instances are in doubt, or None when agents do not cast them.
-        overtaken: called when an order turns out to have been decided by another scheduler.
+        on_overtaken: called when an order turns out to have been decided by another scheduler.
         observer: receives the stages of each order.
     """
 
@@ -77,25 +77,25 @@ class PlacementService:
         ledger: Ledger,
         follower: Follower,
         replica: Replica,
-        deciding: DecisionService,
+        decision_service: DecisionService,
         clock: Clock,
         attempts_max: int = 5,
         tracker: InstanceTracker | None = None,
-        overtaken: Callable[[], None] | None = None,
+        on_overtaken: Callable[[], None] | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._replica = replica
-        self._deciding = deciding
+        self._decision_service = decision_service
         self._clock = clock
         self._attempts_max = attempts_max
         self._tracker = tracker
-        self._overtaken = overtaken
+        self._on_overtaken = on_overtaken
         self._observer = observer
         self._at_work: dict[str, asyncio.Event | None] = {}
         """Requests that are being placed; with an event once somebody waits for one to be done."""
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._group_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hardware = DeviceLocks()
 
     async def place(self, order: PlaceOrder) -> Decision:
@@ -161,7 +161,7 @@ class PlacementService:
         group = self._replica.hosts.server_groups.get(group_uuid)
         if group is None or group.policy not in _HARD:
             return await self._place(order, guard=None)
-        async with self._turns.setdefault(group.uuid, asyncio.Lock()):
+        async with self._group_locks.setdefault(group.uuid, asyncio.Lock()):
             return await self._place(order, guard=group_guard(group.uuid))
 
     async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
@@ -173,11 +173,11 @@ class PlacementService:
                 await self._follower.catch_up()
             tracker = self._tracker
             if tracker is None or not tracker.is_in_doubt:
-                decision = self._deciding.decide(order.request, attempt=attempt)
+                decision = self._decision_service.decide(order.request, attempt=attempt)
             else:
                 settled = await tracker.settle(order.request)
                 decision = tracker.dated(
-                    self._deciding.decide(
+                    self._decision_service.decide(
                         order.request, attempt=attempt, left_out=settled.left_out
                     ),
                     settled,
@@ -191,11 +191,11 @@ class PlacementService:
             decision = _as_offered(order, decision)
             outcome = await self._claim(order, decision, guard)
             if isinstance(outcome, Committed) and not outcome.repeated:
-                self._deciding.note_claim(is_lost=False)
+                self._decision_service.note_claim(is_lost=False)
                 return decision
             if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
                 return await self._first_decision(decision)
-            self._deciding.note_claim(is_lost=True)
+            self._decision_service.note_claim(is_lost=True)
             await self._follower.catch_up()
             is_fresh = True
             if hosts_with_choices(decision.placements):
@@ -300,8 +300,8 @@ class PlacementService:
 
     async def _first_decision(self, mine: Decision) -> Decision:
         """Return what was decided when another scheduler, or an earlier try, was there first."""
-        if self._overtaken is not None:
-            self._overtaken()
+        if self._on_overtaken is not None:
+            self._on_overtaken()
         stored = await self._ledger.get(Decision, mine.request_id)
         if stored is None:
             # Not decided, so an instance changed under us: its owner deleted it, say.

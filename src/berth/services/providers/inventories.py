@@ -20,8 +20,8 @@ from berth.services.replica.provider_replica import ProviderReplica
 class Inventories:
     """Sets what providers have. Whatever is used stays used: there may be less than that."""
 
-    def __init__(self, revising: ProviderRevisions, replica: ProviderReplica) -> None:
-        self._revising = revising
+    def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
+        self._revisions = revisions
         self._replica = replica
 
     async def set_all(
@@ -42,7 +42,7 @@ class Inventories:
         def change(old: Provider, seen: int) -> ProviderRevision:
             return self._revised(old, inventories, seen)
 
-        return await self._revising.revise(uuid, generation, change)
+        return await self._revisions.revise(uuid, generation, change)
 
     async def add(self, uuid: str, name: str, inventory: Inventory) -> Provider:
         """Add an inventory of a class that the provider does not have.
@@ -56,7 +56,7 @@ class Inventories:
                 raise ProviderRefusedError(RefusalRule.INVENTORY_EXISTS, uuid, (name,))
             return self._revised(old, {**old.inventories, name: inventory}, seen)
 
-        return await self._revising.revise(uuid, None, change)
+        return await self._revisions.revise(uuid, None, change)
 
     async def set_one(
         self, uuid: str, name: str, inventory: Inventory, generation: int
@@ -72,7 +72,7 @@ class Inventories:
             self._check_has(old, name)
             return self._revised(old, {**old.inventories, name: inventory}, seen)
 
-        return await self._revising.revise(uuid, generation, change)
+        return await self._revisions.revise(uuid, generation, change)
 
     async def remove_one(self, uuid: str, name: str) -> Provider:
         """Remove the inventory of one class.
@@ -87,7 +87,7 @@ class Inventories:
             left = {key: one for key, one in old.inventories.items() if key != name}
             return self._revised(old, left, seen)
 
-        return await self._revising.revise(uuid, None, change)
+        return await self._revisions.revise(uuid, None, change)
 
     def _revised(
         self, old: Provider, inventories: Mapping[str, Inventory], seen: int
@@ -125,8 +125,8 @@ class Inventories:
 class Associations:
     """Sets what providers are said to be, and what they belong to."""
 
-    def __init__(self, revising: ProviderRevisions, replica: ProviderReplica) -> None:
-        self._revising = revising
+    def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
+        self._revisions = revisions
         self._replica = replica
 
     async def set_traits(
@@ -156,7 +156,7 @@ class Associations:
             made = [n for n in sorted(wanted - old.traits) if not vocabulary.traits.is_standard(n)]
             return ProviderRevision(replace(old, traits=wanted), trait_guards(made, seen))
 
-        return await self._revising.revise(uuid, generation, change)
+        return await self._revisions.revise(uuid, generation, change)
 
     async def set_aggregates(
         self, uuid: str, aggregates: Sequence[str], generation: int | None
@@ -177,4 +177,4 @@ class Associations:
             record = replace(old, aggregates=tuple(aggregates))
             return ProviderRevision(record, raises=0 if generation is None else 1)
 
-        return await self._revising.revise(uuid, generation, change)
+        return await self._revisions.revise(uuid, generation, change)

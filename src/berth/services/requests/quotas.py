@@ -93,7 +93,7 @@ class CreateDefaults(NamedTuple):
     """What holds for every order: the zone of hosts in none, and limits; None for those set."""
 
     default_zone: str = "nova"
-    limiting: QuotaLimits | None = None
+    quota_limits: QuotaLimits | None = None
 
 
 def counted_at_larger_size(instance: Instance, to: Flavor) -> Instance:
@@ -119,23 +119,23 @@ class Quotas:
     Args:
         ledger: where they are kept.
         follower: has this process know what it has changed itself.
-        limiting: knows what holds.
+        quota_limits: knows what holds.
     """
 
-    def __init__(self, *, ledger: Ledger, follower: Follower, limiting: QuotaLimits) -> None:
+    def __init__(self, *, ledger: Ledger, follower: Follower, quota_limits: QuotaLimits) -> None:
         self._ledger = ledger
         self._follower = follower
-        self._limiting = limiting
+        self._quota_limits = quota_limits
 
     @property
     def defaults(self) -> Limits:
         """What holds for a project that has no quota of its own."""
-        return self._limiting.defaults
+        return self._quota_limits.defaults
 
     async def of_project(self, project_id: str) -> Limits:
         """Return what a project may have, as of now."""
         await self._follower.catch_up()
-        return self._limiting.of_project(project_id)
+        return self._quota_limits.of_project(project_id)
 
     async def used(self, project_id: str) -> ProjectUsage:
         """Return what a project has: its instances that are not deleted, and its groups."""

@@ -94,7 +94,7 @@ class Instances:
         self._clock = clock
         terms = terms or CreateDefaults()
         self._default_zone = terms.default_zone
-        self._limiting = terms.limiting or QuotaLimits(replica)
+        self._quota_limits = terms.quota_limits or QuotaLimits(replica)
 
     async def create(self, order: CreateOrder) -> AcceptedCreate:
         """Accept an order durably and have it placed.
@@ -130,15 +130,15 @@ class Instances:
     async def _create(self, order: CreateOrder) -> AcceptedCreate:
         """Have an order placed that was not accepted before, as far as is known."""
         request, instances = await self._records(order)
-        await self._limiting.check_members(self._ledger, request)
-        within = self._limiting.within(order.project_id)
-        placing = PlaceOrder(request, instances, within=within)
+        await self._quota_limits.check_members(self._ledger, request)
+        within = self._quota_limits.within(order.project_id)
+        place_order = PlaceOrder(request, instances, within=within)
         try:
             if order.one_by_one:
-                return await self._accept(placing, one_by_one=True)
-            decision = await self._ask_scheduler(placing)
+                return await self._accept(place_order, one_by_one=True)
+            decision = await self._ask_scheduler(place_order)
             if decision is None:
-                return await self._accept(placing)
+                return await self._accept(place_order)
             if _is_about(decision, request):
                 return AcceptedCreate(instances[0].reservation_id, instances, decision)
         except ConflictError:

@@ -63,7 +63,7 @@ class Operations:
         replica: for hosts and services.
         clock: for times.
         resizes_in_place: a resize may stay on its host.
-        limiting: knows what projects may have.
+        quota_limits: knows what projects may have.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Operations:
         replica: Replica,
         clock: Clock,
         resizes_in_place: bool = False,
-        limiting: QuotaLimits | None = None,
+        quota_limits: QuotaLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._clock = clock
         self._resizes_in_place = resizes_in_place
-        self._limiting = limiting or QuotaLimits(replica)
+        self._quota_limits = quota_limits or QuotaLimits(replica)
 
     async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
         """Have the agent of the instance's host do one step: start, stop, pause and the like.
@@ -125,7 +125,7 @@ class Operations:
         async def change(instance: Instance) -> Sequence[Write]:
             check_resize(instance, flavor)
             grown = counted_at_larger_size(instance, flavor)
-            within = self._limiting.within(instance.project_id)
+            within = self._quota_limits.within(instance.project_id)
             moved = self._moved(grown, Operation.RESIZE, caller, MoveTarget(), flavor)
             return moved if within is None else [*moved, within]
 

@@ -14,9 +14,9 @@ from berth.services.requests.quotas import QuotaLimits
 class ServerGroups:
     """Use cases about server groups. A group belongs to a project."""
 
-    def __init__(self, ledger: Ledger, limiting: QuotaLimits | None = None) -> None:
+    def __init__(self, ledger: Ledger, quota_limits: QuotaLimits | None = None) -> None:
         self._ledger = ledger
-        self._limiting = limiting
+        self._quota_limits = quota_limits
 
     async def create(self, group: ServerGroup) -> ServerGroup:
         """Keep a new group.
@@ -24,7 +24,11 @@ class ServerGroups:
         Raises:
             QuotaExceededError: its project may not have any more.
         """
-        limits = Limits() if self._limiting is None else self._limiting.of_project(group.project_id)
+        limits = (
+            Limits()
+            if self._quota_limits is None
+            else self._quota_limits.of_project(group.project_id)
+        )
         if limits.server_groups == UNLIMITED:
             await save(self._ledger, Add(group))
             return group

@@ -147,8 +147,8 @@ class NotifyingPlacer:
     It stands before `Placing` only where notifications are wanted, so they cost nothing elsewhere.
     """
 
-    def __init__(self, placing: Placer, notifier: Notifier) -> None:
-        self._placing = placing
+    def __init__(self, placer: Placer, notifier: Notifier) -> None:
+        self._placer = placer
         self._notifier = notifier
 
     async def place(self, order: PlaceOrder) -> Decision:
@@ -157,7 +157,7 @@ class NotifyingPlacer:
         start = Payload("SelectDestinationsStart", SelectionData.of(request))
         self._notifier.notify(f"{_EVENT}.start", start, key=request.request_id)
         try:
-            decision = await self._placing.place(order)
+            decision = await self._placer.place(order)
         except Exception as error:
             words = str(error) if isinstance(error, BerthError) else "an unexpected failure"
             self._tell_error(request, type(error).__name__, words)

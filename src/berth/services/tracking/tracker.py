@@ -102,7 +102,7 @@ class InstanceTracker:
         self._pace = pace
         self._by_casts = by_casts
         self._metrics = metrics
-        self._hearings: dict[str, HostMessages] = {}
+        self._host_messages: dict[str, HostMessages] = {}
         self._waiting: dict[str, None] = {}
         """Hosts with messages that the table is yet to catch up with."""
         self._doubts = DoubtfulLists()
@@ -121,7 +121,7 @@ class InstanceTracker:
         """See `Subscriber.load`. The lists of all hosts are those of the snapshot."""
         self._doubts.forget()
         self._waiting.clear()
-        self._hearings.clear()
+        self._host_messages.clear()
         self._changes += 1
 
     def apply(self, changes: Sequence[Change]) -> None:
@@ -133,48 +133,48 @@ class InstanceTracker:
     def hear(self, message: Message) -> None:
         """Take a message in, now or as soon as the feed has told what it rests on."""
         head = message.head
-        hearing = self._hearings.setdefault(head.host, HostMessages())
-        if head.version <= self._view.version and not hearing.waits:
-            self._take(hearing, message)
-        elif hearing.wait(message, self._clock.now_s()) <= _WAITING_MAX:
+        received = self._host_messages.setdefault(head.host, HostMessages())
+        if head.version <= self._view.version and not received.waits:
+            self._take(received, message)
+        elif received.wait(message, self._clock.now_s()) <= _WAITING_MAX:
             self._waiting[head.host] = None
         else:
-            hearing.forget_waiting()
+            received.forget_waiting()
             self._waiting.pop(head.host, None)
             self._doubt(head.host)
 
     def _take_waiting(self, version: int) -> None:
         for host in list(self._waiting):
-            hearing = self._hearings[host]
-            for message in hearing.due(version):
+            received = self._host_messages[host]
+            for message in received.due(version):
                 # One that could not be read has had the host forgotten.
-                self._take(self._hearings.setdefault(host, hearing), message)
-            if hearing.waits and host in self._hearings:
+                self._take(self._host_messages.setdefault(host, received), message)
+            if received.waits and host in self._host_messages:
                 self._waiting[host] = None
             else:
                 self._waiting.pop(host, None)
 
-    def _take(self, hearing: HostMessages, message: Message) -> None:
+    def _take(self, received: HostMessages, message: Message) -> None:
         head, hosts = message.head, self._view.hosts
         if not (hosts.rows_of_name(head.host) or hosts.orphans.on(head.host)):
             self._count("unknown")
             self._unhear(head.host)
             return
-        kind, lost = hearing.take(head)
+        kind, lost = received.take(head)
         if lost:
             self._count("lost", lost)
         if kind is MessageKind.UNREADABLE:
             self._count(kind)
             self._unhear(head.host)
             return
-        self._changes += not hearing.heard_s
-        hearing.heard_s = self._clock.now_s()
+        self._changes += not received.heard_s
+        received.heard_s = self._clock.now_s()
         overlay = self._view.overlay.hosts
         if self._by_casts and head.host not in overlay:
             # Until now the feed told of the host, up to the version that the table has.
             overlay.add(head.host)
-            hearing.version = self._view.version
-            kind = MessageKind.REPEATED if head.version < hearing.version else kind
+            received.version = self._view.version
+            kind = MessageKind.REPEATED if head.version < received.version else kind
         if kind is MessageKind.REPEATED:
             self._count(kind)
             return
@@ -219,7 +219,7 @@ class InstanceTracker:
             return False
         if place not in self._view.overlay.hosts:
             return True  # the feed says so, and the table is newer than the message
-        return self._hearings[place].version >= version
+        return self._host_messages[place].version >= version
 
     # ---- doubts -------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class InstanceTracker:
         for uuid in hosts_with_choices(decision.placements) if self._by_casts else ():
             name = self._name_of(uuid)
             if name in self._view.overlay.hosts:
-                versions.append(self._hearings[name].version)
+                versions.append(self._host_messages[name].version)
         least = min(versions)
         if least == decision.table_version:
             return decision
@@ -301,7 +301,7 @@ class InstanceTracker:
         key = hosts.membership_epoch, self._changes
         if self._unheard[0] != key:
             names = {hosts.name(int(row)) for row in hosts.alive_rows()}
-            heard = {host for host, hearing in self._hearings.items() if hearing.heard_s}
+            heard = {host for host, received in self._host_messages.items() if received.heard_s}
             self._unheard = key, frozenset(names - heard)
         return self._unheard[1]
 
@@ -326,8 +326,8 @@ class InstanceTracker:
         """Take note of agents that have said nothing since a Unix time."""
         silent = [
             host
-            for host, hearing in self._hearings.items()
-            if max(hearing.heard_s, hearing.waited_s) < since_s
+            for host, received in self._host_messages.items()
+            if max(received.heard_s, received.waited_s) < since_s
         ]
         for host in silent:
             self._unhear(host)
@@ -337,9 +337,9 @@ class InstanceTracker:
 
     def _unhear(self, host: str) -> None:
         """Have the feed tell of a host again: its agent does not report in a way that is known."""
-        hearing = self._hearings.pop(host, None)
+        received = self._host_messages.pop(host, None)
         self._waiting.pop(host, None)
-        self._changes += hearing is not None and hearing.heard_s > 0
+        self._changes += received is not None and received.heard_s > 0
         if host in self._view.overlay.hosts:
             self._view.overlay.hosts.discard(host)
             self._doubt(host)
@@ -380,9 +380,9 @@ class InstanceTracker:
             return False
         if found is None:
             return True
-        hearing = self._hearings.get(host)
-        if hearing is not None:
-            hearing.version = max(hearing.version, found.version)
+        received = self._host_messages.get(host)
+        if received is not None:
+            received.version = max(received.version, found.version)
         self._doubts.end(host)
         self._note_losses()
         if self._metrics is not None:

@@ -59,7 +59,7 @@ class Shop:
         """Have a request for one instance placed."""
         order = order_of(request)
         members = [replace(one, group_uuid=request.group_uuid) for one in order.instances]
-        decision = await self.desk.placing.place(replace(order, instances=tuple(members)))
+        decision = await self.desk.placer.place(replace(order, instances=tuple(members)))
         assert decision.refusal is None
         return await self.now(request.instance_uuids[0])
 
@@ -292,7 +292,7 @@ async def test_a_member_that_comes_at_the_same_time_makes_the_alternate_stale() 
     assert now.host != one[0]
     if now.host is None:
         (pending,) = await desk.ledger.all(PendingRequest)
-        await desk.placing.place(PlaceOrder(pending.request, (now,), accepted=True))
+        await desk.placer.place(PlaceOrder(pending.request, (now,), accepted=True))
         now = await shop.now(vm.uuid)
     assert now.host == two[0]
 
@@ -320,7 +320,7 @@ async def _begin_move(shop: Shop, uuid: str, operation: Operation) -> Instance:
         Put(replace(vm, task=AWAITING[operation])), Add(PendingRequest(request, 1.0))
     )
     order = PlaceOrder(request, (await shop.now(uuid),), accepted=True)
-    assert (await desk.placing.place(order)).refusal is None
+    assert (await desk.placer.place(order)).refusal is None
     return await shop.now(uuid)
 
 

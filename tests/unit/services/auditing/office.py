@@ -55,7 +55,7 @@ class Office:
         """Place an instance, as it is when it has been built; a while ago."""
         await self.beat()
         order = order_of(make_request(number))
-        await self.desk.placing.place(order)
+        await self.desk.placer.place(order)
         placed = await self.get(order.instances[0].uuid)
         await self.write_instance(placed, status=Status.ACTIVE, task=None)
         await self.desk.clock.sleep(DOWN_S + 1)

@@ -164,7 +164,7 @@ async def test_a_request_that_was_refused_before_says_why() -> None:
     assert "its instance is not there" in found.text
     vm = await office.place(5)
     request = replace(make_request(6), flavor=make_flavor(vcpus=9), instance_uuids=(vm.uuid,))
-    decision = office.desk.deciding.decide(request)
+    decision = office.desk.decision_service.decide(request)
     assert decision.refusal is not None
     await office.ledger.write(Remove(Kind.PENDING_REQUEST, "req-1"), Put(decision))
     await office.write_instance(vm, decision_id="req-6", status=Status.ACTIVE)

@@ -26,7 +26,7 @@ class Busy:
         self.number += 1
         office = self.office
         request = make_request(self.number)
-        await office.desk.placing.place(order_of(request))
+        await office.desk.placer.place(order_of(request))
         if self.number > 2:
             old = await office.get(make_request(self.number - 2).instance_uuids[0])
             gone = Put(fast_replace(old, status=Status.DELETED, task=None))

@@ -29,9 +29,9 @@ async def test_a_dry_run_names_who_would_have_won_of_all_hosts() -> None:
     """As the offline explanation does, and the decision is the one that would be kept."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     request = make_request(1, count=2)
-    tried = desk.deciding.try_out(request)
+    tried = desk.decision_service.try_out(request)
     assert isinstance(tried, TriedDecision)
-    assert _record(tried) == _record(desk.deciding.decide(request))
+    assert _record(tried) == _record(desk.decision_service.decide(request))
     whole = inspect(
         desk.replica.hosts,
         request,
@@ -60,7 +60,7 @@ async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(inspection, "weigh", counting)
     request = make_request(1, count=9)
-    assert desk.deciding.try_out(request).counterfactuals
+    assert desk.decision_service.try_out(request).counterfactuals
     assert weighed == [request.instance_uuids[0]]
 
 
@@ -68,11 +68,11 @@ async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.Monkey
     """Of a refusal, and of a driver that goes by something else."""
     desk = await open_desk(Fleet(hosts=3))
     wide = replace(make_request(1), flavor=make_flavor(vcpus=9_999))
-    refused = desk.deciding.try_out(wide)
+    refused = desk.decision_service.try_out(wide)
     assert (refused.verdict, refused.counterfactuals) == (Verdict.REFUSED, ())
     by_chance = replace(wiring.POLICY, driver=chance.build())
     monkeypatch.setattr(wiring, "POLICY", by_chance)
-    tried = desk.deciding.try_out(make_request(2))
+    tried = desk.decision_service.try_out(make_request(2))
     assert (tried.verdict, tried.counterfactuals) == (Verdict.PLACED, ())
 
 
@@ -80,13 +80,13 @@ async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:
     """By the request's seed, so the same request is decided alike; the record tells how many."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     requests = [make_request(number) for number in range(1, 30)]
-    calm = [desk.deciding.decide(one) for one in requests]
+    calm = [desk.decision_service.decide(one) for one in requests]
     assert {one.chosen_among for one in calm} == {1}
     assert len({one.placements[0].host for one in calm}) == 1
     for _ in range(3):
-        desk.deciding.note_claim(is_lost=True)
-    fought = [desk.deciding.decide(one) for one in requests]
+        desk.decision_service.note_claim(is_lost=True)
+    fought = [desk.decision_service.decide(one) for one in requests]
     assert {one.chosen_among for one in fought} == {8}
     assert 4 < len({one.placements[0].host for one in fought}) <= 8
-    again = [desk.deciding.decide(one) for one in requests]
+    again = [desk.decision_service.decide(one) for one in requests]
     assert [*map(_record, again)] == [*map(_record, fought)]

@@ -15,7 +15,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, runn
 VALID_S = 60.0
 
 
-def attesting(desk: Desk, **levels: str) -> tuple[AttestationService, FakeAttester]:
+def attestations(desk: Desk, **levels: str) -> tuple[AttestationService, FakeAttester]:
     """Return the service, and the attester that it asks; `host_1` is of `host-1`."""
     by_node = {name.replace("_", "-"): level for name, level in levels.items()}
     attester = FakeAttester(by_node, desk.clock, valid_s=VALID_S)
@@ -41,7 +41,7 @@ async def levels_of(desk: Desk) -> list[str]:
 async def test_levels_are_written_where_rules_read_them() -> None:
     """Nodes that the service does not know are left as they are."""
     desk = await open_desk()
-    service, _ = attesting(desk, host_1="trusted")
+    service, _ = attestations(desk, host_1="trusted")
     assert await service.renew() == 1
     assert await levels_of(desk) == ["host-1"]
     saved = await desk.ledger.get(Service, "host-1")
@@ -56,11 +56,11 @@ async def test_levels_are_written_where_rules_read_them() -> None:
 async def test_only_what_ends_soon_is_asked_about() -> None:
     """So several schedulers do not ask twice, and a level that changes is seen by half time."""
     desk = await open_desk()
-    service, attester = attesting(desk, host_1="trusted", host_2="trusted")
+    service, attester = attestations(desk, host_1="trusted", host_2="trusted")
     await service.renew()
     assert await service.renew() == 0
     second = await open_second(desk)
-    other, other_attester = attesting(second, host_1="trusted")
+    other, other_attester = attestations(second, host_1="trusted")
     assert await other.renew() == 0
     assert other_attester.asked == []
     attester.levels["host-1"] = "untrusted"
@@ -73,7 +73,7 @@ async def test_only_what_ends_soon_is_asked_about() -> None:
 async def test_levels_run_out_while_the_attestation_service_is_away() -> None:
     """The failure is told, and hosts are trusted no more when their time is over."""
     desk = await open_desk()
-    service, attester = attesting(desk, host_1="trusted")
+    service, attester = attestations(desk, host_1="trusted")
     await service.renew()
     attester.is_away = True
     await desk.clock.sleep(VALID_S - 1)
@@ -87,7 +87,7 @@ async def test_levels_run_out_while_the_attestation_service_is_away() -> None:
 async def test_what_an_operator_changes_at_the_same_time_is_kept() -> None:
     """The attestation is refused, and written at the next look."""
     desk = await open_desk()
-    service, _ = attesting(desk, host_1="trusted")
+    service, _ = attestations(desk, host_1="trusted")
 
     async def disable(units: object) -> None:
         desk.ledger.before_commit = None
@@ -105,7 +105,7 @@ async def test_what_an_operator_changes_at_the_same_time_is_kept() -> None:
 async def test_heartbeats_are_not_set_back() -> None:
     """A service is put back with the newest one that the feed tells."""
     desk = await open_desk()
-    service, _ = attesting(desk, host_1="trusted")
+    service, _ = attestations(desk, host_1="trusted")
     await desk.clock.sleep(30)
     await desk.hosts.heartbeat(["host-1"])
     await service.renew()
@@ -123,7 +123,7 @@ async def test_nodes_of_one_host_are_attested_apart() -> None:
         host = replace(make_host(number), name="rack", node=f"node-{number}")
         await desk.ledger.write(Put(host), Put(make_provider(number)))
     await desk.ledger.write(*writes)
-    service, attester = attesting(desk, node_1="trusted", node_2="untrusted")
+    service, attester = attestations(desk, node_1="trusted", node_2="untrusted")
     assert await service.renew() == 1
     saved = await desk.ledger.get(Service, "rack")
     assert saved is not None
@@ -134,7 +134,7 @@ async def test_a_host_without_service_is_passed_over() -> None:
     """There is nowhere to write it."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.ledger.write(Put(make_host(1)), Put(make_provider(1)))
-    service, _ = attesting(desk, host_1="trusted")
+    service, _ = attestations(desk, host_1="trusted")
     assert await service.renew() == 0
 
 
@@ -142,7 +142,7 @@ async def test_a_host_without_service_is_passed_over() -> None:
 async def test_questions_are_not_too_long(count: int) -> None:
     """A large fleet is asked about in several."""
     desk = await open_desk(Fleet(hosts=count))
-    service, attester = attesting(desk, **{f"host_{n}": "trusted" for n in range(1, count + 1)})
+    service, attester = attestations(desk, **{f"host_{n}": "trusted" for n in range(1, count + 1)})
     assert await service.renew() == count
     assert [len(nodes) for nodes in attester.asked] == [ASKED_AT_ONCE, 1][: 1 + count % 100]
 
@@ -150,7 +150,7 @@ async def test_questions_are_not_too_long(count: int) -> None:
 async def test_it_renews_for_ever() -> None:
     """No level ends while the attestation service answers."""
     desk = await open_desk()
-    service, _ = attesting(desk, host_1="trusted")
+    service, _ = attestations(desk, host_1="trusted")
     async with running(service.run, desk.follower.run):
         for _ in range(20):
             await desk.clock.sleep(VALID_S / 4)

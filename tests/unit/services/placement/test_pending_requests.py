@@ -134,7 +134,7 @@ async def test_a_request_of_deleted_instances_goes_away() -> None:
     await settle(desk)
     assert not await is_pending(desk)
     assert await desk.ledger.get(Decision, "req-1") is None
-    assert desk.pending._turns.delay_s("req-2") == 0
+    assert desk.pending._backoff.delay_s("req-2") == 0
 
 
 async def test_an_instance_deleted_during_the_decision_is_not_placed() -> None:
@@ -268,9 +268,9 @@ async def test_of_several_schedulers_few_take_up_a_request_in_vain() -> None:
     everybody = [desk, *[await open_second(desk) for _ in range(3)]]
     decided: list[str] = []
     for number, one in enumerate(everybody):
-        one.pending._turns = Backoff(f"scheduler {number}")
-        one.placing._overtaken = one.pending._turns.note_rival
-        one.deciding = one.placing._deciding = CountingDeciding(one, decided)
+        one.pending._backoff = Backoff(f"scheduler {number}")
+        one.placer._on_overtaken = one.pending._backoff.note_rival
+        one.decision_service = one.placer._decision_service = CountingDeciding(one, decided)
     loops = [loop for one in everybody for loop in (one.follower.run, one.pending.run)]
     async with running(*loops):
         for number in range(1, 41):

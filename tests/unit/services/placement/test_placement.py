@@ -47,7 +47,7 @@ async def test_an_order_is_placed_and_recorded() -> None:
     desk = await open_desk()
     order = wanted(count=2)
     before = await desk.ledger.version()
-    decision = await desk.placing.place(order)
+    decision = await desk.placer.place(order)
     assert decision.verdict is Verdict.PLACED
     assert await desk.ledger.version() == before + 1
     assert await desk.ledger.get(Decision, "req-1") == decision
@@ -62,7 +62,7 @@ async def test_an_order_is_placed_and_recorded() -> None:
 async def test_a_claim_counts_for_the_next_decision_before_the_feed_tells_it() -> None:
     """The replica is ahead of the feed by its own claims, and equal to it afterwards."""
     desk = await open_desk(Fleet(hosts=1))
-    await desk.placing.place(wanted())
+    await desk.placer.place(wanted())
     assert (desk.used(1)[VCPU], desk.replica.held) == (1, 1)
     await desk.follower.catch_up()
     assert (desk.used(1)[VCPU], desk.replica.held) == (1, 0)
@@ -71,7 +71,7 @@ async def test_a_claim_counts_for_the_next_decision_before_the_feed_tells_it() -
 async def test_a_refusal_is_recorded_and_says_why() -> None:
     """The instance is in ERROR with the reason, and nothing is allocated."""
     desk = await open_desk()
-    decision = await desk.placing.place(wanted(vcpus=100))
+    decision = await desk.placer.place(wanted(vcpus=100))
     assert decision.refusal is not None
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
@@ -85,7 +85,7 @@ async def test_a_refusal_is_recorded_and_says_why() -> None:
 async def test_all_or_nothing() -> None:
     """When one instance of an order finds no room, none is placed."""
     desk = await open_desk(Fleet(hosts=2, vcpus=4))
-    decision = await desk.placing.place(wanted(count=3, vcpus=3))
+    decision = await desk.placer.place(wanted(count=3, vcpus=3))
     assert decision.verdict is Verdict.REFUSED
     assert await free_vcpus(desk) == [0, 0]
 
@@ -96,7 +96,7 @@ async def test_a_refusal_does_not_rest_on_an_old_table() -> None:
     await desk.ledger.write(make_take(9, amounts={VCPU: 4}))
     await desk.follower.catch_up()
     await desk.ledger.write(Free(make_uuid("instance", 9)))
-    decision = await desk.placing.place(wanted(vcpus=4))
+    decision = await desk.placer.place(wanted(vcpus=4))
     assert decision.verdict is Verdict.PLACED
 
 
@@ -104,7 +104,7 @@ async def test_a_refusal_is_not_decided_again_without_need() -> None:
     """News that no rule reads do not make a refused order be decided twice."""
     desk = await open_desk()
     await desk.ledger.write(Put(make_flavor(7)))
-    decision = await desk.placing.place(wanted(vcpus=100))
+    decision = await desk.placer.place(wanted(vcpus=100))
     assert decision.verdict is Verdict.REFUSED
     assert desk.policies.decisions == 1
 
@@ -112,12 +112,12 @@ async def test_a_refusal_is_not_decided_again_without_need() -> None:
 async def test_a_stale_plan_is_made_anew() -> None:
     """The ledger refuses a claim on room that is gone; the next plan knows, and takes another."""
     desk = await open_desk(Fleet(hosts=2, vcpus=4))
-    first = await desk.placing.place(wanted(1, vcpus=1))
+    first = await desk.placer.place(wanted(1, vcpus=1))
     taken = first.placements[0].host
     other = "host-2" if taken == "host-1" else "host-1"
     number = int(other.removeprefix("host-"))
     await desk.ledger.write(make_take(9, on=number, amounts={VCPU: 4}))
-    decision = await desk.placing.place(wanted(2, vcpus=3))
+    decision = await desk.placer.place(wanted(2, vcpus=3))
     assert (decision.verdict, decision.attempts) == (Verdict.PLACED, 2)
     assert decision.placements[0].host == taken
     await desk.follower.catch_up()
@@ -137,7 +137,7 @@ async def test_endless_contention_ends_in_a_refusal_that_says_so() -> None:
                 await desk.ledger.write(make_take(100 + number, on=number))
 
     desk.ledger.before_commit = snatch
-    decision = await desk.placing.place(wanted())
+    decision = await desk.placer.place(wanted())
     assert decision.refusal is not None
     assert (decision.refusal.code, decision.attempts) == (RefusalCode.CONTENTION, 3)
     assert decision.placements == ()
@@ -150,7 +150,7 @@ async def test_two_schedulers_never_overcommit() -> None:
     second = await open_second(desk)
     orders = [wanted(n) for n in range(1, 13)]
     placed = await asyncio.gather(
-        *((desk, second)[n % 2].placing.place(order) for n, order in enumerate(orders))
+        *((desk, second)[n % 2].placer.place(order) for n, order in enumerate(orders))
     )
     verdicts = [decision.verdict for decision in placed]
     assert verdicts.count(Verdict.PLACED) == 8
@@ -171,7 +171,7 @@ async def test_two_schedulers_keep_a_groups_policy(policy: GroupPolicy) -> None:
     await desk.follower.catch_up()
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
     placed = await asyncio.gather(
-        *((desk, second)[n % 2].placing.place(member(n, group)) for n in range(1, 11))
+        *((desk, second)[n % 2].placer.place(member(n, group)) for n in range(1, 11))
     )
     hosts = Counter(one.host for decision in placed for one in decision.placements)
     assert sum(hosts.values()) == 10
@@ -199,8 +199,8 @@ async def test_a_member_of_a_group_that_no_filter_keeps_is_refused(
     kept = tuple(rule for rule in wiring.POLICY.filters if rule.name != keeper)
     with monkeypatch.context() as patched:
         patched.setattr(wiring, "POLICY", replace(wiring.POLICY, filters=kept))
-        decision = await desk.placing.place(member(1, group))
-        assert (await desk.placing.place(wanted(3))).verdict is Verdict.PLACED
+        decision = await desk.placer.place(member(1, group))
+        assert (await desk.placer.place(wanted(3))).verdict is Verdict.PLACED
     assert decision.refusal is not None
     assert decision.refusal.code is RefusalCode.UNSUPPORTED_POLICY
     assert await desk.ledger.get(Decision, decision.request_id) == decision
@@ -209,7 +209,7 @@ async def test_a_member_of_a_group_that_no_filter_keeps_is_refused(
     assert (instance.status, instance.host) == (Status.ERROR, None)
     assert instance.fault is not None
     assert keeper in instance.fault.message
-    assert (await desk.placing.place(member(2, group))).verdict is Verdict.PLACED
+    assert (await desk.placer.place(member(2, group))).verdict is Verdict.PLACED
     assert sum(await free_vcpus(desk)) == 2
 
 
@@ -221,7 +221,7 @@ async def test_a_group_that_is_newer_than_the_replica_is_kept() -> None:
     await desk.ledger.write(Put(group))
     assert group.uuid not in desk.replica.hosts.server_groups
     placed = await asyncio.gather(
-        *((desk, second)[n % 2].placing.place(member(n, group)) for n in range(1, 7))
+        *((desk, second)[n % 2].placer.place(member(n, group)) for n in range(1, 7))
     )
     assert len({one.host for decision in placed for one in decision.placements}) == 1
 
@@ -230,9 +230,9 @@ async def test_a_group_that_is_newer_than_the_replica_is_kept() -> None:
 async def test_a_repeated_order_is_answered_with_the_first_decision(vcpus: int) -> None:
     """Once decided, placed or refused, an order is never decided anew."""
     desk = await open_desk()
-    first = await desk.placing.place(wanted(vcpus=vcpus))
-    again = await desk.placing.place(wanted(vcpus=vcpus))
-    elsewhere = await (await open_second(desk)).placing.place(wanted(vcpus=vcpus))
+    first = await desk.placer.place(wanted(vcpus=vcpus))
+    again = await desk.placer.place(wanted(vcpus=vcpus))
+    elsewhere = await (await open_second(desk)).placer.place(wanted(vcpus=vcpus))
     assert first == again == elsewhere
     assert sum(await free_vcpus(desk)) == (1 if vcpus == 1 else 0)
 
@@ -240,10 +240,10 @@ async def test_a_repeated_order_is_answered_with_the_first_decision(vcpus: int) 
 async def test_a_repeat_leaves_the_replica_as_it_is() -> None:
     """Its instance is counted once: before the feed tells it, and after."""
     desk = await open_desk()
-    first = await desk.placing.place(wanted())
+    first = await desk.placer.place(wanted())
     number = int(first.placements[0].host.removeprefix("host-"))
     for _ in range(2):
-        await desk.placing.place(wanted())
+        await desk.placer.place(wanted())
         assert (desk.used(number)[VCPU], desk.instances_on(number)) == (1, 1)
         await desk.follower.catch_up()
     assert (desk.used(number)[VCPU], desk.instances_on(number)) == (1, 1)
@@ -253,7 +253,7 @@ async def test_an_order_that_comes_twice_at_once_is_decided_once() -> None:
     """The second waits for the first, and gets its answer."""
     desk = await open_desk()
     desk.ledger.gate = asyncio.Event()
-    calls = [asyncio.create_task(desk.placing.place(wanted())) for _ in range(3)]
+    calls = [asyncio.create_task(desk.placer.place(wanted())) for _ in range(3)]
     await asyncio.sleep(1)
     assert desk.replica.held == 1
     desk.ledger.gate.set()
@@ -266,7 +266,7 @@ async def test_when_the_first_of_two_fails_the_second_goes_on() -> None:
     """Waiting for another does not make its failure one's own."""
     desk = await open_desk()
     desk.ledger.away = 1
-    calls = [asyncio.create_task(desk.placing.place(wanted())) for _ in range(2)]
+    calls = [asyncio.create_task(desk.placer.place(wanted())) for _ in range(2)]
     first, second = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(first, UnavailableError)
     assert isinstance(second, Decision)
@@ -278,7 +278,7 @@ async def test_an_instance_that_changed_meanwhile_is_a_conflict() -> None:
     order = wanted()
     await desk.ledger.write(Put(order.instances[0]))
     with pytest.raises(ConflictError, match="changed meanwhile"):
-        await desk.placing.place(order)
+        await desk.placer.place(order)
     assert (await free_vcpus(desk), desk.replica.held) == ([0, 0], 0)
 
 
@@ -287,9 +287,9 @@ async def test_a_ledger_that_is_away_leaves_no_holds() -> None:
     desk = await open_desk()
     desk.ledger.away = 1
     with pytest.raises(UnavailableError):
-        await desk.placing.place(wanted())
+        await desk.placer.place(wanted())
     assert (desk.replica.held, desk.used(1), desk.used(2)) == (0, {}, {})
-    assert (await desk.placing.place(wanted())).verdict is Verdict.PLACED
+    assert (await desk.placer.place(wanted())).verdict is Verdict.PLACED
 
 
 async def test_a_lost_answer_claims_once_and_holds_nothing() -> None:
@@ -297,9 +297,9 @@ async def test_a_lost_answer_claims_once_and_holds_nothing() -> None:
     desk = await open_desk()
     desk.ledger.silent = 1
     with pytest.raises(UnavailableError):
-        await desk.placing.place(wanted())
+        await desk.placer.place(wanted())
     assert desk.replica.held == 0
-    decision = await desk.placing.place(wanted())
+    decision = await desk.placer.place(wanted())
     assert decision == await desk.ledger.get(Decision, "req-1")
     await desk.follower.catch_up()
     assert (desk.replica.held, sum(await free_vcpus(desk))) == (0, 1)
@@ -310,7 +310,7 @@ async def test_a_cancelled_order_holds_nothing() -> None:
     """Who goes away while the ledger works leaves no holds; the feed tells how it ended."""
     desk = await open_desk()
     desk.ledger.gate = asyncio.Event()
-    call = asyncio.create_task(desk.placing.place(wanted()))
+    call = asyncio.create_task(desk.placer.place(wanted()))
     await asyncio.sleep(1)
     assert desk.replica.held == 1
     call.cancel()
@@ -318,7 +318,7 @@ async def test_a_cancelled_order_holds_nothing() -> None:
         await call
     assert desk.replica.held == 0
     desk.ledger.gate = None
-    assert (await desk.placing.place(wanted())).verdict is Verdict.PLACED
+    assert (await desk.placer.place(wanted())).verdict is Verdict.PLACED
 
 
 async def test_an_order_without_one_of_its_instances_holds_nothing() -> None:
@@ -326,9 +326,9 @@ async def test_an_order_without_one_of_its_instances_holds_nothing() -> None:
     desk = await open_desk()
     order = wanted(count=2)
     with pytest.raises(KeyError):
-        await desk.placing.place(replace(order, instances=order.instances[:1]))
+        await desk.placer.place(replace(order, instances=order.instances[:1]))
     assert desk.replica.held == 0
-    assert desk.placing._at_work == {}
+    assert desk.placer._at_work == {}
 
 
 async def test_an_accepted_order_is_pending_no_more() -> None:
@@ -336,7 +336,7 @@ async def test_an_accepted_order_is_pending_no_more() -> None:
     desk = await open_desk()
     request = make_request()
     await desk.ledger.write(Put(PendingRequest(request, 0.0)), Put(order_of(request).instances[0]))
-    await desk.placing.place(order_of(request, accepted=True, revision=1))
+    await desk.placer.place(order_of(request, accepted=True, revision=1))
     assert await desk.ledger.get(PendingRequest, "req-1") is None
 
 
@@ -346,7 +346,7 @@ async def test_a_flavor_that_cannot_be_read_is_refused_before_anything_is_done()
     flavor = replace(make_flavor(), extra_specs={"resources:VCPU": "many"})
     before = await desk.ledger.version()
     with pytest.raises(InvalidInputError, match="resources:VCPU"):
-        await desk.placing.place(order_of(replace(make_request(), flavor=flavor)))
+        await desk.placer.place(order_of(replace(make_request(), flavor=flavor)))
     assert await desk.ledger.version() == before
 
 
@@ -356,5 +356,5 @@ async def test_an_operation_that_only_a_newer_version_knows_is_left_to_it() -> N
     before, order = await desk.ledger.version(), wanted()
     newer = replace(order, request=replace(order.request, operation=Operation("teleport")))
     with pytest.raises(UnavailableError, match="teleport"):
-        await desk.placing.place(newer)
+        await desk.placer.place(newer)
     assert await desk.ledger.version() == before

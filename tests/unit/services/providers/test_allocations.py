@@ -40,38 +40,38 @@ async def refusal(desk: PlacementDesk, *shares: ConsumerUpdate) -> AllocationRef
     """Return why shares are refused, and check that nothing was changed by it."""
     before = await dump(desk.ledger)
     with pytest.raises(AllocationRefusedError) as refused:
-        await desk.reallocating.put(shares)
+        await desk.allocation_service.put(shares)
     assert await dump(desk.ledger) == before
     return refused.value
 
 
 async def test_what_a_consumer_holds_is_replaced(desk: PlacementDesk) -> None:
     """All of it, in one unit; the provider's generation goes up by one each time."""
-    await desk.reallocating.put([share()])
+    await desk.allocation_service.put([share()])
     assert await desk.held() == {HOST: {VCPU: 1}}
     assert (await desk.provider()).generation == 1
-    await desk.reallocating.put([share(amounts={VCPU: 2, DISK_GB: 5}, seen=1)])
+    await desk.allocation_service.put([share(amounts={VCPU: 2, DISK_GB: 5}, seen=1)])
     assert await desk.held() == {HOST: {VCPU: 2, DISK_GB: 5}}
     provider = await desk.provider()
     assert (provider.generation, provider.used) == (2, {VCPU: 2, MEMORY_MB: 0, DISK_GB: 5})
-    await desk.reallocating.put([share(amounts={}, seen=2)])
+    await desk.allocation_service.put([share(amounts={}, seen=2)])
     assert await desk.held() == {}
     assert not any((await desk.provider()).used.values())
 
 
 async def test_several_consumers_change_together(desk: PlacementDesk) -> None:
     """One gives room to another in the same step, or neither changes."""
-    await desk.reallocating.put([share(n, {VCPU: 4}) for n in (1, 2, 3, 4)])
+    await desk.allocation_service.put([share(n, {VCPU: 4}) for n in (1, 2, 3, 4)])
     assert (await refusal(desk, share(5, {VCPU: 4}))).rule is AllocationRule.CAPACITY
-    await desk.reallocating.put([share(1, {}, seen=1), share(5, {VCPU: 4})])
+    await desk.allocation_service.put([share(1, {}, seen=1), share(5, {VCPU: 4})])
     assert (await desk.held(1), await desk.held(5)) == ({}, {HOST: {VCPU: 4}})
 
 
 async def test_a_refused_consumer_leaves_nothing(desk: PlacementDesk) -> None:
     """So the next request of the same client, which is right, is taken."""
     await refusal(desk, share(on=9))
-    await desk.reallocating.put([share(amounts={}, seen=None)])
-    await desk.reallocating.put([share()])
+    await desk.allocation_service.put([share(amounts={}, seen=None)])
+    await desk.allocation_service.put([share()])
     assert await desk.held() == {HOST: {VCPU: 1}}
 
 
@@ -126,7 +126,7 @@ async def test_a_consumer_that_has_changed_is_told_with_both_generations(
     """The one that it has, and the one that the client saw."""
     error = await refusal(desk, share(seen=3))
     assert (error.rule, error.actual, error.seen) == (AllocationRule.CONSUMER_GENERATION, None, 3)
-    await desk.reallocating.put([share()])
+    await desk.allocation_service.put([share()])
     error = await refusal(desk, share())
     assert (error.subject, error.actual, error.seen) == (make_uuid("consumer", 1), 1, None)
 
@@ -134,19 +134,19 @@ async def test_a_consumer_that_has_changed_is_told_with_both_generations(
 async def test_a_consumer_named_twice_is_refused(desk: PlacementDesk) -> None:
     """There is no telling which of the two counts."""
     with pytest.raises(ConflictError, match="named twice"):
-        await desk.reallocating.put([share(), share()])
+        await desk.allocation_service.put([share(), share()])
 
 
 async def test_all_is_freed_at_once_or_there_was_nothing(desk: PlacementDesk) -> None:
     """Freeing raises no generation, and a consumer that holds nothing is told so."""
     consumer = make_uuid("consumer", 1)
-    await desk.reallocating.put([share(amounts={VCPU: 2})])
-    await desk.reallocating.release(consumer)
+    await desk.allocation_service.put([share(amounts={VCPU: 2})])
+    await desk.allocation_service.release(consumer)
     provider = await desk.provider()
     assert (provider.generation, provider.used[VCPU]) == (1, 0)
     assert await desk.ledger.get(Consumer, consumer) is None
     with pytest.raises(AllocationRefusedError) as refused:
-        await desk.reallocating.release(consumer)
+        await desk.allocation_service.release(consumer)
     assert (refused.value.rule, refused.value.subject) == (AllocationRule.NOT_HELD, consumer)
 
 
@@ -157,7 +157,9 @@ async def test_many_claims_of_one_provider_at_once() -> None:
     await desk.follower.start()
     second = PlacementDesk(desk.ledger)
     await second.follower.start()
-    await asyncio.gather(*((desk, second)[n % 2].reallocating.put([share(n)]) for n in range(200)))
+    await asyncio.gather(
+        *((desk, second)[n % 2].allocation_service.put([share(n)]) for n in range(200))
+    )
     for one in (desk, second):
         provider = await one.provider()
         assert (provider.used[VCPU], provider.generation) == (200, 200)

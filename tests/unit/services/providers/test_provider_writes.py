@@ -61,7 +61,7 @@ class World:
         self.ledger = ledger
         self.replica = ProviderReplica(StandardNames())
         self.follower = Follower(ledger, clock, [self.replica])
-        self.revising = ProviderRevisions(
+        self.revisions = ProviderRevisions(
             follower=self.follower, ledger=ledger, replica=self.replica, clock=clock
         )
         self.seen: list[int] = []
@@ -129,9 +129,9 @@ async def test_what_a_version_left_is_told_whatever_came_after() -> None:
     """Else a later change would be taken for seen."""
     world = World(MemoryLedger())
     await world.save()
-    raised = await world.revising.revise("p", 0, lambda old, _: ProviderRevision(old))
+    raised = await world.revisions.revise("p", 0, lambda old, _: ProviderRevision(old))
     assert raised.generation == 1
-    await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
+    await world.revisions.revise("p", None, lambda old, _: ProviderRevision(old))
     assert await provider_at_version(world.ledger, world.replica, 2, "p") == raised
 
 
@@ -139,11 +139,11 @@ async def test_a_change_of_nothing_tells_what_is_there() -> None:
     """The generation stays."""
     world = World(MemoryLedger())
     await world.save()
-    await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
-    same = await world.revising.revise("p", 1, lambda _, __: ProviderRevision(None))
+    await world.revisions.revise("p", None, lambda old, _: ProviderRevision(old))
+    same = await world.revisions.revise("p", 1, lambda _, __: ProviderRevision(None))
     assert (same.generation, await world.ledger.version()) == (1, 2)
     with pytest.raises(ProviderRefusedError) as raised:
-        await world.revising.revise("p", 0, lambda _, __: ProviderRevision(None))
+        await world.revisions.revise("p", 0, lambda _, __: ProviderRevision(None))
     assert raised.value.why is RefusalRule.GENERATION
 
 
@@ -153,5 +153,5 @@ async def test_what_is_gone_is_not_changed() -> None:
     await world.save()
     await world.ledger.commit([(Remove(Kind.PROVIDER, "p"),)])
     with pytest.raises(ProviderRefusedError) as raised:
-        await world.revising.revise("p", None, lambda old, _: ProviderRevision(old))
+        await world.revisions.revise("p", None, lambda old, _: ProviderRevision(old))
     assert raised.value.why is RefusalRule.NO_PROVIDER

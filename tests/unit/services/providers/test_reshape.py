@@ -41,8 +41,8 @@ async def desk() -> PlacementDesk:
     host = Provider(HOST, "host", None, 0, inventories(VCPU=8, DISK_GB=100))
     await desk.ledger.write(Put(host), Put(Provider(PART, "part", HOST)))
     await desk.follower.start()
-    await desk.reallocating.put([share(1, {VCPU: 1, DISK_GB: 40})])
-    await desk.reallocating.put([share(2, {DISK_GB: 60})])
+    await desk.allocation_service.put([share(1, {VCPU: 1, DISK_GB: 40})])
+    await desk.allocation_service.put([share(2, {DISK_GB: 60})])
     return desk
 
 
@@ -62,7 +62,7 @@ MOVED = (moved(1, {VCPU: 1}, {DISK_GB: 40}), moved(2, {}, {DISK_GB: 60}))
 async def test_inventory_moves_while_it_is_in_use(desk: PlacementDesk) -> None:
     """Both providers and both consumers are as they are to be, after one unit."""
     before = await desk.ledger.version()
-    await desk.reshaping.reshape(TO_PART, MOVED)
+    await desk.reshape_service.reshape(TO_PART, MOVED)
     assert await desk.ledger.version() == before + 1
     host, part = await desk.provider(1), await desk.provider(2)
     assert (dict(host.inventories), host.used) == (inventories(VCPU=8), {VCPU: 1})
@@ -74,13 +74,13 @@ async def test_inventory_moves_while_it_is_in_use(desk: PlacementDesk) -> None:
 
 async def test_generations_are_raised_step_by_step(desk: PlacementDesk) -> None:
     """By each of three steps that has something to do with the provider."""
-    await desk.reshaping.reshape(TO_PART, MOVED)
+    await desk.reshape_service.reshape(TO_PART, MOVED)
     assert ((await desk.provider(1)).generation, (await desk.provider(2)).generation) == (5, 3)
-    await desk.reshaping.reshape({PART: (3, inventories(DISK_GB=200))}, ())
+    await desk.reshape_service.reshape({PART: (3, inventories(DISK_GB=200))}, ())
     assert (await desk.provider(2)).generation == 5
-    await desk.reallocating.put([moved(1, {}, {}, 2), moved(2, {}, {}, 2)])
+    await desk.allocation_service.put([moved(1, {}, {}, 2), moved(2, {}, {}, 2)])
     generation = (await desk.provider(2)).generation
-    await desk.reshaping.reshape({PART: (generation, {})}, ())
+    await desk.reshape_service.reshape({PART: (generation, {})}, ())
     part = await desk.provider(2)
     assert (part.generation, part.inventories) == (generation + 1, {})
 
@@ -91,9 +91,9 @@ async def refusal(
     """Return why a reshape is refused, and check that nothing of it happened."""
     before = await dump(desk.ledger)
     with pytest.raises((ProviderRefusedError, GenerationError, AllocationRefusedError)) as refused:
-        await desk.reshaping.reshape(wanted, shares)
+        await desk.reshape_service.reshape(wanted, shares)
     assert await dump(desk.ledger) == before
-    await desk.reshaping.reshape(TO_PART, MOVED)
+    await desk.reshape_service.reshape(TO_PART, MOVED)
     return refused.value
 
 
@@ -157,7 +157,7 @@ async def test_any_step_that_fails_undoes_those_before(desk: PlacementDesk, plac
         units.extend(committed)
 
     desk.ledger.before_commit = spoil
-    await desk.reshaping.reshape(TO_PART, MOVED)
+    await desk.reshape_service.reshape(TO_PART, MOVED)
     desk.ledger.before_commit = None
     (unit,) = units
     steps = [write for write in unit if isinstance(write, ReplaceProvider | Reallocate)]
@@ -166,8 +166,8 @@ async def test_any_step_that_fails_undoes_those_before(desk: PlacementDesk, plac
     host = Provider(HOST, "host", None, 0, inventories(VCPU=8, DISK_GB=100))
     await fresh.ledger.write(Put(host), Put(Provider(PART, "part", HOST)))
     await fresh.follower.start()
-    await fresh.reallocating.put([share(1, {VCPU: 1, DISK_GB: 40})])
-    await fresh.reallocating.put([share(2, {DISK_GB: 60})])
+    await fresh.allocation_service.put([share(1, {VCPU: 1, DISK_GB: 40})])
+    await fresh.allocation_service.put([share(2, {DISK_GB: 60})])
     assert await dump(fresh.ledger) == before
     bad = Remove(Kind.PROVIDER, "nobody")
     (outcome,) = await fresh.ledger.commit([(*steps[: place + 1], bad, *steps[place + 1 :])])
@@ -188,7 +188,7 @@ async def test_a_reshape_waits_for_nobody(desk: PlacementDesk) -> None:
     await desk.ledger.write(Add(ResourceClass("CUSTOM_OLD", 0)))
     desk.ledger.before_commit = interfere
     wanted = {**TO_PART, PART: (0, inventories(DISK_GB=100, CUSTOM_OLD=1))}
-    await desk.reshaping.reshape(wanted, MOVED)
+    await desk.reshape_service.reshape(wanted, MOVED)
     assert not meanwhile
     assert "CUSTOM_OLD" in (await desk.provider(2)).inventories
 
@@ -198,8 +198,8 @@ async def test_two_reshapes_at_once(desk: PlacementDesk) -> None:
     second = PlacementDesk(desk.ledger)
     await second.follower.start()
     results = await asyncio.gather(
-        desk.reshaping.reshape(TO_PART, MOVED),
-        second.reshaping.reshape(TO_PART, MOVED),
+        desk.reshape_service.reshape(TO_PART, MOVED),
+        second.reshape_service.reshape(TO_PART, MOVED),
         return_exceptions=True,
     )
     assert [type(one) for one in results].count(type(None)) == 1

@@ -49,11 +49,11 @@ def vitals_of(desk: Desk, policy: Written | None = None) -> ProcessHealth:
     )
 
 
-async def gauges(vitals: ProcessHealth) -> dict[str, float]:
+async def gauges(health: ProcessHealth) -> dict[str, float]:
     """Return values by name without `berth_` and labels."""
     return {
         " ".join([one.measure.name.removeprefix("berth_"), *one.labels]): one.value
-        for one in await vitals.read()
+        for one in await health.read()
     }
 
 
@@ -62,12 +62,12 @@ def test_a_process_is_ready_while_it_follows() -> None:
 
     async def main() -> None:
         desk = await open_desk()
-        vitals = vitals_of(desk)
-        assert await vitals.problems() == []
+        health = vitals_of(desk)
+        assert await health.problems() == []
         await desk.clock.sleep(10.5)
-        assert await vitals.problems() == ["the replica has not caught up for 10 s"]
+        assert await health.problems() == ["the replica has not caught up for 10 s"]
         await desk.follower.catch_up()
-        assert await vitals.problems() == []
+        assert await health.problems() == []
 
     run_virtually(main)
 
@@ -80,14 +80,14 @@ def test_a_process_that_needs_its_broker_is_ready_while_it_is_there(*, is_needed
     async def main() -> None:
         desk = await open_desk()
         broker = BrokerHealth(lambda: ups[0], is_needed)
-        vitals = ProcessHealth(
+        health = ProcessHealth(
             ledger=desk.ledger, follower=desk.follower, clock=desk.clock, broker=broker
         )
         while ups:
             is_down = not ups[0]
             told = ["the broker cannot be reached"] if is_down and is_needed else []
-            assert await vitals.problems() == told
-            assert (await gauges(vitals))["broker_up"] == (0 if is_down else 1)
+            assert await health.problems() == told
+            assert (await gauges(health))["broker_up"] == (0 if is_down else 1)
             ups.pop(0)
 
     run_virtually(main)
@@ -99,12 +99,12 @@ def test_what_is_wrong_is_told_without_secrets() -> None:
     async def main() -> None:
         desk = await open_desk()
         ledger = Away()
-        vitals = ProcessHealth(
+        health = ProcessHealth(
             ledger=ledger, follower=Follower(ledger, desk.clock, []), clock=desk.clock
         )
         expected = ["the ledger does not answer", "the replica is not loaded yet"]
-        assert await vitals.problems() == expected
-        found = await gauges(vitals)
+        assert await health.problems() == expected
+        found = await gauges(health)
         assert found["ledger_up"] == 0
         assert "feed_lag_versions" not in found
 
@@ -116,7 +116,7 @@ def test_gauges_count_what_is_there() -> None:
 
     async def main() -> None:
         desk = await open_desk()
-        await desk.placing.place(order_of(make_request(1)))
+        await desk.placer.place(order_of(make_request(1)))
         waiting = make_request(2)
         await desk.ledger.write(Add(PendingRequest(waiting, desk.clock.now_s())))
         await desk.follower.catch_up()
@@ -137,7 +137,7 @@ def test_every_gauge_is_read() -> None:
 
     async def main() -> None:
         desk = await open_desk()
-        vitals = vitals_of(desk)
+        health = vitals_of(desk)
         view = LedgerView(desk.ledger, desk.follower, desk.replica)
         tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told)
         house = House("west", desk, NearZones())
@@ -148,8 +148,8 @@ def test_every_gauge_is_read() -> None:
             rng=Random(1),
             settings=WatchSettings(),
         )
-        vitals.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
-        readings = await vitals.read()
+        health.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
+        readings = await health.read()
         assert {one.measure for one in readings} == set(GAUGES)
 
     run_virtually(main)
@@ -160,7 +160,7 @@ def test_instances_are_counted_by_what_clients_see() -> None:
 
     async def main() -> None:
         desk = await open_desk()
-        vitals = vitals_of(desk)
+        health = vitals_of(desk)
         await desk.follower.start()
         for number, (status, task) in enumerate(
             [
@@ -177,7 +177,7 @@ def test_instances_are_counted_by_what_clients_see() -> None:
             made = replace(make_instance(number, host=host), status=status, task=task)
             await desk.ledger.write(Put(made))
         await desk.follower.catch_up()
-        found = await gauges(vitals)
+        found = await gauges(health)
         counts = {n.split()[1]: int(v) for n, v in found.items() if n.startswith("instances ")}
         assert set(counts) == set(STATUSES_SHOWN)
         assert {name: count for name, count in counts.items() if count} == {
@@ -191,7 +191,7 @@ def test_instances_are_counted_by_what_clients_see() -> None:
         assert done is not None
         await desk.ledger.write(Put(replace(done, task=None)))
         await desk.follower.catch_up()
-        found = await gauges(vitals)
+        found = await gauges(health)
         assert (found["instances ACTIVE"], found["instances REBOOT"]) == (2, 0)
 
     run_virtually(main)

@@ -146,8 +146,8 @@ def test_start_and_end_of_a_placement_are_told() -> None:
 
     async def main() -> None:
         desk, notices = await open_desk(), Notices()
-        placing = NotifyingPlacer(desk.placing, notices)
-        decision = await placing.place(order_of(make_request()))
+        placer = NotifyingPlacer(desk.placer, notices)
+        decision = await placer.place(order_of(make_request()))
         assert notices.events == [f"{_EVENT}.start", f"{_EVENT}.end"]
         assert {notice.key for notice in notices.kept} == {decision.request_id}
         payload = notices.kept[1].payload
@@ -167,7 +167,7 @@ def test_a_refusal_is_told_as_an_error() -> None:
 
     async def main() -> None:
         desk, notices = await open_desk(Fleet(hosts=0)), Notices()
-        decision = await NotifyingPlacer(desk.placing, notices).place(order_of(make_request()))
+        decision = await NotifyingPlacer(desk.placer, notices).place(order_of(make_request()))
         assert notices.events == [f"{_EVENT}.start", f"{_EVENT}.error"]
         last = notices.kept[1]
         assert last.priority is Priority.ERROR

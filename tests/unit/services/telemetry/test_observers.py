@@ -76,12 +76,12 @@ def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None =
     if metrics is not None:
         observers.append(MetricsObserver(metrics))
     observer = CombinedObserver(observers)
-    desk.deciding = DecisionService(desk.replica, desk.policies, desk.clock, observer)
-    desk.placing = PlacementService(
+    desk.decision_service = DecisionService(desk.replica, desk.policies, desk.clock, observer)
+    desk.placer = PlacementService(
         ledger=desk.ledger,
         follower=desk.follower,
         replica=desk.replica,
-        deciding=desk.deciding,
+        decision_service=desk.decision_service,
         clock=desk.clock,
         observer=observer,
     )
@@ -100,8 +100,8 @@ def test_an_order_is_counted_once() -> None:
         counts = Counts()
         desk = observed(await open_desk(), counts)
         order = order_of(make_request())
-        first = await desk.placing.place(order)
-        assert (await desk.placing.place(order)).request_id == first.request_id
+        first = await desk.placer.place(order)
+        assert (await desk.placer.place(order)).request_id == first.request_id
         assert counts.of(DECISIONS) == {("create", "placed"): 1}
         assert counts.of(DECISION_SECONDS) == {("create",): 1}
         assert counts.of(CLAIMS) == {("committed",): 1}
@@ -116,7 +116,7 @@ def test_a_refusal_names_the_filter() -> None:
     async def main() -> None:
         counts = Counts()
         desk = observed(await open_desk(), counts)
-        decision = await desk.placing.place(order_of(too_large()))
+        decision = await desk.placer.place(order_of(too_large()))
         assert decision.verdict is Verdict.REFUSED
         assert counts.of(REFUSALS) == {("all_filtered", "ResourcesFilter"): 1}
         assert counts.of(DECISIONS) == {("create", "refused"): 1}
@@ -132,8 +132,8 @@ def test_a_lost_race_is_counted() -> None:
         counts = Counts()
         first = await open_desk(Fleet(hosts=1, vcpus=1))
         second = observed(await open_second(first), counts)
-        await first.placing.place(order_of(make_request(1)))
-        decision = await second.placing.place(order_of(make_request(2)))
+        await first.placer.place(order_of(make_request(1)))
+        decision = await second.placer.place(order_of(make_request(2)))
         assert decision.verdict is Verdict.REFUSED
         assert counts.of(CLAIMS) == {("short",): 1}
 
@@ -148,8 +148,8 @@ def test_a_plan_made_anew_is_counted() -> None:
         for number in range(2, 8):
             first = await open_desk(Fleet(hosts=2, vcpus=1))
             second = observed(await open_second(first), counts)
-            await first.placing.place(order_of(make_request(1)))
-            decision = await second.placing.place(order_of(make_request(number)))
+            await first.placer.place(order_of(make_request(1)))
+            decision = await second.placer.place(order_of(make_request(number)))
             assert decision.verdict is Verdict.PLACED
         assert counts.of(RETRIES)[()] == counts.of(CLAIMS)["short",] > 0
         assert counts.of(CLAIMS)["committed",] == counts.of(DECISIONS)["create", "placed"] == 6
@@ -163,7 +163,7 @@ def test_spans_follow_the_order() -> None:
     async def main() -> None:
         paths = Paths()
         desk = observed(await open_desk(), tracer=paths)
-        decision = await desk.placing.place(order_of(make_request()))
+        decision = await desk.placer.place(order_of(make_request()))
         assert paths.found == [
             "place",
             "place > decide",
@@ -182,7 +182,7 @@ def test_looking_changes_no_decision() -> None:
     async def main() -> None:
         order, plain = order_of(make_request()), await open_desk()
         seen = observed(await open_desk(), Counts(), Paths())
-        first, second = await plain.placing.place(order), await seen.placing.place(order)
+        first, second = await plain.placer.place(order), await seen.placer.place(order)
         assert first.placements == second.placements
         assert first.seed == second.seed
 

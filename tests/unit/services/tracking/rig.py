@@ -90,7 +90,7 @@ class Rig:
             metrics=self.tally,
         )
         desk.follower.subscribe(self.tracker)
-        desk.placing._tracker = self.tracker
+        desk.placer._tracker = self.tracker
         self.tap = Wiretap()
         self.starts = 0
 

@@ -30,7 +30,7 @@ async def test_the_last_of_those_that_waited_says_whether_a_host_reports(by_cast
     by_casts.hear(relabelled(first, format=FORMAT + 1), second)
     await by_casts.follow()
     assert by_casts.tracker.unheard() == {"host-2"}
-    assert by_casts.tracker._hearings.keys() >= by_casts.desk.replica.beside.hosts
+    assert by_casts.tracker._host_messages.keys() >= by_casts.desk.replica.beside.hosts
     await by_casts.tracker.settle(make_request(3))
     assert len(by_casts.here()) == 1
 
@@ -41,7 +41,7 @@ async def test_a_host_that_the_ledger_does_not_have_costs_nothing(by_casts: Rig)
     for number in range(5):
         by_casts.hear(relabelled(sync, host=f"made-up-{number}", count=7))
     assert by_casts.tally.sums["unknown"] == 5
-    assert by_casts.tracker._hearings.keys() == {HOST}
+    assert by_casts.tracker._host_messages.keys() == {HOST}
     assert not by_casts.tracker.doubted
 
 
@@ -67,8 +67,8 @@ async def test_what_waits_in_vain_is_not_kept_for_ever(by_feed: Rig) -> None:
     """Nobody knows the host, and the table never comes to the version that it tells of."""
     sync = await by_feed.synced()
     by_feed.hear(relabelled(sync, host="made-up", version=10**9))
-    assert "made-up" in by_feed.tracker._hearings
+    assert "made-up" in by_feed.tracker._host_messages
     async with running(by_feed.desk.follower.run, by_feed.tracker.run):
         await asyncio.sleep(SYNC_S * 5)
-    assert "made-up" not in by_feed.tracker._hearings
+    assert "made-up" not in by_feed.tracker._host_messages
     assert not by_feed.tracker._waiting

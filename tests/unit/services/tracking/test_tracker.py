@@ -178,16 +178,16 @@ async def test_a_host_that_nobody_can_read_is_left_out_with_the_reason(by_casts:
     by_casts.hear(*await by_casts.told())
     by_casts.reads.is_away = True
     assert (await by_casts.tracker.settle(make_request(4))).left_out == {HOST}
-    decision = await by_casts.desk.placing.place(order_of(make_request(4)))
+    decision = await by_casts.desk.placer.place(order_of(make_request(4)))
     assert decision.placements[0].host == "host-2"
     forced = replace(make_request(5), ignore_hosts=("host-2",))
-    refused = await by_casts.desk.placing.place(order_of(forced))
+    refused = await by_casts.desk.placer.place(order_of(forced))
     assert refused.verdict is Verdict.REFUSED
     assert refused.refusal is not None
     assert "InstanceInformationFilter" in str(refused.refusal)
     assert by_casts.tracker.doubted == {HOST}
     by_casts.reads.is_away = False
-    decision = await by_casts.desk.placing.place(
+    decision = await by_casts.desk.placer.place(
         order_of(replace(make_request(6), ignore_hosts=("host-2",)))
     )
     assert decision.verdict is Verdict.PLACED
@@ -244,7 +244,7 @@ async def test_own_claims_are_known_before_any_agent_tells(by_casts: Rig) -> Non
     """They stay when the feed tells of them, and are in no digest that is older."""
     sync = await by_casts.synced()
     request = replace(make_request(1), ignore_hosts=("host-2",))
-    await by_casts.desk.placing.place(order_of(request))
+    await by_casts.desk.placer.place(order_of(request))
     assert by_casts.here() == {VM}
     await by_casts.follow()
     assert by_casts.desk.replica.held == 0
@@ -306,7 +306,7 @@ async def test_members_of_a_group_are_read_before_one_is_placed(by_casts: Rig) -
     await by_casts.follow()
     assert by_casts.here() == set()
     request = replace(make_request(5), group_uuid=group.uuid)
-    decision = await by_casts.desk.placing.place(order_of(request))
+    decision = await by_casts.desk.placer.place(order_of(request))
     assert decision.placements[0].host == "host-2"
     assert by_casts.here() == {VM}
 
@@ -322,7 +322,7 @@ async def test_a_guard_is_as_old_as_what_was_read(by_casts: Rig) -> None:
     assert settled.seen == seen
     await by_casts.desk.ledger.write(Guard("another", seen), Put(make_flavor(7)))
     await by_casts.follow()
-    decision = by_casts.desk.deciding.decide(request)
+    decision = by_casts.desk.decision_service.decide(request)
     assert decision.table_version == seen + 1
     assert by_casts.tracker.dated(decision, settled).table_version == seen
 
@@ -346,8 +346,8 @@ async def test_too_many_messages_that_wait_are_a_doubt(by_feed: Rig) -> None:
     sync = await by_feed.synced()
     for number in range(40):
         by_feed.hear(relabelled(sync, version=1000 + number, sequence=10 + number))
-    hearing = by_feed.tracker._hearings[HOST]
-    assert len(hearing._waiting) < 20
+    received = by_feed.tracker._host_messages[HOST]
+    assert len(received._waiting) < 20
     assert by_feed.tracker.doubted == {HOST}
 
 

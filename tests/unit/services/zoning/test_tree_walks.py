@@ -170,7 +170,7 @@ class Walk:
         pending = PendingRequests(
             ledger=desk.ledger,
             replica=desk.replica,
-            placing=house.tree,
+            placer=house.tree,
             clock=desk.clock,
             telemetry=desk.told,
             name=scheduler,

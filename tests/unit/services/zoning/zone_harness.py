@@ -115,12 +115,12 @@ class House:
         def random_bytes(length: int) -> bytes:
             return next(numbers).to_bytes(length, "big")
 
-        desk.deciding = DecisionService(desk.replica, SharePolicy(), desk.clock)
-        desk.placing = PlacementService(
+        desk.decision_service = DecisionService(desk.replica, SharePolicy(), desk.clock)
+        desk.placer = PlacementService(
             ledger=desk.ledger,
             follower=desk.follower,
             replica=desk.replica,
-            deciding=desk.deciding,
+            decision_service=desk.decision_service,
             clock=desk.clock,
         )
         self.keys = FixedKeys(self.name.encode().ljust(KEY_BYTES, b"\0"))
@@ -131,7 +131,7 @@ class House:
         self.offer_maker = HostOfferMaker(
             replica=desk.replica,
             follower=desk.follower,
-            deciding=desk.deciding,
+            decision_service=desk.decision_service,
             held=self.held,
             clock=desk.clock,
             random_bytes=random_bytes,
@@ -170,7 +170,7 @@ class House:
         self.builder = OfferBuilder(
             ledger=desk.ledger,
             replica=desk.replica,
-            placing=desk.placing,
+            placer=desk.placer,
             held=self.held,
             seals=self.seals,
             homes=homes,
@@ -194,7 +194,7 @@ class House:
         self.tree = TreePlacement(
             ledger=desk.ledger,
             replica=desk.replica,
-            local=desk.placing,
+            local=desk.placer,
             selector=self.selector,
             builder=self.builder,
             delegator=self.delegator,

@@ -60,7 +60,7 @@ class OfferBuilder:
     Args:
         ledger: where claims and errands are kept.
         replica: tells hosts by their providers.
-        placing: claims.
+        placer: claims.
         held: what this process holds for parents.
         seals: opens offers of this zone.
         homes: knows where groups are.
@@ -76,7 +76,7 @@ class OfferBuilder:
         *,
         ledger: Ledger,
         replica: Replica,
-        placing: Placer,
+        placer: Placer,
         held: HeldOffers,
         seals: OfferSeals,
         homes: GroupHomes,
@@ -88,7 +88,7 @@ class OfferBuilder:
     ) -> None:
         self._ledger = ledger
         self._replica = replica
-        self._placing = placing
+        self._placer = placer
         self._held = held
         self._seals = seals
         self._homes = homes
@@ -197,14 +197,14 @@ class OfferBuilder:
         """Place an order, in the place of a mark that was left before it was sent, too."""
         (instance,) = order.instances
         try:
-            return await self._placing.place(order)
+            return await self._placer.place(order)
         except ConflictError:
             stored = await self._ledger.get(Instance, instance.uuid)
             marked_ms = None if stored is None else withdrawn_ms(stored)
             if stored is None or marked_ms is None or sent_ms <= marked_ms:
                 raise
             anew = replace(instance, revision=stored.revision)
-            return await self._placing.place(replace(order, instances=(anew,)))
+            return await self._placer.place(replace(order, instances=(anew,)))
 
     def _order(
         self, request: Request, instance: Instance, key: OfferKey, where: HostTerms

@@ -45,7 +45,7 @@ class HostOfferMaker:
     Args:
         replica: has the table.
         follower: catches up before somebody is told that there is no room.
-        deciding: decides, by the policy in force.
+        decision_service: decides, by the policy in force.
         held: keeps what is offered.
         clock: tells the time.
         random_bytes: gives so many random bytes.
@@ -58,7 +58,7 @@ class HostOfferMaker:
         *,
         replica: Replica,
         follower: Follower,
-        deciding: DecisionService,
+        decision_service: DecisionService,
         held: HeldOffers,
         clock: Clock,
         random_bytes: Callable[[int], bytes],
@@ -67,7 +67,7 @@ class HostOfferMaker:
     ) -> None:
         self._replica = replica
         self._follower = follower
-        self._deciding = deciding
+        self._decision_service = decision_service
         self._held = held
         self._clock = clock
         self._random_bytes = random_bytes
@@ -112,11 +112,11 @@ class HostOfferMaker:
             return self._decide_alone(order.request)
 
     def _decide_alone(self, request: Request) -> Decision:
-        decision = self._deciding.decide(request)
+        decision = self._decision_service.decide(request)
         refusal = decision.refusal
         if refusal is None or refusal.code is not RefusalCode.NOT_ENOUGH or not refusal.placed:
             return decision
-        return self._deciding.decide(_part_of(request, refusal.placed))
+        return self._decision_service.decide(_part_of(request, refusal.placed))
 
 
 def _part_of(request: Request, count: int) -> Request:

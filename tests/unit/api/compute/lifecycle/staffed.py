@@ -54,7 +54,7 @@ class Staffed(Stack):
         self.pending = PendingRequests(
             ledger=self.ledger,
             replica=self.replica,
-            placing=self.placing,
+            placer=self.placer,
             clock=self.clock,
             telemetry=self.told,
         )

@@ -467,17 +467,17 @@ async def test_room_here_that_another_scheduler_takes_first(
     """The request goes to a child then, as it would have with a plan of a moment later."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=-100.0) for one in root.children]
-    right = root.desk.placing.place
+    right = root.desk.placer.place
     other = replace(
         request_of(4), request_id="req-2", instance_uuids=request_of(4).instance_uuids[2:]
     )
 
     async def place(order: PlaceOrder) -> Decision:
-        monkeypatch.setattr(root.desk.placing, "place", right)
+        monkeypatch.setattr(root.desk.placer, "place", right)
         await right(order_of(other))
         return await right(order)
 
-    monkeypatch.setattr(root.desk.placing, "place", place)
+    monkeypatch.setattr(root.desk.placer, "place", place)
     decision = await root.tree.place(order_of(request_of(2)))
     assert decision.verdict is Verdict.PLACED
     zones = await live(root)

@@ -50,13 +50,13 @@ def heir_of(root: House) -> House:
     return House("root", root.desk, root.near, root.children, scheduler="two")
 
 
-def pending_of(house: House, *, placing: Placer | None = None) -> PendingRequests:
+def pending_of(house: House, *, placer: Placer | None = None) -> PendingRequests:
     """Return what a scheduler of a zone takes up requests with."""
     desk = house.desk
     return PendingRequests(
         ledger=desk.ledger,
         replica=desk.replica,
-        placing=placing or house.tree,
+        placer=placer or house.tree,
         clock=desk.clock,
         telemetry=desk.told,
         name=house.scheduler,
@@ -124,7 +124,7 @@ async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
             raise InvalidInputError("flavor", f"{order.request.request_id} cannot be read")
 
     heir = heir_of(root)
-    pending = pending_of(heir, placing=Refusing())
+    pending = pending_of(heir, placer=Refusing())
     async with running(root.desk.follower.run, pending.run, heir.withdrawals.run):
         await root.desk.clock.sleep(LEASE_S + 30.0)
     for uuid in request_of(COUNT).instance_uuids:
