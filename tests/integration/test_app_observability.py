@@ -8,8 +8,8 @@ import pytest
 
 from berth.adapters.system import SystemClock
 from berth.app.observability import observe
-from berth.config.observing_settings import MetricsSettings, TracingSettings
-from berth.config.settings import Settings, read_settings
+from berth.config.settings import MetricsSettings, Settings, TracingSettings
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError
 
 _WITHOUT_EXTRA = """

@@ -7,7 +7,8 @@ import pytest
 from berth.app.agents import instance_teller
 from berth.app.core import open_core
 from berth.app.scheduler import instance_tracker
-from berth.config.settings import Settings, read_settings
+from berth.config.settings import Settings
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import PolicyError
 
 _PLAIN = 'name = "plain"\n[[filters]]\nname = "ResourcesFilter"\n'

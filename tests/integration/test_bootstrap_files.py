@@ -7,7 +7,7 @@ import pytest
 
 from berth.adapters.virt.fake import DriverFaults
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.config.json_lists import fakes_of, read_image_files, read_images
+from berth.config.json_lists import fake_hosts_of, read_image_files, read_images
 from berth.config.settings import AgentSettings
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
@@ -47,7 +47,7 @@ def test_a_fleet_names_each_host_once(tmp_path: Path) -> None:
     file = tmp_path / "fleet.json"
     file.write_bytes(msgspec.json.encode([{"name": "a"}, {"name": "a"}]))
     with pytest.raises(InvalidInputError, match="names a host twice"):
-        fakes_of(AgentSettings(fleet=file))
+        fake_hosts_of(AgentSettings(fleet=file))
 
 
 def test_agents_find_the_files_of_images(tmp_path: Path) -> None:
@@ -129,6 +129,6 @@ def test_a_fleet_may_have_faults(tmp_path: Path) -> None:
     file.write_text(
         '[{"name": "a", "lacks": ["pause"], "faults": {"share": {"stop": 0.5}, "seed": 3}}]'
     )
-    (fake,) = fakes_of(AgentSettings(fleet=file))
+    (fake,) = fake_hosts_of(AgentSettings(fleet=file))
     assert fake.faults == DriverFaults(share={"stop": 0.5}, seed=3)
     assert fake.lacks == {DriverFeature.PAUSE}

@@ -9,7 +9,7 @@ from random import SystemRandom
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.system import LogTelemetry, RandomIds
 from berth.app.run import Loop
-from berth.config.bus_settings import BusSettings
+from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.bus import Bus, Notifier
 

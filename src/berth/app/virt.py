@@ -9,7 +9,7 @@ from berth.adapters.virt.fake import FakeDriver
 from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.qemu.command_line import QemuHost
-from berth.config.json_lists import fakes_of, read_image_files
+from berth.config.json_lists import fake_hosts_of, read_image_files
 from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import DriverError, InvalidInputError
@@ -31,7 +31,7 @@ async def open_drivers(
     """
     agent = settings.agent
     if agent.driver is AgentDriver.FAKE:
-        yield {fake.name: FakeDriver(fake, clock) for fake in fakes_of(agent)}
+        yield {fake.name: FakeDriver(fake, clock) for fake in fake_hosts_of(agent)}
         return
     if agent.host is None:
         raise InvalidInputError("agent.host", f"name the host that {agent.driver} runs guests on")

@@ -27,7 +27,7 @@ _CMDLINE = "os_command_line"
 _DISK_CMDLINE = "root=/dev/vda console=ttyS0"
 
 
-def fakes_of(settings: AgentSettings) -> list[FakeHost]:
+def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
     """Return the hosts that the fake driver is to play.
 
     Raises:

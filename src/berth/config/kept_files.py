@@ -10,11 +10,11 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 
 FILE_BYTES_MAX = 64 * 1024
-OTHERS_MAY = 0o007
-OTHERS_MAY_WRITE = 0o002
+OTHERS_BITS = 0o007
+OTHERS_WRITE_BIT = 0o002
 
 _LOOK_EVERY_NS = 1_000_000_000
-TAKEN_UP_S = 2 * _LOOK_EVERY_NS / 1e9
+RELOAD_WITHIN_S = 2 * _LOOK_EVERY_NS / 1e9
 """After so long every process that uses a file has what was written into it."""
 _GROUP_MAY = 0o770
 
@@ -116,7 +116,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
     ]
 
 
-def make_file(path: Path, text: str) -> bool:
+def create_file(path: Path, text: str) -> bool:
     """Make a file for its owner alone; False when there is one by now.
 
     Raises:

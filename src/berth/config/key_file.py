@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
-from berth.config.kept_files import OTHERS_MAY, WatchedFile, make_file, read_lines, replace_file
+from berth.config.kept_files import OTHERS_BITS, WatchedFile, create_file, read_lines, replace_file
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
@@ -36,7 +36,7 @@ class KeyFile:
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
         if not path.exists():
-            make_key_file(path)
+            create_key_file(path)
         self._file = WatchedFile(
             path,
             read_keys,
@@ -58,20 +58,20 @@ def read_keys(path: Path) -> list[bytes]:
         InvalidInputError: naming the line, never the key.
     """
     reason = "everybody on this machine may read it, and make tokens; chmod 600 it"
-    lines = read_lines(path, forbidden=OTHERS_MAY, reason=reason)
+    lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
     keys = [_key(line, where) for where, line in lines]
     if not 1 <= len(keys) <= KEYS_MAX:
         raise InvalidInputError(str(path), f"must have 1 to {KEYS_MAX} keys, and has {len(keys)}")
     return keys
 
 
-def make_key_file(path: Path) -> None:
+def create_key_file(path: Path) -> None:
     """Make a file with one new key, unless another process is faster.
 
     Raises:
         InvalidInputError: it cannot be made.
     """
-    make_file(path, _text_of([os.urandom(KEY_BYTES)]))
+    create_file(path, _text_of([os.urandom(KEY_BYTES)]))
 
 
 def rotate_keys(path: Path, *, kept: int) -> int:

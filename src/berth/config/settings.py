@@ -1,40 +1,33 @@
 """Settings: frozen, read once from a TOML file, the environment and options, in rising rank."""
 
 import ipaddress
-import math
 import re
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeGuard, cast, get_origin, get_type_hints
+from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta
 
-from berth.config.attestation_settings import AttestationSettings
-from berth.config.bus_settings import BusSettings
-from berth.config.observing_settings import HealthSettings, MetricsSettings, TracingSettings
-from berth.config.quota_settings import QuotaSettings
-from berth.config.ready_policies import READY
-from berth.config.spelling import nearest
-from berth.config.tracking_settings import TrackingSettings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
+from berth.domain.compute.quota import Limits
 from berth.domain.errors import InvalidInputError
 
-ENV_PREFIX = "BERTH_"
-
 _PORT_MAX = 65_535
-# Kubernetes sets BERTH_API_PORT and the like in every pod beside a service called berth-api.
-_NOT_OURS = re.compile(r".*_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
+
+_ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
+
+QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
 class AuthMode(StrEnum):
@@ -78,6 +71,21 @@ class Address:
         return f"{host}:{self.port}"
 
 
+def parse_address(text: str) -> Address:
+    """Read `HOST:PORT`, with an IPv6 host in brackets; port 0 takes any free one.
+
+    Raises:
+        ValueError: it is nothing like that.
+    """
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    sane = bool(host) and colon and port.isascii() and port.isdigit() and len(port) <= len("65535")
+    if not sane or int(port) > _PORT_MAX or (":" in host) != bracketed:
+        raise ValueError(f"{text[:80]!r} must be HOST:PORT, 127.0.0.1:8774 or [::1]:8774, say")
+    return Address(host, int(port))
+
+
 class CreateMode(StrEnum):
     """How several servers of one order are placed."""
 
@@ -85,6 +93,13 @@ class CreateMode(StrEnum):
     """Together, all or none."""
     SINGLE_SHOT = "single_shot"
     """Each by itself, whatever becomes of the others."""
+
+
+class InstanceSource(StrEnum):
+    """Where schedulers have it from which instances hosts have."""
+
+    FEED = "feed"
+    CASTS = "casts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +161,38 @@ class LedgerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BusSettings:
+    """The bus between processes, a RabbitMQ server; without a URL each process is on its own."""
+
+    url: str | None = field(default=None, repr=False)  # it may hold a password
+    ca_file: Path | None = None
+    """Certificates that an amqps server's is checked against, besides the machine's own."""
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "berth"
+    """Begins the names of exchanges and queues; one for each ledger."""
+    prefetch: Annotated[int, Meta(ge=1, le=65_535)] = 256
+    """Commands that one process works on at a time."""
+    body_bytes_max: Annotated[int, Meta(ge=65_536, le=2**29)] = 16 * 1024 * 1024
+    notifications: bool = False
+    """Tell whoever reads the exchange of notifications what happens."""
+
+    def __post_init__(self) -> None:
+        """Refuse what leads to no broker, without a word of the URL, which may hold a password.
+
+        Raises:
+            InvalidInputError: naming the key and what to do.
+        """
+        scheme, found, rest = (self.url or "").partition("://")
+        if self.url is not None and not (scheme in ("amqp", "amqps") and found and rest):
+            raise InvalidInputError(
+                "bus.url", "must be amqp:// or amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST"
+            )
+        if self.ca_file is not None and scheme != "amqps":
+            raise InvalidInputError("bus.ca_file", "is of use with an amqps:// URL only")
+        if self.notifications and self.url is None:
+            raise InvalidInputError("bus.notifications", "needs bus.url: a broker to tell them by")
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """The policy file or a ready policy's name; without one the default policy is in force."""
 
@@ -163,6 +210,28 @@ class SchedulerSettings:
     """Hosts on which one instance is tried, when builds or moves fail."""
     resize_in_place: bool = False
     """A resize may stay on the host, where old and new room count until it is confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings:
+    """What a project may have that has no quota of its own; -1 is no limit."""
+
+    instances: QuotaLimit = -1
+    cores: QuotaLimit = -1
+    ram_mb: QuotaLimit = -1
+    server_groups: QuotaLimit = -1
+    server_group_members: QuotaLimit = -1
+
+    @property
+    def limits(self) -> Limits:
+        """The same, as the services read it."""
+        return Limits(
+            instances=self.instances,
+            vcpus=self.cores,
+            memory_mb=self.ram_mb,
+            server_groups=self.server_groups,
+            group_members=self.server_group_members,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +267,100 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TrackingSettings:
+    """How schedulers know what instances hosts have; see docs/adr/0020-instance-information.md."""
+
+    track_instance_changes: bool = True
+    """Agents tell of instances and schedulers listen; rules about instances load only then."""
+    instance_sync_interval_s: Annotated[float, Meta(ge=1, le=86_400)] = 120.0
+    """How often each agent tells the whole list of its host; the same everywhere."""
+    instance_information: InstanceSource = InstanceSource.FEED
+    """`feed` takes instances from the ledger and checks them, `casts` takes what agents tell."""
+
+    def __post_init__(self) -> None:
+        """Refuse to rely on what nobody tells.
+
+        Raises:
+            InvalidInputError: naming the key and what to do.
+        """
+        if self.instance_information is InstanceSource.CASTS and not self.track_instance_changes:
+            raise InvalidInputError(
+                "tracking.instance_information",
+                "casts needs tracking.track_instance_changes; turn that on, or use feed",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AttestationSettings:
+    """The service that vouches for hosts, for TrustedFilter; nobody is asked without a URL."""
+
+    url: Annotated[str, Meta(pattern="^https?://")] | None = None
+    """Where `/PollHosts` is, without that."""
+    auth_blob: str = field(default="", repr=False)
+    ca_file: Path | None = None
+    timeout_s: Seconds = 10.0
+    valid_s: Seconds = 60.0
+    """How long a level counts after the service has found it."""
+
+    def __post_init__(self) -> None:
+        """Refuse answers that anybody could change.
+
+        Raises:
+            InvalidInputError: naming the key and what to do.
+        """
+        if (self.url or "").startswith("http:"):
+            raise InvalidInputError(
+                "attestation.url", "anybody on the way could make hosts trusted; use https"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is logged."""
 
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$")] = "info"
     format: LogFormat = LogFormat.CONSOLE
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """Metrics for Prometheus."""
+
+    enabled: bool = True
+    """Count, and show it to administrators at /metrics of the API."""
+    listen: Annotated[str, Meta(pattern=r"^.+:[0-9]{1,5}$")] | None = None
+    """HOST:PORT of their own for metrics and probes, without a login, instead of at the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Spans for OpenTelemetry; without an endpoint there are none."""
+
+    endpoint: str | None = field(default=None, repr=False)  # somebody may put a key in it
+    """URL that takes spans as OTLP over HTTP, `http://127.0.0.1:4318/v1/traces` say."""
+    sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """How many of the requests without a caller's trace are recorded."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no endpoint, without a word of the URL.
+
+        Raises:
+            InvalidInputError: naming the key and what to do.
+        """
+        if self.endpoint is not None and not _ENDPOINT.fullmatch(self.endpoint):
+            reason = "must be http:// or https://HOST:PORT/PATH, without a user or password"
+            raise InvalidInputError("tracing.endpoint", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """When a process counts as ready."""
+
+    lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    """How long ago its replica may have been true to the ledger last."""
+    needs_broker: bool | None = None
+    """Whether it is ready without its broker; unset: schedulers and agents are not, and an API is,
+    since it leaves orders in the ledger then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,145 +411,3 @@ class Settings:
             raise InvalidInputError(given[1], f"cannot be used with {given[0]}; give one of them")
         if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
             raise InvalidInputError(given[0], f"is for the fake driver, not for {agent.driver}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """One value, where it was given, and how to read it."""
-
-    value: object
-    source: str
-    folder: Path
-    strict: bool
-
-
-def read_settings(
-    file: Path | None, environ: Mapping[str, str], options: Mapping[str, object]
-) -> Settings:
-    """Read settings; an option beats the environment, which beats the file.
-
-    Args:
-        file: a TOML file with one table a section (`[api]`); paths in it are relative to it.
-        environ: `BERTH_<SECTION>_<KEY>` variables; all others are ignored.
-        options: `section.key` to value, from the command line; None is not given.
-
-    Raises:
-        InvalidInputError: an unknown key, a wrong value, or values that do not go together.
-    """
-    given: dict[str, _Given] = {}
-    if file is not None:
-        given.update(_from_file(file))
-    given.update(_from_environ(environ))
-    for key, value in options.items():
-        if value is not None:
-            given[key] = _Given(value, f"option {key}", Path(), strict=False)
-    sections: dict[str, object] = {}
-    for name, section in _sections().items():
-        hints = get_type_hints(section, include_extras=True)
-        values = {
-            key: _convert(given.pop(f"{name}.{key}"), hints[key])
-            for key in hints
-            if f"{name}.{key}" in given
-        }
-        sections[name] = section(**values)
-    for key, one in given.items():
-        raise InvalidInputError(one.source, f"there is no such setting; {nearest(key, _keys())}")
-    return cast("Callable[..., Settings]", Settings)(**sections)
-
-
-def parse_address(text: str) -> Address:
-    """Read `HOST:PORT`, with an IPv6 host in brackets; port 0 takes any free one.
-
-    Raises:
-        ValueError: it is nothing like that.
-    """
-    host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    host = host[1:-1] if bracketed else host
-    sane = bool(host) and colon and port.isascii() and port.isdigit() and len(port) <= len("65535")
-    if not sane or int(port) > _PORT_MAX or (":" in host) != bracketed:
-        raise ValueError(f"{text[:80]!r} must be HOST:PORT, 127.0.0.1:8774 or [::1]:8774, say")
-    return Address(host, int(port))
-
-
-def _sections() -> dict[str, Callable[..., object]]:
-    return {name: cast("type", hint) for name, hint in get_type_hints(Settings).items()}
-
-
-def _keys() -> list[str]:
-    """Return all keys, as `section.key`."""
-    return [
-        f"{name}.{one.name}"
-        for name, section in get_type_hints(Settings).items()
-        for one in fields(section)
-    ]
-
-
-def _from_file(file: Path) -> dict[str, _Given]:
-    try:
-        text = file.read_text("utf-8")
-        document: dict[str, object] = tomllib.loads(text)
-    except OSError as error:
-        raise InvalidInputError(str(file), f"cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(str(file), f"is not valid TOML: {error}") from error
-    given: dict[str, _Given] = {}
-    for name, table in document.items():
-        where = f"{file}: {name}"
-        if name not in _sections():
-            reason = f"there is no such section; {nearest(name, _sections())}"
-            raise InvalidInputError(where, reason)
-        if not isinstance(table, dict):
-            raise InvalidInputError(where, f"must be a table; write [{name}]")
-        for key, value in cast("dict[str, object]", table).items():
-            source = f"{where}.{key}"
-            is_name = (name, key) == ("policy", "path") and value in READY
-            folder = Path() if is_name else file.parent
-            given[f"{name}.{key}"] = _Given(value, source, folder, strict=True)
-    return given
-
-
-def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
-    given: dict[str, _Given] = {}
-    for variable, value in environ.items():
-        section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        # An empty variable is one that is not set, as files for containers write it.
-        ours = variable.startswith(ENV_PREFIX) and section in _sections() and key and value
-        if ours and not (_NOT_OURS.fullmatch(variable) and f"{section}.{key}" not in _keys()):
-            given[f"{section}.{key}"] = _Given(value, variable, Path(), strict=False)
-    return given
-
-
-def _convert(one: _Given, hint: object) -> object:
-    def read_path(kind: type, value: object) -> object:
-        if kind is Path and isinstance(value, str | Path):
-            return one.folder / Path(value).expanduser()
-        raise TypeError(f"{value!r} must be text")
-
-    value = one.value
-    if hint is Address:
-        value = _address(one)
-    elif isinstance(value, str) and get_origin(hint) is tuple:
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    try:
-        converted = msgspec.convert(
-            value, cast("type[object]", hint), strict=one.strict, dec_hook=read_path
-        )
-    except (msgspec.ValidationError, OverflowError) as error:
-        names = f" (one of {', '.join(hint)})" if _is_enum(hint) else ""
-        reason = f"{error}{names}; it is {f'{one.value!r}'[:80]}"
-        raise InvalidInputError(one.source, reason) from error
-    if isinstance(converted, float) and not math.isfinite(converted):
-        raise InvalidInputError(one.source, f"{converted} is not a finite number")
-    return converted
-
-
-def _is_enum(hint: object) -> TypeGuard[type[StrEnum]]:
-    return isinstance(hint, type) and issubclass(hint, StrEnum)
-
-
-def _address(one: _Given) -> Address:
-    try:
-        return parse_address(one.value if isinstance(one.value, str) else repr(one.value))
-    except ValueError as error:
-        raise InvalidInputError(one.source, str(error)) from error

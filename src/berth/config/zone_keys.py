@@ -18,10 +18,10 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from berth.config.kept_files import (
-    OTHERS_MAY,
-    OTHERS_MAY_WRITE,
+    OTHERS_BITS,
+    OTHERS_WRITE_BIT,
     WatchedFile,
-    make_file,
+    create_file,
     read_lines,
     replace_file,
 )
@@ -106,7 +106,7 @@ def read(path: Path) -> ZoneKeys:
     """
     reason = "everybody on this machine may read it, and act for this zone; chmod 600 it"
     found: dict[str, list[bytes]] = {kind: [] for kind in _KINDS}
-    for where, line in read_lines(path, forbidden=OTHERS_MAY, reason=reason):
+    for where, line in read_lines(path, forbidden=OTHERS_BITS, reason=reason):
         kind, _, text = line.partition(" ")
         if kind not in found:
             raise InvalidInputError(where, f"must begin with one of {', '.join(_KINDS)}")
@@ -132,7 +132,7 @@ def parents(path: Path) -> dict[str, tuple[Ed25519PublicKey, ...]]:
         return {}
     reason = "everybody on this machine may write it, and be a parent; chmod 640 it"
     found: dict[str, tuple[Ed25519PublicKey, ...]] = {}
-    for where, line in read_lines(path, forbidden=OTHERS_MAY_WRITE, reason=reason):
+    for where, line in read_lines(path, forbidden=OTHERS_WRITE_BIT, reason=reason):
         name, *texts = line.split()
         check_zone_name(name, where)
         if name in found:
@@ -252,7 +252,7 @@ def _make(path: Path) -> bool:
         passwords=(os.urandom(KEY_BYTES),),
         statements=tuple(Ed25519PrivateKey.generate() for _ in range(STATEMENTS_KEPT)),
     )
-    return make_file(path, _text_of(keys))
+    return create_file(path, _text_of(keys))
 
 
 def _text_of(keys: ZoneKeys) -> str:

@@ -22,7 +22,7 @@ import msgspec
 
 from berth.adapters.virt.fake import FakeHost
 from berth.config import zone_keys
-from berth.config.settings import ENV_PREFIX
+from berth.config.settings_reader import ENV_PREFIX
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 

@@ -22,7 +22,7 @@ from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
 from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
 from berth.config.policy_file import load_policy, parse_policy
-from berth.config.settings import _keys, read_settings
+from berth.config.settings_reader import _keys, read_settings
 from berth.scheduling.plan.inspection import inspect
 from berth.scheduling.plan.seed import seed_of
 from berth.tables.host.feed import table_of

@@ -14,7 +14,8 @@ import click
 import pytest
 
 from berth.cli.main import berth
-from berth.config.settings import AuthMode, read_settings
+from berth.config.settings import AuthMode
+from berth.config.settings_reader import read_settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

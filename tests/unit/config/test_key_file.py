@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.key_file import KeyFile, make_key_file, read_keys, rotate_keys
+from berth.config.key_file import KeyFile, create_key_file, read_keys, rotate_keys
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.sealing import KEY_BYTES
 from tests.unit.api.cloud import FakeClock, Told
@@ -32,9 +32,9 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 def test_the_faster_process_makes_it(tmp_path: Path) -> None:
     """The slower one takes the same keys."""
     path = tmp_path / "keys"
-    make_key_file(path)
+    create_key_file(path)
     before = path.read_text()
-    make_key_file(path)
+    create_key_file(path)
     assert path.read_text() == before
 
 
@@ -70,7 +70,7 @@ def test_a_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_made_or_read_is_told(tmp_path: Path) -> None:
     """With the file's name."""
     with pytest.raises(InvalidInputError, match=r"none.*cannot be made"):
-        make_key_file(tmp_path / "none" / "keys")
+        create_key_file(tmp_path / "none" / "keys")
     with pytest.raises(InvalidInputError, match="cannot be read"):
         read_keys(tmp_path / "keys")
     with pytest.raises(InvalidInputError, match="cannot be written"):

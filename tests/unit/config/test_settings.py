@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.config.settings import (
-    Address,
-    AuthMode,
-    LogFormat,
-    Settings,
-    parse_address,
-    read_settings,
-)
+from berth.config.settings import Address, AuthMode, LogFormat, Settings, parse_address
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.policy_source import PolicySource
-from berth.config.settings import read_settings
-from berth.config.tracking_settings import InstanceSource
+from berth.config.settings import InstanceSource
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError, PolicyError
 from berth.scheduling.plan.instance_rules import refuse_untracked
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.settings import read_settings
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError
 from berth.domain.zones.offer import LapsedHoldAction
 

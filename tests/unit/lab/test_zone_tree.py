@@ -8,7 +8,7 @@ import pytest
 from berth.adapters.virt.fake import FakeHost
 from berth.config import zone_keys
 from berth.config.auth_file import parse_accounts
-from berth.config.settings import read_settings
+from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.lab.zone_process import ZoneSpec
 from berth.lab.zone_tree import made_tree, tree_of

@@ -1,0 +1,150 @@
+"""Reads settings from a TOML file, the environment and command-line options."""
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeGuard, cast, get_origin, get_type_hints
+
+import msgspec
+
+from berth.config.ready_policies import READY
+from berth.config.settings import Address, Settings, parse_address
+from berth.config.spelling import nearest
+from berth.domain.errors import InvalidInputError
+
+ENV_PREFIX = "BERTH_"
+
+
+# Kubernetes sets BERTH_API_PORT and the like in every pod beside a service called berth-api.
+_NOT_OURS = re.compile(r".*_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One value, where it was given, and how to read it."""
+
+    value: object
+    source: str
+    folder: Path
+    strict: bool
+
+
+def read_settings(
+    file: Path | None, environ: Mapping[str, str], options: Mapping[str, object]
+) -> Settings:
+    """Read settings; an option beats the environment, which beats the file.
+
+    Args:
+        file: a TOML file with one table a section (`[api]`); paths in it are relative to it.
+        environ: `BERTH_<SECTION>_<KEY>` variables; all others are ignored.
+        options: `section.key` to value, from the command line; None is not given.
+
+    Raises:
+        InvalidInputError: an unknown key, a wrong value, or values that do not go together.
+    """
+    given: dict[str, _Given] = {}
+    if file is not None:
+        given.update(_from_file(file))
+    given.update(_from_environ(environ))
+    for key, value in options.items():
+        if value is not None:
+            given[key] = _Given(value, f"option {key}", Path(), strict=False)
+    sections: dict[str, object] = {}
+    for name, section in _sections().items():
+        hints = get_type_hints(section, include_extras=True)
+        values = {
+            key: _convert(given.pop(f"{name}.{key}"), hints[key])
+            for key in hints
+            if f"{name}.{key}" in given
+        }
+        sections[name] = section(**values)
+    for key, one in given.items():
+        raise InvalidInputError(one.source, f"there is no such setting; {nearest(key, _keys())}")
+    return cast("Callable[..., Settings]", Settings)(**sections)
+
+
+def _sections() -> dict[str, Callable[..., object]]:
+    return {name: cast("type", hint) for name, hint in get_type_hints(Settings).items()}
+
+
+def _keys() -> list[str]:
+    """Return all keys, as `section.key`."""
+    return [
+        f"{name}.{one.name}"
+        for name, section in get_type_hints(Settings).items()
+        for one in fields(section)
+    ]
+
+
+def _from_file(file: Path) -> dict[str, _Given]:
+    try:
+        text = file.read_text("utf-8")
+        document: dict[str, object] = tomllib.loads(text)
+    except OSError as error:
+        raise InvalidInputError(str(file), f"cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(str(file), f"is not valid TOML: {error}") from error
+    given: dict[str, _Given] = {}
+    for name, table in document.items():
+        where = f"{file}: {name}"
+        if name not in _sections():
+            reason = f"there is no such section; {nearest(name, _sections())}"
+            raise InvalidInputError(where, reason)
+        if not isinstance(table, dict):
+            raise InvalidInputError(where, f"must be a table; write [{name}]")
+        for key, value in cast("dict[str, object]", table).items():
+            source = f"{where}.{key}"
+            is_name = (name, key) == ("policy", "path") and value in READY
+            folder = Path() if is_name else file.parent
+            given[f"{name}.{key}"] = _Given(value, source, folder, strict=True)
+    return given
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
+    given: dict[str, _Given] = {}
+    for variable, value in environ.items():
+        section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
+        # An empty variable is one that is not set, as files for containers write it.
+        ours = variable.startswith(ENV_PREFIX) and section in _sections() and key and value
+        if ours and not (_NOT_OURS.fullmatch(variable) and f"{section}.{key}" not in _keys()):
+            given[f"{section}.{key}"] = _Given(value, variable, Path(), strict=False)
+    return given
+
+
+def _convert(one: _Given, hint: object) -> object:
+    def read_path(kind: type, value: object) -> object:
+        if kind is Path and isinstance(value, str | Path):
+            return one.folder / Path(value).expanduser()
+        raise TypeError(f"{value!r} must be text")
+
+    value = one.value
+    if hint is Address:
+        value = _address(one)
+    elif isinstance(value, str) and get_origin(hint) is tuple:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        converted = msgspec.convert(
+            value, cast("type[object]", hint), strict=one.strict, dec_hook=read_path
+        )
+    except (msgspec.ValidationError, OverflowError) as error:
+        names = f" (one of {', '.join(hint)})" if _is_enum(hint) else ""
+        reason = f"{error}{names}; it is {f'{one.value!r}'[:80]}"
+        raise InvalidInputError(one.source, reason) from error
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise InvalidInputError(one.source, f"{converted} is not a finite number")
+    return converted
+
+
+def _is_enum(hint: object) -> TypeGuard[type[StrEnum]]:
+    return isinstance(hint, type) and issubclass(hint, StrEnum)
+
+
+def _address(one: _Given) -> Address:
+    try:
+        return parse_address(one.value if isinstance(one.value, str) else repr(one.value))
+    except ValueError as error:
+        raise InvalidInputError(one.source, str(error)) from error
