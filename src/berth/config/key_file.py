@@ -9,7 +9,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
-from berth.config.kept_files import OTHERS_BITS, WatchedFile, create_file, read_lines, replace_file
+from berth.config.watched_files import (
+    OTHERS_BITS,
+    WatchedFile,
+    create_file,
+    read_lines,
+    replace_file,
+)
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry

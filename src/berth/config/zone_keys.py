@@ -17,7 +17,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from berth.config.kept_files import (
+from berth.config.watched_files import (
     OTHERS_BITS,
     OTHERS_WRITE_BIT,
     WatchedFile,

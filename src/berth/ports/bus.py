@@ -1,8 +1,8 @@
-"""The message bus: commands between the parts of Berth. It may lose and double; truth is elsewhere.
+"""The message bus: commands between the processes of Berth, and notifications to other systems.
 
-What is to be done stands in the ledger, so a command that is lost costs time and nothing else. A
-bus between processes may hand one command to two servers, one after the other, when the first
-dies at it: handlers do no harm when they are asked twice.
+The bus may lose and duplicate messages. All work is recorded in the ledger, so a lost command only
+causes a delay (docs/adr/0004-commands-are-states.md). If a server dies while it processes a
+command, the bus may deliver the command to another one, so handlers are idempotent.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,15 +12,18 @@ from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
 A = TypeVar("A")
+"""The arguments of a command."""
 R = TypeVar("R")
+"""The reply to a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What goes with a command beside its arguments.
+    """The metadata that travels with a command.
 
-    `request_id` names the request that it is done for. `deadline_s` is the Unix time after which
-    nobody waits for the outcome. `traceparent` is the header of that name of W3C Trace Context.
+    `request_id` is the request on whose behalf the command is sent. `deadline_s` is the Unix time
+    after which the caller no longer waits. `traceparent` is the W3C Trace Context header of that
+    name. Each is None when absent.
     """
 
     request_id: str | None = None
@@ -28,24 +31,27 @@ class Context:
     traceparent: str | None = None
 
     def until(self, deadline_s: float) -> "Context":
-        """Return the context of a command within this one: it ends with the earlier deadline."""
+        """Return the context of a nested command, with the earlier of both deadlines."""
+        # Nested work that outlasts the caller's deadline would be thrown away.
         if self.deadline_s is not None and self.deadline_s < deadline_s:
             return self
         return Context(self.request_id, deadline_s, self.traceparent)
 
 
 _NONE: Final = Context()
+# A context variable, so that intermediate functions need not pass the context on.
 CONTEXT: Final[ContextVar[Context]] = ContextVar("berth_context", default=_NONE)
-"""The context of whatever runs: sent with each command, and set again where it is served."""
+"""The context of the running task: sent with each command and restored where it is served."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command(Generic[A, R]):
-    """A command that a part serves: who serves it, its name, what goes in and comes back.
+    """The declaration of a command: its topic and name, and the types of arguments and reply.
 
-    `args` and `reply` are types that the codec knows; both are encoded on every bus, so that
-    what works in one process works between two. One that is served `by_one` goes to the same of
-    its servers each time, and to another one when that ends, as each answers by what it remembers.
+    The codec must know the types `args` and `reply`. Every bus encodes both, even within one
+    process, so that a command that works in one process also works between two. A command served
+    `by_one` always goes to the same server until that server stops, because its handler depends on
+    state in memory.
     """
 
     topic: str
@@ -56,38 +62,40 @@ class Command(Generic[A, R]):
 
 
 class Bus(Protocol):
-    """Carries commands by topic.
+    """Delivers commands by topic.
 
-    A server may have a name (the agent of a host has its host's). It is sent what names it, and
-    fanouts; one without a name is sent what names nobody, and fanouts.
+    A server may have a name; an agent's server has the name of its host. A named server receives
+    the commands addressed to its name, and fanouts. An unnamed one receives commands without an
+    address, and fanouts.
     """
 
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
-        """Send to one server of the command and wait for its answer.
+        """Send a command to one server and return its reply.
 
         Raises:
-            UnavailableError: nobody serves it, or the answer did not come in time (then it may
-                still be carried out).
-            BerthError: what the server raised, with its type and fields kept.
+            UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds,
+                in which
+            case the command may still be executed.
+            BerthError: the error that the handler raised, with its type and fields.
         """
         ...
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """Send to one server of the command; return when the bus has it, and do not wait.
+        """Send a command to one server without waiting for it; return once the bus has the command.
 
-        What has not reached a server after `timeout_s` is dropped.
+        The bus drops the command if no server has received it after `timeout_s` seconds.
 
         Raises:
-            UnavailableError: nobody serves it, or the bus cannot be reached.
+            UnavailableError: no server is running, or the bus cannot be reached.
         """
         ...
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
-        """Send to every server of the command that is there now, and do not wait.
+        """Send a command to every server that is running now, without waiting for replies.
 
         Raises:
             UnavailableError: the bus cannot be reached.
@@ -105,30 +113,36 @@ class Bus(Protocol):
         ...
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """Tell whether a call is worth trying: False when it is known that nobody would answer."""
+        """Return False if it is known that no server would answer a call, and True otherwise."""
         ...
 
 
 class Priority(StrEnum):
-    """How much a notification matters to whoever reads it."""
+    """The severity of a notification."""
 
     INFO = "INFO"
     ERROR = "ERROR"
 
 
 class Notifier(Protocol):
-    """Takes notifications and tells them in its own time."""
+    """Accepts notifications and delivers them asynchronously."""
 
     def notify(
-        self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO
+        # Notifications are best effort: no operation of a cloud may depend on its observers.
+        self,
+        event_type: str,
+        payload: object,
+        *,
+        key: str,
+        priority: Priority = Priority.INFO,
     ) -> None:
-        """Have something told that happened. It never waits and never fails.
+        """Queue a notification. This never waits and never fails.
 
         Args:
-            event_type: what happened, in words with dots between (`instance.create.end`).
-            payload: a document that the codec knows.
-            key: what it is about and which time it happened; whoever tells of the same gives
-                the same key, so that readers know the second from the first.
-            priority: how much it matters.
+            event_type: the event, in words separated by dots (`instance.create.end`).
+            payload: a document that the codec can encode.
+            key: an idempotency key for the event. Processes that report the same event use the same
+            key, so that consumers can drop duplicates.
+            priority: the severity.
         """
         ...

@@ -1,4 +1,4 @@
-"""The ledger: the one place that says what is true."""
+"""The ledger: the durable, authoritative store of records, allocations and their history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,16 @@ from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
 
 R = TypeVar("R", bound=Record)
+"""The type of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceQuery:
-    """Which instances to list, newest first; None means any.
+    """A filter for listing instances, newest first; None matches any value.
 
-    `name` matches the whole name. `deleted` None lists both. Paging: at most `limit` that come
-    after the instance `marker` (a uuid), which is of that project where one is asked for.
+    `name` must match the whole name. `deleted` selects instances that are or are not deleted; None
+    selects both. At most `limit` instances are returned, after the instance with the UUID `marker`,
+    which must belong to `project_id` if that is set. `changed_since_s` is Unix seconds.
     """
 
     project_id: str | None = None
@@ -34,16 +36,18 @@ class InstanceQuery:
     group_uuid: str | None = None
     deleted: bool | None = False
     changed_since_s: float | None = None
+    # Bounded by default, so that no caller loads a whole cloud by accident.
     limit: int = 1000
     marker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationQuery:
-    """Which migrations to list, newest first; None means any.
+    """A filter for listing migrations, newest first; None matches any value.
 
-    `host` is either side. `is_live` asks for those that have not ended, or for those that have.
-    Paging: at most `limit` that come after the migration `marker` (a uuid).
+    `host` matches the source or the destination. `is_live` selects migrations that have not ended
+    (True) or have ended (False). At most `limit` migrations are returned, after the migration with
+    the UUID `marker`. Times are Unix seconds.
     """
 
     host: str | None = None
@@ -61,142 +65,150 @@ class MigrationQuery:
 
 
 class Writer(Protocol):
-    """Commits units of writes durably; concurrent calls share a disk flush."""
+    """Commits units of writes durably. Concurrent calls share one flush to disk."""
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit for itself, in order, and answer for each when it is durable.
+        """Commit each unit independently, in order; return the outcomes once they are durable.
 
-        Sums are checked over the whole batch: units judged earlier count for later ones.
+        Capacity is checked over the whole batch: earlier units count for later ones.
 
         Raises:
-            UnavailableError: the store cannot be reached; the units may or may not have been
-                committed, and a retry with the same claim keys is safe.
+            UnavailableError: the store cannot be reached. The units may or may not have been
+                committed;
+            retrying with the same claim keys is safe.
         """
         ...
 
 
 class RecordReader(Protocol):
-    """Reads records as of now; sees every write acknowledged before the call."""
+    """Reads current records; sees every write acknowledged before the call."""
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return the record with that key, or None."""
+        """Return the record with the given key, or None."""
         ...
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return all records of a kind (not Instance), in order of their keys.
+        """Return all records of a type other than Instance, ordered by key.
 
-        Decisions come newest first.
+        Decisions are ordered newest first.
         """
         ...
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first.
+        """Return the matching instances, newest first.
 
         Raises:
-            NotFoundError: `marker` names no instance, or one of another project.
+            NotFoundError: `marker` is not an instance, or belongs to another project.
         """
         ...
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return how many instances have each status, those that are deleted left out."""
+        """Return the number of instances by status, without deleted ones."""
         ...
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
-        """Return the migrations that match, newest first.
+        """Return the matching migrations, newest first.
 
         Raises:
-            NotFoundError: `marker` names no migration.
+            NotFoundError: `marker` is not a migration.
         """
         ...
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return what was asked of an instance, newest first, beside its creation."""
+        """Return the actions of an instance, newest first, without its creation."""
         ...
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """Return what was sent to child zones (of a project, by a reservation; None means any).
+        """Return the instances sent to child zones, ordered by UUID.
 
-        In order of the instances' uuids.
+        Args:
+            project_id: only those of this project; None for any.
+            reservation_id: only those of this reservation; None for any.
         """
         ...
 
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return what is allocated (of one consumer, on one provider; None means any).
+        """Return allocations, ordered by consumer and provider; an unknown UUID has none.
 
-        In order of consumer and provider. An unknown uuid has no allocations.
+        Args:
+            consumer_uuid: only those of this consumer; None for any.
+            provider_uuid: only those on this provider; None for any.
         """
         ...
 
     async def next_id(self, kind: Kind) -> int:
-        """Return a number that was never returned before for this kind (from 1)."""
+        """Return a number, from 1, that was never returned before for this kind."""
         ...
 
 
 class ConsumerReader(Protocol):
-    """Reads who holds what, as of now; sees every write acknowledged before the call."""
+    """Reads current consumers and allocations; sees every write acknowledged before the call."""
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all that it holds; None when it holds nothing."""
+        """Return a consumer with all its allocations; None when it holds nothing."""
         ...
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """Return who holds something of a provider, and only that, in order of consumers."""
+        """Return the consumers of a provider with their allocations on it, ordered by UUID."""
         ...
 
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return all that consumers of a project hold, or those of one user in it."""
+        """Return the consumers of a project, or of one of its users, with their allocations."""
         ...
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """Return what all instances of a project come to that are not deleted.
+        """Return the footprint of all instances of a project that are not deleted.
 
-        It is what `Within` compares with its limits.
+        `QuotaCheck` compares the same footprint with the limits.
         """
         ...
 
 
 class Feed(Protocol):
-    """The ledger's change feed; versions are gapless in order of commit."""
+    """The change feed of the ledger; versions are consecutive, in the order of commit."""
 
     async def version(self) -> int:
-        """Return the newest committed version; 0 for an empty ledger."""
+        """Return the latest committed version; 0 for an empty ledger."""
         ...
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """Return the whole live state as of one version."""
+        """Return all live state as of one version."""
         ...
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return what happened after that version, oldest first, in whole versions.
+        """Return the changes after a version, oldest first; empty when there are none.
 
-        `limit` bounds the versions. An empty list means that nothing happened.
+        At most `limit` versions are returned, each with all its changes.
 
         Raises:
-            FeedGapError: that version is older than what the feed still holds.
+            FeedGapError: the feed no longer holds the next version.
         """
         ...
 
+    # Lets a process apply its own commits to its replica at once, instead of after the next poll.
     def news(self, after: int) -> list[Change]:
-        """Return what is known here of what happened after that version, without asking anybody.
+        """Return changes after a version that this process already knows, without any I/O.
 
-        It begins with the next version, and comes in whole versions. An empty list says nothing.
+        They start with the next version and consist of whole versions. An empty list means that
+        nothing is known here, not that nothing has changed.
         """
         ...
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; False when the time ran out."""
+        """Wait for a version above `after`; return False after `timeout_s` seconds without one."""
         ...
 
 
 class Ledger(Writer, RecordReader, ConsumerReader, Feed, Protocol):
-    """The whole ledger, as adapters build it."""
+    """The complete ledger, as adapters implement it."""
 
+    # Callers may still wait for commits that share a flush, so these finish first.
     async def close(self) -> None:
-        """Finish what was accepted, then release files and connections."""
+        """Finish the accepted commits, then release files and connections."""
         ...

@@ -1,4 +1,4 @@
-"""Child zones: other deployments of Berth, reached as any client reaches them."""
+"""Child zones: other deployments of Berth, reached through their HTTP API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,76 +16,78 @@ from berth.domain.zones.zone_orders import (
 )
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-"""Longest body of an answer where nobody knows better: a full page of servers is a few MB."""
+"""Default limit of a response body: a full page of servers is a few MB."""
 STATEMENT_HEADER = "X-Berth-Zone-Statement"
-"""Header with the statement for whom a request is made, signed by the parent."""
+"""Header with the signed assertion of the tenant for whom the parent makes a request."""
 
 
 class NotAskedError(UnavailableError):
-    """A zone could not even be asked, so nothing has come of it."""
+    """A request never reached the zone, so it had no effect."""
 
 
 class ChildZones(Protocol):
-    """Asks child zones. Any number of calls may be under way at once.
+    """A client of child zones. Any number of calls may run concurrently.
 
-    All raise UnavailableError when the zone cannot be reached, does not answer in time, refuses
-    the account or the statement, or answers with anything else than what belongs there.
+    All methods raise UnavailableError if the zone cannot be reached, does not answer in time,
+    rejects the account or the signed assertion, or sends an invalid answer.
     """
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
-        """Ask what the zone tells of itself."""
+        """Return the description that a zone gives of itself."""
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Ask for offers; the order's audience is this zone."""
+        """Request offers from a zone, which must be the audience of the order."""
         ...
 
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
-        """Have instances built by their offers; one outcome for each item, in their order.
+        """Have instances built by their offers; return one outcome per item, in order.
 
         Raises:
-            NotAskedError: the zone never got the order.
-            UnavailableError: any of them may be there, or be built later.
+            NotAskedError: the zone never received the order.
+            UnavailableError: any of the instances may exist there, or be built later.
         """
         ...
 
     async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
-        """Let go what is named; return the uuids of instances that are there and stay.
+        """Release offers and instances; return the UUIDs of instances that exist and stay.
 
-        When it returns none of the others is there or will be.
+        When this returns, none of the other instances exists in the zone or will be built there.
         """
         ...
 
     async def server(
         self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
-        """Ask what has become of a server, for its owner; None when the zone has none."""
+        """Return the state of a server for its owner; None if the zone does not have it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardedRequest:
-    """An HTTP request that goes on to a child zone.
+    """An HTTP request to forward to a child zone.
 
-    `path` begins with "/", has the query, and is below the root of the zone's API. `headers` are
-    those to pass on, such as the microversion; who asks, for whom, and the length of the body are
-    said by whoever sends it. An answer with a body above `answer_bytes_max` counts as none.
+    `path` begins with "/", includes the query, and is relative to the root of the zone's API.
+    `headers` are those to forward, such as the microversion; the sender adds credentials, the
+    tenant's assertion and the length of the body. A response body above `answer_bytes_max` bytes
+    counts as no answer.
     """
 
     method: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
+    # Bounds the memory that a faulty or hostile zone can make its parent allocate.
     answer_bytes_max: int = ANSWER_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardedResponse:
-    """What a zone answered, whatever its status; `headers` have their names in small letters.
+    """The response of a zone, whatever its status; header names are in lower case.
 
-    Headers that are about the connection alone are left out.
+    Hop-by-hop headers are removed.
     """
 
     status: int
@@ -94,15 +96,15 @@ class ForwardedResponse:
 
 
 class TenantAssertionWriter(Protocol):
-    """Says for whom something is asked of a zone."""
+    """Signs assertions that name the tenant on whose behalf a zone is called."""
 
     def write(self, zone: str, asked: ForwardedRequest, *, project_id: str, user_id: str) -> str:
-        """Return the statement for one request to a zone, to be used once."""
+        """Return the signed assertion for one request to a zone; it is valid for a single use."""
         ...
 
 
 class ZoneForwarder(Protocol):
-    """Passes HTTP requests of tenants on to child zones."""
+    """Forwards HTTP requests of tenants to child zones."""
 
     async def forward(
         self,
@@ -113,14 +115,15 @@ class ZoneForwarder(Protocol):
         user_id: str,
         timeout_s: float,
     ) -> ForwardedResponse:
-        """Ask for a tenant, with a statement that says so, and return the answer as it is.
+        """Forward a request on behalf of a tenant and return the response unchanged.
 
-        A redirect is an answer as any other and not followed.
+        Redirects are returned, not followed.
 
         Raises:
-            InvalidInputError: method, path or headers cannot be written as HTTP.
-            NotAskedError: the zone never got the request.
-            UnavailableError: it may have got it; no answer came in time, or one that is too long
-                or no HTTP.
+            InvalidInputError: the method, path or headers are not valid HTTP.
+            NotAskedError: the zone never received the request.
+            UnavailableError: the zone may have received the request, but no valid answer of
+                acceptable
+            length arrived in time.
         """
         ...

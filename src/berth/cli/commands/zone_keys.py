@@ -55,11 +55,14 @@ def rotate(*, path: Path) -> None:
     this file sign with that one; where others use copies, copy it to them before the children are
     told what it prints.
     """
-    from berth.config import kept_files, zone_keys  # noqa: PLC0415 - see above
+    from berth.config import (
+        watched_files,
+        zone_keys,
+    )
 
     zone_keys.rotate(path)
     # A child that is told at once would drop the key that servers here still sign with.
-    time.sleep(kept_files.RELOAD_WITHIN_S)
+    time.sleep(watched_files.RELOAD_WITHIN_S)
     print_line(f"{path} has new keys, and servers that use it have taken them up")
     print_line(_for_children(zone_keys.public_text(path)))
 
