@@ -55,10 +55,7 @@ def rotate(*, path: Path) -> None:
     this file sign with that one; where others use copies, copy it to them before the children are
     told what it prints.
     """
-    from berth.config import (
-        watched_files,
-        zone_keys,
-    )
+    from berth.config import watched_files, zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.rotate(path)
     # A child that is told at once would drop the key that servers here still sign with.
