@@ -19,9 +19,9 @@ from bench.peer import ROOT
 from bench.plain_fleet import BEST_FIT, PLAIN, PlainFleet
 from berth.config.policy_file import load_policy
 from berth.domain.inventory.resources import VCPU
-from berth.lab.filling import Filling
+from berth.lab.fleet_filling import FleetFilling
 from berth.lab.generator import GPU, GeneratorSettings, generate
-from berth.lab.inflation import Demand, asked_of, inflate, total_of
+from berth.lab.inflation import InflatedWorkload, asked_of, inflate, total_of
 from berth.lab.openb import CPU_MILLI, GPU_MILLI, read_openb
 from berth.lab.workload import (
     Arrival,
@@ -221,7 +221,7 @@ def fleet_of(name: str, hosts: Sequence[FleetHost]) -> Fleet:
     """Make a fleet that a ready policy or a plain rule fills."""
     if name in PLAIN:
         return PlainFleet(hosts, name)
-    return Filling(hosts, load_policy(Path(name)))
+    return FleetFilling(hosts, load_policy(Path(name)))
 
 
 # --- openb ------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def _trace(cpu_class: str) -> Workload:
     return read_openb(TRACE, nodes="gpu", cpu_class=cpu_class)
 
 
-def _demand(name: str, seed: int, demand: float) -> Demand:
+def _demand(name: str, seed: int, demand: float) -> InflatedWorkload:
     """Inflate the main list for a policy to a part of the GPUs.
 
     A VCPU is 1/1000 core there, so that all policies see processors; the policy that is made for
@@ -247,7 +247,7 @@ def fill_openb(name: str, seed: int) -> Inflated:
     return fill(name, _demand(name, seed, _MOST_ASKED))
 
 
-def fill(name: str, demand: Demand) -> Inflated:
+def fill(name: str, demand: InflatedWorkload) -> Inflated:
     """Replay an inflated workload; columns are means over all steps that round to a percent."""
     workload = demand.workload
     fleet = fleet_of(name, workload.hosts)

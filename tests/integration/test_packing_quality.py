@@ -11,7 +11,7 @@ import pytest
 from bench.packing import TRACE, fill, fleet_of, least, walk
 from bench.plain_fleet import BEST_FIT, FIRST_FIT
 from berth.lab.generator import GeneratorSettings, generate
-from berth.lab.inflation import Demand, inflate
+from berth.lab.inflation import InflatedWorkload, inflate
 from berth.lab.openb import GPU_MILLI, read_openb
 from berth.lab.workload import Workload
 
@@ -47,7 +47,7 @@ def test_the_default_policy_needs_few_hosts() -> None:
 
 
 @pytest.fixture(scope="module")
-def samples() -> list[Demand]:
+def samples() -> list[InflatedWorkload]:
     """Two samples of the openb trace, inflated to 130 % of their GPUs."""
     trace = read_openb(TRACE, nodes="gpu", cpu_class="VCPU")
     parts = [
@@ -64,7 +64,7 @@ def samples() -> list[Demand]:
 @pytest.mark.skipif(
     not TRACE.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
 )
-def test_the_default_policy_fills_gpus(samples: list[Demand]) -> None:
+def test_the_default_policy_fills_gpus(samples: list[InflatedWorkload]) -> None:
     """More than First-Fit, and far more than Nova's default, when all GPUs are asked for once."""
     at_100 = {
         name: fmean(fill(name, demand).at_100 for demand in samples)

@@ -5,7 +5,12 @@ import time
 
 import pytest
 
-from berth.testing.virtual_time import STARTED_AT_S, StandstillError, VirtualClock, run_virtually
+from berth.testing.virtual_time import (
+    STARTED_AT_S,
+    VirtualClock,
+    VirtualDeadlockError,
+    run_virtually,
+)
 
 
 def test_a_year_passes_at_once() -> None:
@@ -70,5 +75,5 @@ def test_waiting_for_what_cannot_come_is_an_error() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(StandstillError):
+    with pytest.raises(VirtualDeadlockError):
         run_virtually(main)

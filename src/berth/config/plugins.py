@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class PluginOption:
     """One option of a plugin: its type, and its default unless it is required."""
 
     name: str
@@ -104,7 +104,7 @@ def build_plugin(
     return built
 
 
-def options_of(build: Callable[..., object], name: str, where: str) -> dict[str, Option]:
+def options_of(build: Callable[..., object], name: str, where: str) -> dict[str, PluginOption]:
     """Read the options of a plugin from the signature of its `build`.
 
     Raises:
@@ -114,7 +114,7 @@ def options_of(build: Callable[..., object], name: str, where: str) -> dict[str,
         signature = inspect.signature(build, eval_str=True)
     except Exception as error:  # annotations are evaluated, so anything may come
         raise PolicyError(where, f"build() of {name} has no readable signature: {error}") from error
-    options: dict[str, Option] = {}
+    options: dict[str, PluginOption] = {}
     for parameter in signature.parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY or parameter.annotation is parameter.empty:
             raise PolicyError(
@@ -123,7 +123,7 @@ def options_of(build: Callable[..., object], name: str, where: str) -> dict[str,
                 "annotated; this is a fault of the plugin",
             )
         required = parameter.default is parameter.empty
-        options[parameter.name] = Option(
+        options[parameter.name] = PluginOption(
             name=parameter.name,
             annotation=parameter.annotation,
             required=required,
@@ -154,7 +154,7 @@ def _import(entry: EntryPoint, name: str, where: str) -> Callable[..., object]:
 
 
 def _check_options(
-    options: Mapping[str, object], known: Mapping[str, Option], where: str
+    options: Mapping[str, object], known: Mapping[str, PluginOption], where: str
 ) -> dict[str, object]:
     for option in known.values():
         if option.required and option.name not in options:

@@ -25,7 +25,7 @@ NOW_S = 1_700_000_000.0
 """The time at which all of it happens, so that no heartbeat goes stale."""
 
 
-class Filling:
+class FleetFilling:
     """One fleet, filled under one policy.
 
     Attributes:

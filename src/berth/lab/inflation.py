@@ -17,7 +17,7 @@ from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class InflatedWorkload:
     """An inflated workload, and how much of the class that counts each flavor asks for."""
 
     workload: Workload
@@ -25,7 +25,9 @@ class Demand:
     capacity: int
 
 
-def inflate(workload: Workload, resource_class: str, *, seed: int, demand: float = 1.3) -> Demand:
+def inflate(
+    workload: Workload, resource_class: str, *, seed: int, demand: float = 1.3
+) -> InflatedWorkload:
     """Shuffle hosts and requests, and add or leave out requests until they ask for enough.
 
     Args:
@@ -51,7 +53,7 @@ def inflate(workload: Workload, resource_class: str, *, seed: int, demand: float
     inflated = replace(
         workload, name=f"{workload.name}-seed{seed}", hosts=hosts, arrivals=arrivals, notes=()
     )
-    return Demand(inflated, asked, capacity)
+    return InflatedWorkload(inflated, asked, capacity)
 
 
 def _bring_to(drawn: list[str], asked: Mapping[str, int], limit: float, rng: Random) -> None:

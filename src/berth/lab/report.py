@@ -21,7 +21,7 @@ class RequestTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ReplayRefusal:
     """One refusal. `proven` says that the independent books had no room for it either."""
 
     arrival: str
@@ -65,7 +65,7 @@ class ReplayReport:
     requests: int
     requests_placed: int
     instances_placed: int
-    refusals: tuple[Refused, ...]
+    refusals: tuple[ReplayRefusal, ...]
     refused_by_reason: Mapping[str, int]
     utilisation: Mapping[str, Utilisation]
     request: Quantiles
@@ -90,7 +90,7 @@ def summarise(
     workload: Workload,
     hosts: Sequence[Json],
     times: Sequence[RequestTimes],
-    refusals: Sequence[Refused],
+    refusals: Sequence[ReplayRefusal],
     *,
     took_s: float,
     faults: tuple[str, ...],

@@ -27,7 +27,7 @@ class ServiceError(BerthError):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServiceConnection:
     """Where the service is and who asks; `user` and `password` are for http_basic."""
 
     url: str
@@ -41,7 +41,7 @@ class ServiceClient:
     Creates carry an idempotency key, so that trying again never makes an instance twice.
     """
 
-    def __init__(self, connection: Connection, *, connections_max: int = 32) -> None:
+    def __init__(self, connection: ServiceConnection, *, connections_max: int = 32) -> None:
         auth = None
         if connection.user is not None:
             auth = httpx.BasicAuth(connection.user, connection.password or "")

@@ -12,10 +12,9 @@ from typing import cast
 
 from berth.domain.compute.needs import Needs, needs_of
 from berth.domain.errors import BerthError
-from berth.lab.auditor import AuditError, Auditor
-from berth.lab.device_books import DeviceAsk, DevicePart
-from berth.lab.report import Refused, ReplayReport, RequestTimes, summarise
-from berth.lab.service_client import Connection, Json, ServiceClient
+from berth.lab.auditor import AuditError, Auditor, DeviceRequest, DeviceShare
+from berth.lab.report import ReplayRefusal, ReplayReport, RequestTimes, summarise
+from berth.lab.service_client import Json, ServiceClient, ServiceConnection
 from berth.lab.workload import Arrival, DepartureEvent, Event, Workload, events
 
 DEVICE_PREFIX = "device "
@@ -52,13 +51,13 @@ class _Run:
     servers: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     leaving: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     times: list[RequestTimes] = field(default_factory=list[RequestTimes])
-    refusals: list[Refused] = field(default_factory=list[Refused])
+    refusals: list[ReplayRefusal] = field(default_factory=list[ReplayRefusal])
     faults: list[str] = field(default_factory=list[str])
 
 
 async def replay(
     workload: Workload,
-    connection: Connection,
+    connection: ServiceConnection,
     options: ReplayOptions | None = None,
     progress: Progress | None = None,
 ) -> ReplayReport:
@@ -195,22 +194,22 @@ def _enter(run: _Run, arrival: Arrival, placements: list[Json]) -> None:
             run.faults.append(str(error))
 
 
-def _asked(needs: Needs) -> DeviceAsk:
-    return DeviceAsk(tuple(group.amounts for group in needs.groups), needs.isolate)
+def _asked(needs: Needs) -> DeviceRequest:
+    return DeviceRequest(tuple(group.amounts for group in needs.groups), needs.isolate)
 
 
-def _parts(run: _Run, needs: Needs, placement: Json) -> list[DevicePart]:
+def _parts(run: _Run, needs: Needs, placement: Json) -> list[DeviceShare]:
     """Return what an instance got for each group; what is of no known device has index -1."""
     assignment = cast("Mapping[str, Mapping[str, list[str]]] | None", placement["assignment"])
     mappings: Mapping[str, list[str]] = {} if assignment is None else assignment["mappings"]
     return [
-        DevicePart(run.devices.get((placement["host"], uuid), -1), group.amounts)
+        DeviceShare(run.devices.get((placement["host"], uuid), -1), group.amounts)
         for group in needs.groups
         for uuid in mappings.get(group.suffix, ())
     ]
 
 
-def _refused(run: _Run, arrival: Arrival, decision: Json) -> Refused:
+def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
     """Prove a refusal: enter copies until none fits, and see that they are fewer than asked."""
     needs = run.needs[arrival.flavor]
     asked = _asked(needs)
@@ -233,7 +232,7 @@ def _refused(run: _Run, arrival: Arrival, decision: Json) -> Refused:
         run.auditor.released(f"proof-{index}")
     refusal = decision["refusal"]
     relaxations = refusal["relaxations"]
-    return Refused(
+    return ReplayRefusal(
         arrival=arrival.name,
         request_id=decision["request_id"],
         reason=_reason(refusal),

@@ -24,7 +24,7 @@ _NO_GRACE: Final = {"grace_s": "0", "task_s": "0", "request_s": "0"}
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneBook:
+class ZoneSnapshot:
     """What one zone has.
 
     `instances` are those on its own hosts, by uuid. `chosen` has the host of each as the zone
@@ -42,7 +42,7 @@ class ZoneBook:
     wrong: Sequence[str]
 
 
-def read_book(zone: ZoneProcess) -> ZoneBook:
+def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
     """Ask a zone for its book; nothing should be going on there.
 
     Raises:
@@ -59,7 +59,7 @@ def read_book(zone: ZoneProcess) -> ZoneBook:
     cpus = [host["inventories"].get(VCPU, {"capacity": 0, "used": 0}) for host in hosts]
     instances = msgspec.convert(state["instances"], list[Instance])
     decisions = msgspec.convert(decided["decisions"], list[Decision])
-    return ZoneBook(
+    return ZoneSnapshot(
         zone=zone.name,
         parent=None if zone.parent is None else zone.parent.name,
         level=zone.depth,
@@ -76,16 +76,16 @@ def read_book(zone: ZoneProcess) -> ZoneBook:
     )
 
 
-def read_books(zones: Iterable[ZoneProcess]) -> dict[str, ZoneBook]:
+def read_snapshots(zones: Iterable[ZoneProcess]) -> dict[str, ZoneSnapshot]:
     """Ask zones for their books; return them by the zones' names.
 
     Raises:
         UnavailableError: one does not answer, or refuses.
     """
-    return {zone.name: read_book(zone) for zone in zones}
+    return {zone.name: read_snapshot(zone) for zone in zones}
 
 
-def faults_of(books: Iterable[ZoneBook], wanted: Mapping[str, int]) -> list[str]:
+def faults_of(books: Iterable[ZoneSnapshot], wanted: Mapping[str, int]) -> list[str]:
     """Check books against each other; return what should not be so.
 
     Args:

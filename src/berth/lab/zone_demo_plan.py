@@ -51,14 +51,14 @@ _HALVES: Final = (("plain", _OLD), ("plain", "memory"), ("plain", "vector"))
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DemoRequest:
     """One request: so many instances of a flavor, all or none."""
 
     flavor: str
     count: int
 
 
-def fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost]]:
+def zone_fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost]]:
     """Return who draws a fleet for each zone of a tree; see `berth.lab.zone_tree.Hosts`.
 
     Args:
@@ -88,26 +88,26 @@ def _host(name: str, kind: str) -> FakeHost:
     return FakeHost(name, totals, traits=model.traits)
 
 
-def asks(instances: int, seed: int) -> list[Ask]:
+def demo_requests(instances: int, seed: int) -> list[DemoRequest]:
     """Return requests for so many instances in all, of different sizes and flavors."""
     rng = Random(f"berth-asks-{seed}")  # noqa: S311 - as above
     names = [flavor.name for flavor in FLAVORS]
     shares = [share for _, share in _FLAVORS]
     most = max(1, instances // _REQUESTS_MIN)
-    found: list[Ask] = []
+    found: list[DemoRequest] = []
     while instances:
         count = min(rng.choice(_SIZES), most, instances)
         (flavor,) = rng.choices(names, shares)
-        found.append(Ask(flavor, count))
+        found.append(DemoRequest(flavor, count))
         instances -= count
     return found
 
 
-def too_much(fleet: Sequence[FakeHost]) -> Ask:
+def oversized_request(fleet: Sequence[FakeHost]) -> DemoRequest:
     """Return a request that a whole tree has too little room for, as few hosts can take it.
 
     Args:
         fleet: all hosts of the tree.
     """
     able = sum(host.totals[VCPU] for host in fleet if _AVX in host.traits)
-    return Ask(RARE.name, able // RARE.vcpus + 1)
+    return DemoRequest(RARE.name, able // RARE.vcpus + 1)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from berth.domain.compute.decision import Decision, ScoredHost
-from berth.lab.zone_books import ZoneBook, faults_of, read_books
-from berth.lab.zone_tenant import Outcome, Refused, TreeTenant
+from berth.lab.zone_books import ZoneSnapshot, faults_of, read_snapshots
+from berth.lab.zone_tenant import RequestOutcome, TenantRefusal, TreeTenant
 from berth.lab.zone_tree import ZoneTree
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class ZoneShare:
 
 
 @dataclass(frozen=True, slots=True)
-class ZonePart:
+class ZoneChoices:
     """What one zone has of a request: the hosts that it chose first and last for it."""
 
     zone: str
@@ -46,12 +46,12 @@ class ZonePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedRequest:
     """A request in the words of its decisions: the root's, and those of each zone, best first."""
 
-    request: Outcome
+    request: RequestOutcome
     decision: Decision
-    parts: Sequence[ZonePart]
+    parts: Sequence[ZoneChoices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ListedServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedReservation:
     """What the root lists of one reservation."""
 
     reservation_id: str
@@ -78,28 +78,28 @@ class ZoneReport:
     """The whole demo; `faults` are what should not be so."""
 
     zones: Sequence[ZoneShare]
-    requests: Sequence[Outcome]
+    requests: Sequence[RequestOutcome]
     instances: int
     instances_by_level: Sequence[int]
-    explained: Explained | None
-    refused: Refused | None
-    listed: Listed | None
+    explained: ExplainedRequest | None
+    refused: TenantRefusal | None
+    listed: ListedReservation | None
     faults: Sequence[str]
     started_s: float
     placed_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DemoRun:
     """What was done to a tree: `started_s` and `placed_s` are how long it took."""
 
-    outcomes: Sequence[Outcome]
-    refused: Refused | None
+    outcomes: Sequence[RequestOutcome]
+    refused: TenantRefusal | None
     started_s: float
     placed_s: float
 
 
-def look(tenant: TreeTenant, tree: ZoneTree, done: Done) -> ZoneReport:
+def report_on(tenant: TreeTenant, tree: ZoneTree, done: DemoRun) -> ZoneReport:
     """Wait until all that was placed is built, and look at all zones.
 
     Raises:
@@ -107,7 +107,7 @@ def look(tenant: TreeTenant, tree: ZoneTree, done: Done) -> ZoneReport:
     """
     placed = [one for one in done.outcomes if one.is_placed]
     servers = {one.reservation_id: tenant.servers_of(one) for one in placed}
-    books = read_books(tree)
+    books = read_snapshots(tree)
     zones = [share_of(book) for book in books.values()]
     outcomes = [with_zones(one, books.values()) for one in done.outcomes]
     levels = range(1 + max(zone.level for zone in zones))
@@ -128,16 +128,20 @@ def look(tenant: TreeTenant, tree: ZoneTree, done: Done) -> ZoneReport:
     )
 
 
-def _explained(tenant: TreeTenant, shown: Outcome, books: Mapping[str, ZoneBook]) -> Explained:
+def _explained(
+    tenant: TreeTenant, shown: RequestOutcome, books: Mapping[str, ZoneSnapshot]
+) -> ExplainedRequest:
     decision = tenant.decision_of(shown.request_id)
-    return Explained(shown, decision, parts_of(shown, books.values()))
+    return ExplainedRequest(shown, decision, parts_of(shown, books.values()))
 
 
-def _listed(tenant: TreeTenant, shown: Outcome, books: Mapping[str, ZoneBook]) -> Listed:
+def _listed(
+    tenant: TreeTenant, shown: RequestOutcome, books: Mapping[str, ZoneSnapshot]
+) -> ListedReservation:
     zone_of = {uuid: book.zone for book in books.values() for uuid in book.instances}
     began_s = time.monotonic()
     servers = tenant.servers_of(shown)
-    return Listed(
+    return ListedReservation(
         reservation_id=shown.reservation_id,
         took_s=time.monotonic() - began_s,
         servers=[
@@ -147,7 +151,7 @@ def _listed(tenant: TreeTenant, shown: Outcome, books: Mapping[str, ZoneBook]) -
     )
 
 
-def with_zones(outcome: Outcome, books: Iterable[ZoneBook]) -> Outcome:
+def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> RequestOutcome:
     """Return what came of a request, with the zones where its instances are."""
     counts = {
         book.zone: sum(
@@ -158,13 +162,13 @@ def with_zones(outcome: Outcome, books: Iterable[ZoneBook]) -> Outcome:
     return replace(outcome, zones={zone: count for zone, count in counts.items() if count})
 
 
-def widest(outcomes: Iterable[Outcome]) -> Outcome | None:
+def widest(outcomes: Iterable[RequestOutcome]) -> RequestOutcome | None:
     """Return the request that went to the most zones, the largest of these; None without any."""
     placed = (one for one in outcomes if one.is_placed)
     return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
 
 
-def share_of(book: ZoneBook) -> ZoneShare:
+def share_of(book: ZoneSnapshot) -> ZoneShare:
     """Sum a zone's book up."""
     scores = [book.chosen[uuid].score for uuid in book.instances if uuid in book.chosen]
     return ZoneShare(
@@ -181,9 +185,9 @@ def share_of(book: ZoneBook) -> ZoneShare:
     )
 
 
-def parts_of(outcome: Outcome, books: Iterable[ZoneBook]) -> list[ZonePart]:
+def parts_of(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> list[ZoneChoices]:
     """Return what each zone has chosen for a request, the best first."""
-    found: list[ZonePart] = []
+    found: list[ZoneChoices] = []
     for book in books:
         uuids = [
             uuid
@@ -192,7 +196,7 @@ def parts_of(outcome: Outcome, books: Iterable[ZoneBook]) -> list[ZonePart]:
         ]
         if uuids:
             chosen = sorted((book.chosen[uuid] for uuid in uuids), key=_score, reverse=True)
-            found.append(ZonePart(book.zone, len(uuids), chosen[0], chosen[-1]))
+            found.append(ZoneChoices(book.zone, len(uuids), chosen[0], chosen[-1]))
     return sorted(found, key=lambda part: part.first.score, reverse=True)
 
 
@@ -201,9 +205,9 @@ def _score(host: ScoredHost) -> float:
 
 
 def check(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[RequestOutcome],
     servers: Mapping[str, Sequence[Json]],
-    books: Mapping[str, ZoneBook],
+    books: Mapping[str, ZoneSnapshot],
 ) -> list[str]:
     """Check what the zones have, and what the root lists, against what was asked for.
 

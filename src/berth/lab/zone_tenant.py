@@ -11,7 +11,7 @@ import msgspec
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.errors import UnavailableError
 from berth.lab.workload import FlavorSpec
-from berth.lab.zone_demo_plan import Ask
+from berth.lab.zone_demo_plan import DemoRequest
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ _BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """What came of one request. `zones` has its instances by the zone that they are in."""
 
     request_id: str
@@ -39,10 +39,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class TenantRefusal:
     """A request that was refused, and what its tenant is told."""
 
-    request: Outcome
+    request: RequestOutcome
     reason: str
 
 
@@ -72,13 +72,13 @@ class TreeTenant:
                 path = f"/v2.1/flavors/{one.name}/os-extra_specs"
                 _ask(self._operator, "POST", path, {"extra_specs": one.extra_specs})
 
-    def place_all(self, asks: Sequence[Ask], progress: Progress) -> list[Outcome]:
+    def place_all(self, asks: Sequence[DemoRequest], progress: Progress) -> list[RequestOutcome]:
         """Place requests one after the other.
 
         Raises:
             UnavailableError: the root refuses one as such, or does not answer.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[RequestOutcome] = []
         done = placed = 0
         for number, ask in enumerate(asks, start=1):
             outcome = self.place(ask, f"vm-{number:02d}")
@@ -88,7 +88,7 @@ class TreeTenant:
             progress(done, placed, done - placed)
         return outcomes
 
-    def place(self, ask: Ask, name: str) -> Outcome:
+    def place(self, ask: DemoRequest, name: str) -> RequestOutcome:
         """Ask for instances, all or none, and wait for the decision; see `place_all`."""
         began_s = time.monotonic()
         server: Json = {"name": name, "flavorRef": ask.flavor, "networks": "none"}
@@ -96,7 +96,7 @@ class TreeTenant:
         answer = _ask(self._tenant, "POST", "/zones/servers", {"server": server})
         request_id: str = answer.headers["x-openstack-request-id"]
         decision = self.decision_of(request_id)
-        return Outcome(
+        return RequestOutcome(
             request_id=request_id,
             reservation_id=answer.json()["reservation_id"],
             flavor=ask.flavor,
@@ -120,16 +120,16 @@ class TreeTenant:
             time.sleep(_POLL_S)
         raise UnavailableError(f"nothing was decided about request {request_id} in {_WAIT_S:g} s")
 
-    def refused(self, ask: Ask) -> Refused | None:
+    def refused(self, ask: DemoRequest) -> TenantRefusal | None:
         """Ask for what there is no room for; None when it was placed all the same."""
         outcome = self.place(ask, "too-many")
         if outcome.is_placed:
             return None
         servers = self._listed(outcome)
         fault: Json = servers[0].get("fault", {}) if servers else {}
-        return Refused(outcome, fault.get("message", ""))
+        return TenantRefusal(outcome, fault.get("message", ""))
 
-    def servers_of(self, outcome: Outcome) -> list[Json]:
+    def servers_of(self, outcome: RequestOutcome) -> list[Json]:
         """Return the servers of a request, wherever they are, once all of them are built.
 
         After two minutes they are returned as they are then.
@@ -145,7 +145,7 @@ class TreeTenant:
                 return servers
             time.sleep(_POLL_S)
 
-    def _listed(self, outcome: Outcome) -> list[Json]:
+    def _listed(self, outcome: RequestOutcome) -> list[Json]:
         path = f"/v2.1/servers/detail?reservation_id={outcome.reservation_id}"
         servers: list[Json] = _ask(self._tenant, "GET", path).json()["servers"]
         return servers

@@ -30,18 +30,18 @@ ROOT: Final = "root"
 _ACTIVE_S: Final = 30.0
 _POLL_S: Final = 0.05
 
-Hosts = Callable[[str, int], Sequence[FakeHost]]
+FleetFactory = Callable[[str, int], Sequence[FakeHost]]
 """Tells the hosts of a zone, by its name and by how many zones are above it."""
 
 
 def tree_of(
-    shape: Sequence[int], hosts: Hosts, settings: Mapping[str, object] | None = None
+    shape: Sequence[int], hosts: FleetFactory, settings: Mapping[str, object] | None = None
 ) -> ZoneSpec:
     """Return a tree in which all zones of a level have equally many children.
 
     Args:
         shape: children of the root, then of each of these, and so on; none is a root alone.
-        hosts: see `Hosts`; host names have to differ between zones only if somebody mixes them.
+        hosts: see `FleetFactory`; host names have to differ between zones only if somebody mixes them.
         settings: of all zones; see `ZoneSpec`.
 
     Returns:

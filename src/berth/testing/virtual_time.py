@@ -18,7 +18,7 @@ STARTED_AT_S = 1_700_000_000.0
 """Unix time when a virtual loop starts."""
 
 
-class StandstillError(BerthError):
+class VirtualDeadlockError(BerthError):
     """Every task waits for another, and no timer is set: nothing would ever happen again."""
 
 
@@ -32,7 +32,7 @@ class _Jump(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Let the time pass that the loop is ready to wait; there is no input or output."""
         if timeout is None:
-            raise StandstillError("all tasks wait and no timer is set")
+            raise VirtualDeadlockError("all tasks wait and no timer is set")
         if timeout > 0:
             self.elapsed_s += timeout
         return []
@@ -73,7 +73,7 @@ def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end in virtual time.
 
     Raises:
-        StandstillError: it waits for something that cannot come.
+        VirtualDeadlockError: it waits for something that cannot come.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())

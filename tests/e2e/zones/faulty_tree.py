@@ -17,7 +17,7 @@ from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.zones.zone import RemoteInstanceStage, Zone
-from berth.lab.zone_books import faults_of, read_books
+from berth.lab.zone_books import faults_of, read_snapshots
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_tree import ZoneTree, made_tree
 from tests.e2e.zones.gate import Gate, gate_to
@@ -182,7 +182,7 @@ class FaultyTree:
                 faults.append(f"{one.name} has pending requests")
             stages = errands_of(one)
             faults += [f"{one.name} has errands {stage}" for stage in stages if stage != "there"]
-        books = read_books(self.zones)
+        books = read_snapshots(self.zones)
         counts: dict[str, Counter[str]] = {ask.name: Counter() for ask in self.asks}
         reservations: Counter[str] = Counter()
         for name, book in books.items():

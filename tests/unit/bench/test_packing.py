@@ -21,7 +21,7 @@ from bench.packing import (
 )
 from bench.plain_fleet import BEST_FIT, FIRST_FIT, PlainFleet
 from berth.lab.generator import GeneratorSettings, generate
-from berth.lab.inflation import Demand, inflate
+from berth.lab.inflation import InflatedWorkload, inflate
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 GPU = "CUSTOM_GPU_MILLI"
@@ -36,7 +36,7 @@ def gpu_host(name: str, gpus: int = 2) -> FleetHost:
 
 
 @pytest.fixture
-def demand() -> Demand:
+def demand() -> InflatedWorkload:
     """Halves of a GPU, 1.5 times as many as there is room for."""
     arrivals = tuple(Arrival(float(n), f"a{n:02d}", "half") for n in range(8))
     hosts = tuple(gpu_host(f"h{n}") for n in range(4))
@@ -45,7 +45,7 @@ def demand() -> Demand:
 
 
 @pytest.mark.parametrize("name", [FIRST_FIT, BEST_FIT, "default", "pack", "nova"])
-def test_a_fleet_of_halves_is_filled(demand: Demand, name: str) -> None:
+def test_a_fleet_of_halves_is_filled(demand: InflatedWorkload, name: str) -> None:
     """All GPUs are allocated at 100 % demand, and not more at the end; 16 halves were placed."""
     found = fill(name, demand)
     assert (found.at_100, found.final, found.before_refusal) == (100.0, 100.0, 16)

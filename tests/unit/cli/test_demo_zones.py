@@ -16,20 +16,20 @@ from berth.domain.compute.decision import (
     ZoneCount,
 )
 from berth.lab.zone_report import (
-    Explained,
-    Listed,
+    ExplainedRequest,
+    ListedReservation,
     ListedServer,
-    ZonePart,
+    ZoneChoices,
     ZoneReport,
     ZoneShare,
 )
-from berth.lab.zone_tenant import Outcome, Refused
+from berth.lab.zone_tenant import RequestOutcome, TenantRefusal
 from tests.unit.cli.conftest import Run
 
-PLACED = Outcome(
+PLACED = RequestOutcome(
     "req-1", "r-1", "small", 3, is_placed=True, took_s=0.1, zones={"root": 1, "zone-1": 2}
 )
-REFUSED = Outcome("req-2", "r-2", "vector", 9, is_placed=False, took_s=0.1)
+REFUSED = RequestOutcome("req-2", "r-2", "vector", 9, is_placed=False, took_s=0.1)
 BEST = ScoredHost("zone-1-plain-00", "zone-1-plain-00", 1.25)
 LAST = ScoredHost("zone-1-plain-01", "zone-1-plain-01", 1.125)
 REPORT = ZoneReport(
@@ -41,7 +41,7 @@ REPORT = ZoneReport(
     requests=(PLACED,),
     instances=3,
     instances_by_level=(1, 2),
-    explained=Explained(
+    explained=ExplainedRequest(
         PLACED,
         Decision(
             "req-1",
@@ -55,10 +55,12 @@ REPORT = ZoneReport(
             0,
             zones=(ZoneCount("zone-1", 2), ZoneCount("root", 1)),
         ),
-        (ZonePart("zone-1", 2, BEST, LAST),),
+        (ZoneChoices("zone-1", 2, BEST, LAST),),
     ),
-    refused=Refused(REFUSED, "No valid host was found. The zones below have too little room, too."),
-    listed=Listed("r-1", 0.05, (ListedServer("uuid-1", "vm-1", "ACTIVE", "zone-1"),)),
+    refused=TenantRefusal(
+        REFUSED, "No valid host was found. The zones below have too little room, too."
+    ),
+    listed=ListedReservation("r-1", 0.05, (ListedServer("uuid-1", "vm-1", "ACTIVE", "zone-1"),)),
     faults=(),
     started_s=1.0,
     placed_s=0.5,

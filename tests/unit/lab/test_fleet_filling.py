@@ -7,7 +7,7 @@ import pytest
 
 from berth.config.policy_file import load_policy
 from berth.config.ready_policies import READY
-from berth.lab.fleet_filling import Filling
+from berth.lab.fleet_filling import FleetFilling
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.workload import Arrival, DepartureEvent, FlavorSpec, FleetHost, events
 from berth.scheduling.drivers import filter_scheduler
@@ -30,7 +30,7 @@ def policy() -> Policy:
 
 def test_requests_take_room_until_there_is_none(policy: Policy) -> None:
     """All instances of a request or none."""
-    filling = Filling(HOSTS, policy)
+    filling = FleetFilling(HOSTS, policy)
     assert filling.empty_share == 1.0
     assert filling.arrive(Arrival(0.0, "one", "small"), SMALL)
     assert filling.empty_share == 0.5
@@ -42,7 +42,7 @@ def test_requests_take_room_until_there_is_none(policy: Policy) -> None:
 
 def test_departures_make_room(policy: Policy) -> None:
     """What was refused has nothing to give back."""
-    filling = Filling(HOSTS, policy)
+    filling = FleetFilling(HOSTS, policy)
     many, more = Arrival(0.0, "many", "small", 6), Arrival(1.0, "more", "small")
     assert filling.arrive(many, SMALL)
     assert not filling.arrive(more, SMALL)
@@ -54,7 +54,7 @@ def test_departures_make_room(policy: Policy) -> None:
 
 def test_zones_and_devices_are_there(policy: Policy) -> None:
     """A GPU has room for two halves, and both are on the host that has it."""
-    filling = Filling(HOSTS, policy)
+    filling = FleetFilling(HOSTS, policy)
     arrivals = [Arrival(0.0, f"gpu-{n}", "half") for n in range(3)]
     assert [filling.arrive(one, HALF_GPU) for one in arrivals] == [True, True, False]
     filling.depart(arrivals[0])
@@ -67,7 +67,7 @@ def test_the_policy_decides() -> None:
     """Spreading begins with the emptier host, packing with the one in use."""
     hosts = [FleetHost(name, {"VCPU": 8, "MEMORY_MB": 8192}) for name in "abc"]
     for name, empty in (("pack", 2 / 3), ("spread", 0.0)):
-        filling = Filling(hosts, load_policy(Path(name)))
+        filling = FleetFilling(hosts, load_policy(Path(name)))
         for number in range(3):
             assert filling.arrive(Arrival(0.0, str(number), "small"), SMALL)
         assert filling.empty_share == pytest.approx(empty)
@@ -76,7 +76,7 @@ def test_the_policy_decides() -> None:
 def homes(policy: Policy) -> dict[str, int]:
     """Return the row of every instance that is there when a workload has come to its end."""
     workload = generate(GeneratorSettings(hosts=25, requests=200))
-    filling = Filling(workload.hosts, policy)
+    filling = FleetFilling(workload.hosts, policy)
     for event in events(workload, until_s=workload.arrivals[-1].at_s):
         if isinstance(event, DepartureEvent):
             filling.depart(event.arrival)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from berth.lab.inflation import Demand, inflate
+from berth.lab.inflation import InflatedWorkload, inflate
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 GPU = "CUSTOM_GPU_MILLI"
@@ -31,7 +31,7 @@ WORKLOAD = Workload(
 )
 
 
-def total(demand: Demand) -> int:
+def total(demand: InflatedWorkload) -> int:
     """Sum what all requests ask for."""
     return sum(demand.asked[arrival.flavor] for arrival in demand.workload.arrivals)
 

@@ -3,13 +3,13 @@
 import pytest
 
 from berth.domain.inventory.resources import VCPU
-from berth.lab.zone_demo_plan import FLAVORS, RARE, asks, fleets, too_much
+from berth.lab.zone_demo_plan import FLAVORS, RARE, demo_requests, oversized_request, zone_fleets
 
 
 @pytest.mark.parametrize("instances", [1, 7, 40, 1000])
 def test_requests_sum_up(instances: int) -> None:
     """Whatever is asked for altogether, no more and no less, of flavors that there are."""
-    plan = asks(instances, 1)
+    plan = demo_requests(instances, 1)
     assert sum(one.count for one in plan) == instances
     assert min(one.count for one in plan) > 0
     assert {one.flavor for one in plan} <= {flavor.name for flavor in FLAVORS}
@@ -17,20 +17,20 @@ def test_requests_sum_up(instances: int) -> None:
 
 def test_a_thousand_instances_are_of_all_sizes_and_flavors() -> None:
     """The demo shows more than one kind of request."""
-    plan = asks(1000, 1)
+    plan = demo_requests(1000, 1)
     assert len({one.count for one in plan}) > 4
     assert {one.flavor for one in plan} == {flavor.name for flavor in FLAVORS}
 
 
 def test_equal_seeds_draw_equal_plans() -> None:
     """And other seeds other ones."""
-    assert asks(500, 3) == asks(500, 3) != asks(500, 4)
-    assert fleets(9, 3)("zone-1", 1) == fleets(9, 3)("zone-1", 1)
+    assert demo_requests(500, 3) == demo_requests(500, 3) != demo_requests(500, 4)
+    assert zone_fleets(9, 3)("zone-1", 1) == zone_fleets(9, 3)("zone-1", 1)
 
 
 def test_each_zone_has_hosts_of_its_own() -> None:
     """Names say whose they are; the root has fewer, and all kinds are somewhere."""
-    fleet = fleets(6, 1)
+    fleet = zone_fleets(6, 1)
     drawn = {
         name: fleet(name, depth) for name, depth in (("root", 0), ("a", 1), ("b", 1), ("c", 1))
     }
@@ -42,9 +42,9 @@ def test_each_zone_has_hosts_of_its_own() -> None:
 
 def test_too_much_is_more_than_all_hosts_could_take() -> None:
     """Even of an empty tree."""
-    fleet = fleets(6, 1)
+    fleet = zone_fleets(6, 1)
     hosts = [host for name in "abc" for host in fleet(name, 1)]
-    ask = too_much(hosts)
+    ask = oversized_request(hosts)
     able = [host for host in hosts if host.traits]
     assert able
     assert ask.flavor == RARE.name

@@ -6,12 +6,12 @@ from typing import Any
 
 from berth.domain.compute.decision import ScoredHost
 from berth.domain.compute.instance import Instance
-from berth.lab.zone_books import ZoneBook, faults_of
+from berth.lab.zone_books import ZoneSnapshot, faults_of
 from berth.lab.zone_report import check, parts_of, share_of, widest, with_zones
-from berth.lab.zone_tenant import Outcome
+from berth.lab.zone_tenant import RequestOutcome
 from berth.testing.builders import make_instance
 
-OUTCOME = Outcome("req-1", "r-1", "small", 3, is_placed=True, took_s=0.1)
+OUTCOME = RequestOutcome("req-1", "r-1", "small", 3, is_placed=True, took_s=0.1)
 
 
 def instance(number: int, reservation_id: str = "r-1") -> Instance:
@@ -21,13 +21,13 @@ def instance(number: int, reservation_id: str = "r-1") -> Instance:
 
 def book(
     zone: str, *instances: Instance, scores: Sequence[float] = (), wrong: Sequence[str] = ()
-) -> ZoneBook:
+) -> ZoneSnapshot:
     """Return what a zone has; the n-th score is of the host of the n-th instance."""
     chosen: Mapping[str, ScoredHost] = {
         one.uuid: ScoredHost(f"{zone}-host", f"{zone}-host", score)
         for one, score in zip(instances, scores, strict=False)
     }
-    return ZoneBook(
+    return ZoneSnapshot(
         zone=zone,
         parent=None,
         level=0,

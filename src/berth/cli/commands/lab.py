@@ -68,12 +68,12 @@ def replay(
     if (trace is None) == (workload is None):
         raise click.UsageError("give one of --trace and --workload")
     from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
-    from berth.lab.service_client import Connection  # noqa: PLC0415 - as above
+    from berth.lab.service_client import ServiceConnection  # noqa: PLC0415 - as above
     from berth.lab.workload_replay import ReplayOptions  # noqa: PLC0415 - as above
 
     options = ReplayOptions(concurrency=concurrency, key=key, limit=limit)
     what = demo_run.read_workload(trace, variant, workload)
-    connection = Connection(url, user, password)
+    connection = ServiceConnection(url, user, password)
     report = asyncio.run(demo_run.watched_replay(what, connection, options, as_json=as_json))
     demo_run.print_report(report, as_json=as_json)
     sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)

@@ -25,7 +25,7 @@ from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.loopback import free_port
 from berth.lab.openb import read_openb
 from berth.lab.report import ReplayReport
-from berth.lab.service_client import Connection
+from berth.lab.service_client import ServiceConnection
 from berth.lab.workload import Workload
 from berth.lab.workload_replay import DEVICE_PREFIX, ReplayOptions, replay
 from berth.ports.virt import ChildReport
@@ -66,7 +66,7 @@ def run_demo(options: DemoOptions) -> ReplayReport:
     try:
         with _service(command, folder, url, len(workload.hosts), keep=options.keep) as pid:
             report = asyncio.run(
-                watched_replay(workload, Connection(url), replaying, as_json=options.as_json)
+                watched_replay(workload, ServiceConnection(url), replaying, as_json=options.as_json)
             )
     finally:
         if not options.keep:
@@ -79,7 +79,7 @@ def run_demo(options: DemoOptions) -> ReplayReport:
 
 
 async def watched_replay(
-    workload: Workload, connection: Connection, options: ReplayOptions, *, as_json: bool
+    workload: Workload, connection: ServiceConnection, options: ReplayOptions, *, as_json: bool
 ) -> ReplayReport:
     """Replay with a progress bar; with `as_json` it goes to standard error."""
     arrivals = len(workload.arrivals)

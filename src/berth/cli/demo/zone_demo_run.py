@@ -13,9 +13,9 @@ from berth.cli.demo.replay_view import progress_bar
 from berth.cli.demo.zone_demo_view import show_access, show_report
 from berth.cli.output import print_json
 from berth.domain.errors import BerthError
-from berth.lab.zone_demo_plan import FLAVORS, asks, fleets, too_much
-from berth.lab.zone_report import Done, ZoneReport, look
-from berth.lab.zone_tenant import Outcome, TreeTenant
+from berth.lab.zone_demo_plan import FLAVORS, demo_requests, oversized_request, zone_fleets
+from berth.lab.zone_report import DemoRun, ZoneReport, report_on
+from berth.lab.zone_tenant import RequestOutcome, TreeTenant
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 
 _SETTINGS = {
@@ -50,7 +50,7 @@ def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
     """
     console = Console(stderr=options.as_json, highlight=False)
     settings = {**_SETTINGS, "policy.path": options.policy}
-    spec = tree_of(options.shape, fleets(options.hosts, options.seed), settings)
+    spec = tree_of(options.shape, zone_fleets(options.hosts, options.seed), settings)
     with _signals_as_interrupts(), made_tree(spec) as tree:
         try:
             started_s = _start(tree, console)
@@ -109,14 +109,14 @@ def _place(
         tenant.make_flavors(FLAVORS)
         outcomes, placed_s = _place_all(tenant, options, console)
         console.print("Looking where they are.")
-        refused = tenant.refused(too_much(fleet))
-        return look(tenant, tree, Done(outcomes, refused, started_s, placed_s))
+        refused = tenant.refused(oversized_request(fleet))
+        return report_on(tenant, tree, DemoRun(outcomes, refused, started_s, placed_s))
 
 
 def _place_all(
     tenant: TreeTenant, options: ZoneDemoOptions, console: Console
-) -> tuple[list[Outcome], float]:
+) -> tuple[list[RequestOutcome], float]:
     began_s = time.monotonic()
     with progress_bar(console, options.instances, doing="placing", of="instances") as progress:
-        outcomes = tenant.place_all(asks(options.instances, options.seed), progress)
+        outcomes = tenant.place_all(demo_requests(options.instances, options.seed), progress)
     return outcomes, time.monotonic() - began_s

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from berth.cli.decision_output import print_decision, print_scores
 from berth.cli.output import print_line, print_table
-from berth.lab.zone_report import Explained, Listed, ZoneReport, ZoneShare
-from berth.lab.zone_tenant import Outcome, Refused
+from berth.lab.zone_report import ExplainedRequest, ListedReservation, ZoneReport, ZoneShare
+from berth.lab.zone_tenant import RequestOutcome, TenantRefusal
 from berth.lab.zone_tree import ZoneTree
 
 _SERVERS_SHOWN = 5
@@ -67,7 +67,7 @@ def _weights(zone: ZoneShare) -> str | None:
     return f"{zone.weight_most:.3f} to {zone.weight_least:.3f}"
 
 
-def _show_requests(requests: Sequence[Outcome]) -> None:
+def _show_requests(requests: Sequence[RequestOutcome]) -> None:
     largest = sorted(requests, key=lambda one: -one.count)[:_REQUESTS_SHOWN]
     columns = ("Reservation", "Asked", "Flavor", "Seconds", "In")
     rows = [
@@ -78,13 +78,13 @@ def _show_requests(requests: Sequence[Outcome]) -> None:
     print_table(columns, rows, title=title, right=("Asked", "Seconds"), wrap=("In",))
 
 
-def _places(outcome: Outcome) -> str:
+def _places(outcome: RequestOutcome) -> str:
     if not outcome.is_placed:
         return "refused"
     return ", ".join(f"{zone} {count}" for zone, count in outcome.zones.items())
 
 
-def _show_explained(explained: Explained) -> None:
+def _show_explained(explained: ExplainedRequest) -> None:
     request = explained.request
     print_line(f"\nWhy {request.count} × {request.flavor} are where they are", style="bold")
     print_decision(explained.decision)
@@ -99,13 +99,13 @@ def _show_explained(explained: Explained) -> None:
     print_scores(hosts, title="What each zone chose first, and why, by its own record")
 
 
-def _show_refused(refused: Refused) -> None:
+def _show_refused(refused: TenantRefusal) -> None:
     request = refused.request
     print_line(f"\nRefused: {request.count} × {request.flavor}", style="bold")
     print_line(refused.reason)
 
 
-def _show_listed(listed: Listed) -> None:
+def _show_listed(listed: ListedReservation) -> None:
     print_line(f"\nGET /servers?reservation_id={listed.reservation_id} at the root", style="bold")
     rows = [(one.uuid, one.name, one.status, one.zone) for one in listed.servers[:_SERVERS_SHOWN]]
     print_table(("ID", "Name", "Status", "Is in"), rows)
