@@ -1,4 +1,4 @@
-"""The attestation service: what vouches for the integrity of machines."""
+"""The attestation service, which vouches for the integrity of machines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -7,21 +7,20 @@ from berth.domain.compute.host import Attestation
 
 
 class Attester(Protocol):
-    """Asks an attestation service. A machine never speaks for itself here."""
+    """A client of an attestation service. A machine cannot attest itself."""
 
     @property
     def valid_s(self) -> float:
-        """For how many seconds an attestation counts at most."""
+        """The maximum validity of an attestation in seconds."""
         ...
 
     async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
-        """Ask about machines by the names of their nodes, a hundred at most.
+        """Return the attestations of machines, given by their node names, at most 100.
 
         Returns:
-            An attestation of each node that the service knows; others are left out, and what
-            was not asked for is never there.
+            The attestations by node name, only of requested nodes that the service knows.
 
         Raises:
-            UnavailableError: it cannot be reached, or its answer cannot be read.
+            UnavailableError: the service cannot be reached, or its answer is invalid.
         """
         ...

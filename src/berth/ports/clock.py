@@ -1,31 +1,31 @@
-"""Time and chance, as arguments."""
+"""Time and randomness, passed in so that tests and simulations control them."""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """A source of time."""
 
     def now_s(self) -> float:
-        """Return Unix time in seconds."""
+        """Return the Unix time in seconds."""
         ...
 
     def ticks_ns(self) -> int:
-        """Return a monotonic count of nanoseconds, for durations."""
+        """Return a monotonic counter in nanoseconds, for measuring durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Wait for a number of seconds."""
         ...
 
 
 class Ids(Protocol):
-    """Makes identifiers."""
+    """A source of identifiers."""
 
     def uuid(self) -> str:
-        """Return a new random uuid in its 36-character form."""
+        """Return a new random UUID in its 36-character form."""
         ...
 
     def request_id(self) -> str:
-        """Return a new `req-` id with a uuid."""
+        """Return a new request id: `req-` and a random UUID."""
         ...

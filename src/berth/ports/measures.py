@@ -1,12 +1,16 @@
-"""All that Berth measures, in one table; the monitoring guide has a row for each."""
+"""All metrics of Berth. `docs/guides/monitoring.md` has a row for each."""
 
 from typing import Final
 
 from berth.ports.telemetry import Measure, MetricType
 
+# Bucket bounds in seconds, chosen for planning, which usually takes below 1 ms.
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
+# Bucket bounds in seconds for operations that include I/O.
 _SLOW: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Bucket bounds for numbers of units in a batch.
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+# Bucket bounds in seconds for work on hosts: a live migration may take half an hour.
 _WORK: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
 
@@ -22,71 +26,79 @@ def _histogram(name: str, text: str, bounds: tuple[float, ...], *labels: str) ->
     return Measure(f"berth_{name}", MetricType.HISTOGRAM, text, labels, bounds)
 
 
-HTTP_REQUESTS: Final = _counter("http_requests", "Requests answered.", "method", "route", "status")
-HTTP_SECONDS: Final = _histogram(
-    "http_request_seconds", "Time from a request's head to the end of its answer.", _SLOW, "route"
+HTTP_REQUESTS: Final = _counter(
+    "http_requests", "HTTP requests answered.", "method", "route", "status"
 )
-DECISIONS: Final = _counter("decisions", "Orders decided, each once.", "operation", "verdict")
+HTTP_SECONDS: Final = _histogram(
+    "http_request_seconds",
+    "Time from a request's headers to the end of its response.",
+    _SLOW,
+    "route",
+)
+DECISIONS: Final = _counter(
+    "decisions", "Requests decided, each counted once.", "operation", "verdict"
+)
 DECISION_SECONDS: Final = _histogram(
-    "decision_seconds", "Time that the last plan of an order took.", _FAST, "operation"
+    "decision_seconds", "Duration of the last plan of a request.", _FAST, "operation"
 )
 REFUSALS: Final = _counter(
-    "refusals", "Orders refused: why, and the filter that left no host.", "code", "filter"
+    "refusals", "Requests refused, by reason and by the filter that left no host.", "code", "filter"
 )
-CLAIMS: Final = _counter("claims", "Plans brought to the ledger.", "outcome")
-RETRIES: Final = _counter("claim_retries", "Plans made anew because a claim was rejected.")
+CLAIMS: Final = _counter("claims", "Plans submitted to the ledger.", "outcome")
+RETRIES: Final = _counter("claim_retries", "Plans repeated because a claim was rejected.")
 COMMIT_SECONDS: Final = _histogram(
-    "ledger_commit_seconds", "Time in which the ledger commits a batch.", _SLOW
+    "ledger_commit_seconds", "Time that the ledger takes to commit a batch.", _SLOW
 )
 COMMIT_UNITS: Final = _histogram("ledger_commit_units", "Units in a batch.", _SIZES)
-TASKS: Final = _counter("agent_tasks", "Tasks that agents have done.", "task", "outcome")
+TASKS: Final = _counter("agent_tasks", "Tasks that agents have carried out.", "task", "outcome")
 TASK_SECONDS: Final = _histogram(
-    "agent_task_seconds", "Time that a task took on its host.", _WORK, "task"
+    "agent_task_seconds", "Duration of a task on its host.", _WORK, "task"
 )
 INSTANCE_MESSAGES: Final = _counter(
-    "instance_messages", "What agents told of their instances, by what came of it.", "outcome"
+    "instance_messages", "Messages of agents about their instances, by outcome.", "outcome"
 )
 INSTANCE_RELOADS: Final = _counter(
-    "instance_reloads", "Lists of instances that were in doubt and read anew.", "outcome"
+    "instance_reloads", "Instance lists read again because they were in doubt.", "outcome"
 )
 FAILED_BUILDS: Final = _counter("failed_builds", "Builds that failed on hosts.", "cause")
 HEARTBEATS: Final = _counter("heartbeats", "Heartbeats of hosts, as sent.", "outcome")
 AUDIT_LOOKS: Final = _counter(
-    "host_audit_looks", "Looks of agents at what the ledger says of their hosts."
+    "host_audit_looks", "Audits by agents of what the ledger has for their hosts."
 )
 AGENT_FINDINGS: Final = _counter(
     "host_audit_findings",
-    "What agents have found wrong on their hosts, each once, or have mended there.",
+    "Faults that agents found on their hosts, each counted once, or repaired there.",
     "code",
     "outcome",
 )
 
 INFO: Final = _gauge("info", "Always 1; the version of Berth.", "version")
-UPTIME: Final = _gauge("uptime_seconds", "Time since the process began to serve.")
-FEED_LAG: Final = _gauge("feed_lag_versions", "Versions that the replica is behind the ledger.")
-TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was true to the ledger.")
-TABLE_VERSION: Final = _gauge("table_version", "The ledger's version that the replica is true to.")
+UPTIME: Final = _gauge("uptime_seconds", "Time since the process started serving.")
+FEED_LAG: Final = _gauge("feed_lag_versions", "Versions by which the replica is behind the ledger.")
+TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was last up to date.")
+TABLE_VERSION: Final = _gauge("table_version", "Ledger version of the replica.")
 LEDGER_UP: Final = _gauge("ledger_up", "1 when the ledger answers, else 0.")
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HEARTBEAT_AGE: Final = _gauge(
-    "heartbeat_age_seconds", "Time since the oldest newest heartbeat of the hosts that are up."
+    "heartbeat_age_seconds", "Largest age of the latest heartbeat, over the hosts that are up."
 )
-INSTANCES: Final = _gauge("instances", "Instances by the state that clients see.", "state")
-PENDING: Final = _gauge("pending_requests", "Requests accepted and not decided.")
-PENDING_AGE: Final = _gauge("pending_age_seconds", "Time that the oldest pending request waits.")
+INSTANCES: Final = _gauge("instances", "Instances by the status that clients see.", "state")
+PENDING: Final = _gauge("pending_requests", "Requests accepted and not yet decided.")
+PENDING_AGE: Final = _gauge("pending_age_seconds", "Age of the oldest pending request.")
 UNREPORTED_HOSTS: Final = _gauge(
-    "hosts_unreported", "Hosts whose agents do not tell of their instances."
+    "hosts_unreported", "Hosts whose agents do not report their instances."
 )
-DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose list of instances is in doubt.")
+DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose instance list is in doubt.")
 CHILD_ZONES: Final = _gauge("child_zones", "Child zones by state.", "state")
 ZONE_INSTANCES_UNWANTED: Final = _gauge(
     "zone_instances_unwanted",
-    "Instances that child zones may have, that nobody wants, and that are not taken back yet.",
+    "Unwanted instances that child zones may have and that are not yet withdrawn.",
 )
-OFFERS_HELD: Final = _gauge("offers_held", "Offers whose room is held for parent zones.")
-POLICY_OK: Final = _gauge("policy_ok", "1 when the policy as written is in force, else 0.")
+OFFERS_HELD: Final = _gauge("offers_held", "Offers whose capacity is held for parent zones.")
+POLICY_OK: Final = _gauge("policy_ok", "1 when the policy file as written is in force, else 0.")
 
+# Exporters create these at the start, so that a counter exists, at 0, before its first event.
 COUNTED: Final = (
     HTTP_REQUESTS,
     HTTP_SECONDS,
@@ -106,6 +118,7 @@ COUNTED: Final = (
     AUDIT_LOOKS,
     AGENT_FINDINGS,
 )
+# Read at the time of a scrape; see `Reading`.
 GAUGES: Final = (
     INFO,
     UPTIME,

@@ -1,4 +1,4 @@
-"""What the services tell about themselves, for whoever operates them."""
+"""Observability of a process: log events, metrics and trace spans."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ from typing import NamedTuple, Protocol
 
 
 class MetricType(StrEnum):
-    """What a measure is made of."""
+    """The type of a metric."""
 
     COUNTER = "counter"
-    """Only grows, from 0 at the start of the process."""
+    """Increases only, starting from 0 when the process starts."""
     GAUGE = "gauge"
-    """Goes up and down; read when somebody looks."""
+    """May rise and fall; read at the time of a scrape."""
     HISTOGRAM = "histogram"
-    """How many observations were not above each of some bounds."""
+    """The number of observations up to each of a list of bounds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """One metric: its name with its unit last, what it tells, the labels that divide it.
+    """The declaration of a metric: its name ending in its unit, its help text and its label names.
 
-    `bounds` are those of a histogram, in its unit, ascending.
+    `bounds` are the ascending bucket bounds of a histogram, in the unit of the metric.
     """
 
     name: str
@@ -32,48 +32,49 @@ class Measure:
 
 
 class Telemetry(Protocol):
-    """Takes events and failures. Values never hold secrets."""
+    """Receives log events and failures. Values must never contain secrets."""
 
     def event(self, name: str, **fields: object) -> None:
-        """Tell that something happened, in the past tense (`claim_conflicted`)."""
+        """Log an event, named in the past tense (`claim_conflicted`)."""
         ...
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Tell that something went wrong that nobody else will be told of."""
+        """Log an error that is not reported to any caller."""
         ...
 
 
 class Span(Protocol):
-    """One part of the work, while it goes on."""
+    """A stretch of work within a trace."""
 
     def note(self, name: str, value: str | float) -> None:
-        """Tell something about it. Values never hold secrets."""
+        """Set an attribute of the span. Values must never contain secrets."""
         ...
 
 
 class Tracer(Protocol):
-    """Records spans. A span belongs to the one that `CONTEXT`'s traceparent names.
+    """Records spans. The parent of a span is the one named by the traceparent of `CONTEXT`.
 
-    What runs within a span has it as the traceparent of its `CONTEXT`, so that commands and
-    whatever else carries that make the spans at the other end its children.
+    Within a span, its own id is the traceparent of `CONTEXT`. Commands carry the context, so spans
+    in other processes become its children.
     """
 
     def span(
         self, name: str, *, request_id: str | None = None, begins: bool = False
     ) -> AbstractContextManager[Span]:
-        """Begin a span that ends with the context; an error that passes is noted.
+        """Start a span that ends with the context manager; an exception that passes is recorded.
 
         Args:
-            name: what is done, the same for all that do it.
-            request_id: of the request that it is done for. Where `CONTEXT` is about another one,
-                or has no traceparent, the span belongs to the trace that the id itself names.
-            begins: the request begins here, so nothing is above the span in that trace.
+            name: the operation, the same for every execution of it.
+            request_id: the request on whose behalf the work is done. If `CONTEXT` has another
+                request
+            or no traceparent, the span belongs to the trace that is derived from this id.
+            begins: whether this is the root span of the request's trace.
         """
         ...
 
 
 class Reading(NamedTuple):
-    """The value of a gauge now; `labels` are in the order of the measure's."""
+    """The current value of a gauge; `labels` are in the order of the measure's label names."""
 
     measure: Measure
     value: float
@@ -81,28 +82,30 @@ class Reading(NamedTuple):
 
 
 class Metrics(Protocol):
-    """Keeps counters and histograms. Neither method waits or fails.
+    """Records counters and histograms. Its methods never wait and never fail.
 
-    Labels must come from few values: kinds, codes, templates of paths, never what a caller sent.
+    Label values must come from small fixed sets: kinds, codes, path templates, never caller input.
     """
 
+    # Each combination of label values is a time series, so caller input would exhaust the memory of
+    # the process and of the monitoring system.
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Add to a counter; `labels` are in the order of the measure's."""
+        """Increase a counter; `labels` are in the order of the measure's label names."""
         ...
 
     def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Add one observation to a histogram, in the unit of its name."""
+        """Add an observation to a histogram, in the unit of the metric."""
         ...
 
 
 class Exposition(Protocol):
-    """Shows metrics to whoever asks for them."""
+    """Renders metrics for a monitoring system."""
 
     @property
     def content_type(self) -> str:
-        """The media type of what `expose` returns."""
+        """The media type of the result of `expose`."""
         ...
 
     async def expose(self) -> bytes:
-        """Return all that is kept, and gauges as they are now."""
+        """Return all metrics, with gauges read at the time of the call."""
         ...

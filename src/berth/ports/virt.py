@@ -1,4 +1,4 @@
-"""The driver of a compute host: what starts and stops the instances there."""
+"""The driver of a compute host, which starts and stops the guests there."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from berth.domain.inventory.resources import Inventory
 
 @dataclass(frozen=True, slots=True)
 class ChildReport:
-    """A part of a host with inventories of its own, such as one GPU.
+    """A part of a host with inventories of its own, such as a GPU.
 
-    `name` tells it from the host's other children. `parent` is the name of the child that it is
-    a part of; empty when it is a part of the host itself.
+    `name` is unique among the host's children. `parent` is the name of the enclosing child; empty
+    for a direct part of the host.
     """
 
     name: str
@@ -27,9 +27,9 @@ class ChildReport:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What a host is and has: its record, its root provider (`used` is ignored), its parts.
+    """The description of a host: its record, its root provider and its parts.
 
-    The host's `child_uuids` are ignored too: whoever takes the report in fills them in.
+    The receiver ignores the provider's `used` and fills in the host's `child_uuids`.
     """
 
     host: Host
@@ -38,20 +38,20 @@ class HostReport:
 
 
 class Power(StrEnum):
-    """What a guest is doing, as its host sees it."""
+    """The power state of a guest, as its host sees it."""
 
     RUNNING = "running"
     PAUSED = "paused"
-    """Its processors stand still, its memory is kept on the host."""
+    """Its CPUs are stopped; its memory stays on the host."""
     SUSPENDED = "suspended"
-    """Its memory is kept on disk."""
+    """Its memory is saved to disk."""
     STOPPED = "stopped"
     CRASHED = "crashed"
-    """It ended, and nobody had asked for it."""
+    """It ended without a request to stop."""
 
 
 class DriverFeature(StrEnum):
-    """What a driver may lack; whatever is no part of this every driver can do."""
+    """An optional feature of drivers. Every driver supports all operations not listed here."""
 
     PAUSE = "pause"
     SUSPEND = "suspend"
@@ -61,15 +61,15 @@ class DriverFeature(StrEnum):
     CONSOLE = "console"
     EVENTS = "events"
     DISKS = "disks"
-    """Moves of stopped guests, and shelving, can carry the disks."""
+    """Cold migrations and shelving can transfer the disks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What runs, or could run, for an instance on a host.
+    """A guest that runs or is defined on a host.
 
-    An orphan bears Berth's mark and has no record here; it is reported and never killed. One that
-    `waits` is the target of a live migration whose guest has not arrived.
+    An orphan (`is_orphan`) bears Berth's mark but has no record on this host; it is reported and
+    never killed. A guest that `waits` is the target of a live migration that has not completed.
     """
 
     instance_uuid: str
@@ -81,11 +81,11 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class OrphanFiles:
-    """Files that no guest here has: what a crash, or a lost record, leaves behind.
+    """Files on a host without a guest, left by a crash or a lost record.
 
-    Without an `address` they are where a guest of the instance would be, and `destroy` deletes
-    them. Else they are disks that this host has stored, and `drop_stored` does. `since_s` is when
-    they were last written (Unix seconds), `size_bytes` what they take.
+    Without `address` they are where a guest of the instance would have its files, and `destroy`
+    deletes them. With an address they are disks stored by this host, and `drop_stored` deletes
+    them. `since_s` is the time of the last write in Unix seconds.
     """
 
     instance_uuid: str
@@ -96,7 +96,7 @@ class OrphanFiles:
 
 @dataclass(frozen=True, slots=True)
 class GuestEvent:
-    """A hint that a guest has changed; list the guests to know."""
+    """A hint that a guest has changed; the guest list has the actual state."""
 
     instance_uuid: str
     power: Power
@@ -104,132 +104,136 @@ class GuestEvent:
 
 
 class VirtDriver(Protocol):
-    """A virtualisation driver. Every method may be repeated and must then do no harm.
+    """A virtualisation driver. All methods are idempotent.
 
-    A guest that is not here makes a method raise `DriverError`, unless its docstring says that
-    it succeeds. So does a verb that the driver lacks.
+    Unless documented otherwise, a method raises `DriverError` if the guest does not exist on this
+    host or the driver lacks the feature.
     """
 
     @property
+    # Agents repeat operations after a crash, and after commits whose outcome they do not know
+    # (docs/adr/0004-commands-are-states.md); that is why every method must be idempotent.
     def verbs(self) -> frozenset[DriverFeature]:
-        """What it can do of that which drivers may lack."""
+        """The optional features that the driver supports."""
         ...
 
     async def report(self) -> HostReport:
-        """Return the host's present description and inventory."""
+        """Return the current description and inventory of the host."""
         ...
 
     async def guests(self) -> Sequence[Guest]:
-        """Return what is on the host, by uuid: stopped guests and orphans too.
+        """Return all guests on the host, including stopped ones and orphans, sorted by UUID.
 
-        One that waits for a live migration is paused.
+        A guest that waits for a live migration is reported as paused.
         """
         ...
 
     async def spawn(self, instance: Instance) -> None:
-        """Have a guest run: a new one, or one that is stopped, has crashed or is suspended.
+        """Start a guest: a new one, or one that is stopped, crashed or suspended.
 
-        One that runs goes on; one that is paused stays so.
+        A running guest keeps running, and a paused one stays paused.
 
         Raises:
-            BuildError: it could not be started; nothing is left of one that was not there before.
+            BuildError: the guest could not be started; nothing remains of a guest that did not
+                exist
+            before.
         """
         ...
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Stop a guest; its disks stay. One that is stopped or not there is a success.
+        """Stop a guest and keep its disks; a stopped or missing guest is a success.
 
-        The power button is pressed every 2 seconds for `grace_s`, then it is cut off. With 0 it
-        is cut off at once.
+        The power button is pressed every 2 seconds for `grace_s` seconds, after which the guest is
+        powered off. With 0 it is powered off at once.
         """
         ...
 
     async def reset(self, instance_uuid: str) -> None:
-        """Start a running guest over without asking it.
+        """Restart a running guest without its cooperation.
 
         Raises:
-            DriverError: it does not run.
+            DriverError: the guest is not running.
         """
         ...
 
     async def pause(self, instance_uuid: str) -> None:
-        """Let a running guest stand still.
+        """Pause a running guest.
 
         Raises:
-            DriverError: it neither runs nor is paused.
+            DriverError: the guest is neither running nor paused.
         """
         ...
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Let a paused guest go on.
+        """Resume a paused guest.
 
         Raises:
-            DriverError: it neither runs nor is paused.
+            DriverError: the guest is neither running nor paused.
         """
         ...
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Write the memory of a guest to disk and stop it.
+        """Save the memory of a guest to disk and stop it.
 
         Raises:
-            DriverError: it neither runs, nor is paused or suspended.
+            DriverError: the guest is neither running, paused nor suspended.
         """
         ...
 
     async def resume(self, instance_uuid: str) -> None:
-        """Let a suspended guest go on where it was.
+        """Resume a suspended guest from its saved memory.
 
         Raises:
-            DriverError: it neither runs nor is suspended.
+            DriverError: the guest is neither running nor suspended.
         """
         ...
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Stop a guest at once and free all it had; one that is not there is a success."""
+        """Power off a guest and delete everything it has; a missing guest is a success."""
         ...
 
     async def resize(self, instance: Instance) -> bool:
-        """Give the guest the size of the instance's flavor; no disk but swap shrinks.
+        """Give the guest the size of the instance's flavor. Disks other than swap never shrink.
 
         Returns:
-            True when it has that size now, False when it will have it at its next start.
+            True if the new size is effective now, False if it becomes effective at the next start.
         """
         ...
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return the end of what the guest wrote to its serial console."""
+        """Return the last `bytes_max` bytes that the guest wrote to its serial console."""
         ...
 
     async def take_in(self, instance: Instance) -> str:
-        """Be the target of a live migration: make a guest that waits.
+        """Prepare this host as the target of a live migration, with a guest that waits.
 
         Returns:
-            The address for `hand_over` on the other host; the same when repeated.
+            The address for `hand_over` on the source host; repeated calls return the same address.
 
         Raises:
-            BuildError: it could not be made; nothing of it is left.
+            BuildError: the guest could not be created; nothing of it remains.
         """
         ...
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Move a running guest to where `take_in` was called, without stopping it.
+        """Migrate a running guest to the address that `take_in` returned, without stopping it.
 
-        Returns when it runs there and nothing of it is left here.
+        On return the guest runs there and nothing of it remains here.
 
         Raises:
-            MigrationError: it goes on here.
-            UnavailableError: it may be here or there, and cannot be asked for now.
+            MigrationError: the guest keeps running here.
+            UnavailableError: it is currently unknown whether the guest is here or there.
         """
         ...
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Have a `hand_over` that is going on fail; without one it is a success."""
+        """Abort a `hand_over` in progress; without one this is a success."""
         ...
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Let another host fetch the disks of a stopped guest.
+        """Serve the disks of a stopped guest to another host.
 
-        Until it starts, is to stop again, gets another size, or is destroyed.
+        The offer ends when the guest is started, stopped again, resized or destroyed.
 
         Returns:
             The address for `fetch_disks`.
@@ -237,37 +241,39 @@ class VirtDriver(Protocol):
         ...
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Make a guest here, stopped, with the disks that an address offers.
+        """Create a stopped guest here with the disks served at an address.
 
-        One that is here already is a success.
+        A guest that already exists here is a success.
 
         Raises:
-            BuildError: it could not be made; nothing of it is left.
+            BuildError: the guest could not be created; nothing of it remains.
         """
         ...
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Copy the disks of a stopped guest to where every host finds them.
+        """Copy the disks of a stopped guest to storage that every host can reach.
 
         Returns:
-            The address for `fetch_disks`; the same when repeated.
+            The address for `fetch_disks`; repeated calls return the same address.
 
         Raises:
-            DriverError: no such place is configured.
+            DriverError: no such storage is configured.
         """
         ...
 
     async def drop_stored(self, address: str) -> None:
-        """Delete what `store_disks` has stored; it may be gone already."""
+        """Delete disks stored by `store_disks`; already deleted disks are a success."""
         ...
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return files that no guest here has, and all disks that this host has stored.
+        """Return the files on this host without a guest, and all disks that it has stored.
 
-        Somebody may be at work on them; whoever is to delete them makes sure that nobody is.
+        Another operation may be using them. The caller must ensure that none is before it deletes
+        them.
         """
         ...
 
+    # Hints only shorten delays: agents also list their guests at intervals, so none is essential.
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Yield hints of changes from now on; some may be missing."""
+        """Yield hints of changes from now on; some may be lost."""
         ...

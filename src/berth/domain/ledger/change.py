@@ -86,5 +86,4 @@ class Snapshot:
     traits: tuple[Trait, ...] = ()
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
-    # Checked by readers of state files, so that a later format is refused instead of misread.
     format: str = field(default="berth-state/1")

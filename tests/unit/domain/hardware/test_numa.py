@@ -65,7 +65,7 @@ def test_pages_that_could_not_be(size_kb: int, total: int, reserved: int) -> Non
 def test_two_pools_that_nothing_tells_apart_are_refused() -> None:
     """Their devices could not be counted; the count alone makes no difference."""
     alike = (PciPool("8086", "154c", count=1), PciPool("8086", "154c", count=2))
-    with pytest.raises(InvalidInputError, match="there twice"):
+    with pytest.raises(InvalidInputError, match="listed twice"):
         host(pools=alike)
     with pytest.raises(InvalidInputError, match="count -1"):
         PciPool("8086", "154c", count=-1)
