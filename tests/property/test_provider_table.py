@@ -100,9 +100,9 @@ def words(replica: ProviderReplica) -> dict[str, object]:
     """Describe a vocabulary."""
     known = replica.vocabulary
     return {
-        "classes": known.classes(),
-        "traits": known.traits(),
-        "associated": (known.traits(associated=True), known.traits(associated=False)),
+        "classes": known.classes.all(),
+        "traits": known.find_traits(),
+        "associated": (known.find_traits(associated=True), known.find_traits(associated=False)),
         "records": (dict(known.classes.records), dict(known.traits.records)),
     }
 
