@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from berth.domain.compute.decision import Decision, ScoredHost
-from berth.lab.zone_books import ZoneSnapshot, faults_of, read_snapshots
+from berth.lab.zone_snapshots import ZoneSnapshot, faults_of, read_snapshots
 from berth.lab.zone_tenant import RequestOutcome, TenantRefusal, TreeTenant
 from berth.lab.zone_tree import ZoneTree
 

@@ -17,8 +17,8 @@ from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.domain.zones.zone import RemoteInstanceStage, Zone
-from berth.lab.zone_books import faults_of, read_snapshots
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
+from berth.lab.zone_snapshots import faults_of, read_snapshots
 from berth.lab.zone_tree import ZoneTree, made_tree
 from tests.e2e.zones.gate import Gate, gate_to
 

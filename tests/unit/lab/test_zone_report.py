@@ -6,8 +6,8 @@ from typing import Any
 
 from berth.domain.compute.decision import ScoredHost
 from berth.domain.compute.instance import Instance
-from berth.lab.zone_books import ZoneSnapshot, faults_of
 from berth.lab.zone_report import check, parts_of, share_of, widest, with_zones
+from berth.lab.zone_snapshots import ZoneSnapshot, faults_of
 from berth.lab.zone_tenant import RequestOutcome
 from berth.testing.builders import make_instance
 
