@@ -1,4 +1,9 @@
-"""Blocked maxima: the greatest of many values, of which few change, without a scan of all."""
+"""The greatest of many values, of which few change at a time, found without a scan of all.
+
+The values are cut into blocks, and the maximum of each block is stored. Setting a value costs at
+most a pass over its block; finding the best few costs a pass over the block maxima and over the few
+blocks that can contain them.
+"""
 
 import math
 from bisect import insort
@@ -10,41 +15,44 @@ import numpy as np
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Rows
 
+# Rows whose values an `Extreme` has not entered in its bounds yet; see `Extreme.note`.
 _PENDING_MAX: Final = 4_096
 _LITTLE: Final = 1 << 15
 _MUCH: Final = 1 << 18
+
+# Up to this many best values are kept as leaders; for more, candidates are sorted.
 _FEW: Final = 64
-"""So many of the greatest are searched one by one; for more, candidates are sorted."""
 
+# Up to this many blocks the best are found by a partition; beyond, one after another.
 _DENSE: Final = 4_096
-"""Blocks of which the greatest are found by a partition; of more, one after the other."""
 
+# The least score of a host that may be chosen; excluded hosts have -inf.
 _LEAST: Final = float(np.finfo(np.float64).min)
-"""The least score that a host has which may be chosen."""
 
 _LED_MIN: Final = 8
-_AHEAD: Final = 24
-"""More leaders are looked for when hardly anything changes between two looks."""
 
+# Additional leaders to find when few scores change between two searches.
+_AHEAD: Final = 24
+
+# Up to this many changed scores per search, that is the case.
 _STEADY: Final = 2
-"""Scores set for each look at the best, at which that is so."""
 
 
 def _shift_of(count: int) -> int:
-    """Return the binary logarithm of the length of blocks: the more values, the longer."""
+    """Return the binary logarithm of the block length, which grows with the number of values."""
     return 5 if count <= _LITTLE else 6 if count <= _MUCH else 7
 
 
 def padded(values: Scores, shift: int) -> Scores:
-    """Return values with -inf behind them up to a whole number of blocks; at least one."""
+    """Return values followed by -inf up to a whole number of blocks, at least one."""
     size = max(-(-values.size >> shift), 1) << shift
     grown = np.full(size, -np.inf, dtype=np.float64)
     grown[: values.size] = values
     return grown
 
 
+# (negative score, position): the smaller, the better, ties in the order of positions.
 _Key = tuple[float, int]
-"""(negative score, position): the less, the better."""
 
 _NO_KEY: Final[_Key] = (-math.inf, -1)
 _ALL: Final[_Key] = (math.inf, -1)
@@ -53,17 +61,18 @@ _ALL: Final[_Key] = (math.inf, -1)
 class BlockedScores:
     """Scores by position, and the greatest few of them.
 
-    The best found by the last search are kept as leaders, true to changes: as long as enough of
-    them are left, the best are among them.
+    The best positions of the last search are kept as *leaders* and updated with every change. As
+    long as enough of them are left, they are the best: every other position comes after `_last`,
+    the worst leader at the time of the search.
 
     Attributes:
-        values: (B << shift,) the scores, -inf behind the last one.
+        values: (B << shift,) the scores, followed by -inf.
         greatest: (B,) the greatest score of each block of 1 << `shift`.
     """
 
     def __init__(self, scores: Scores) -> None:
         self._leaders: list[_Key] = []
-        # Whoever is not a leader comes after this.
+        # Every position that is not a leader comes after this key.
         self._last = _NO_KEY
         self._put = self._looks = 0
         self.shift = _shift_of(scores.size)
@@ -73,18 +82,20 @@ class BlockedScores:
         self.greatest = self._lines.max(axis=1)
 
     def fill(self, scores: Scores) -> None:
-        """Set all scores; as many as there were."""
+        """Set all scores; their number must be unchanged."""
         self.values[: scores.size] = scores
         np.maximum.reduce(self._lines, axis=1, out=self.greatest)
         self._leaders.clear()
         self._last = _NO_KEY
 
     def put(self, positions: Rows, scores: Scores) -> None:
-        """Set scores; -inf for hosts that may not be chosen."""
+        """Set scores; -inf excludes a host."""
         self.values[positions] = scores
         blocks = positions >> self.shift
         self.greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
         self._put += positions.size
+        # More changes than leaders since the last search: another search is cheaper than updating
+        # them.
         if self._put > _AHEAD + _LED_MIN:
             self._leaders.clear()
             self._last = _NO_KEY
@@ -105,9 +116,9 @@ class BlockedScores:
         self._lead((position,), (score,))
 
     def best(self, count: int) -> list[int]:
-        """Return the positions of the `count` greatest scores, best first, low positions first.
+        """Return the positions of the `count` greatest scores, best first, ties by position.
 
-        Positions with -inf are left out.
+        Excluded positions are left out.
         """
         if count > _FEW:
             return self._sorted(count)
@@ -125,7 +136,7 @@ class BlockedScores:
         self._put = self._looks = 0
 
     def _lead(self, positions: Sequence[int], scores: Sequence[float]) -> None:
-        """Make the leaders true to changed scores."""
+        """Update the leaders for changed scores."""
         if self._last == _NO_KEY:
             return
         changed = set(positions)
@@ -136,7 +147,7 @@ class BlockedScores:
                 insort(self._leaders, key)
 
     def _searched(self, count: int) -> list[int]:
-        """Sort what is in the blocks that alone can hold any of the best."""
+        """Return the best positions by sorting the only blocks that can contain them."""
         blocks, bound = self._best_blocks(count)
         values = self._lines[blocks].ravel()
         (near,) = (values >= bound).nonzero()
@@ -147,9 +158,10 @@ class BlockedScores:
         ]
 
     def _best_blocks(self, count: int) -> tuple[list[int], float]:
-        """Return the blocks with the `count` greatest of all, ascending; of equal ones the first.
+        """Return the blocks with the `count` greatest maxima, ascending, and a bound of scores.
 
-        And a bound that none of the `count` best scores is below.
+        None of the `count` best scores is below the bound: so many blocks contain at least one
+        score each that is not below it. Ties between blocks go to the first, as among positions.
         """
         greatest = self.greatest
         if greatest.size <= count:
@@ -179,7 +191,7 @@ class BlockedScores:
         return sorted(taken), min(taken.values()) if len(taken) == count else _LEAST
 
     def _sorted(self, count: int) -> list[int]:
-        """Sort what is not below the `count`-th greatest of the blocks' greatest."""
+        """Return the best positions by sorting all scores from the `count`-th block maximum up."""
         bound = _LEAST
         if self.greatest.size > count:
             last = self.greatest.size - count
@@ -197,16 +209,20 @@ class BlockedScores:
 
 
 ValuesOf = Callable[[Rows], Scores]
-"""(rows) -> (K,) float64, -inf for rows that do not count."""
+"""Takes K rows and returns (K,) float64, -inf for rows that do not count."""
 
 
 class Extreme:
-    """The greatest of a value over the rows that count, kept true as rows change.
+    """The greatest value over the rows that count, updated as rows change.
 
-    The values themselves are not kept: they are asked for again where they are needed.
+    The values are not stored, which would cost eight bytes per row, weigher and profile. `_bounds`
+    has an upper bound for each block. A row whose value falls leaves the bound of its block too
+    high; a search evaluates the block with the greatest bound, corrects it, and repeats until a
+    bound is exact. `_holder` is a row with the extreme value: only when its value falls is a search
+    needed.
 
     Attributes:
-        value: the greatest; -inf when no row counts.
+        value: the greatest value; -inf when no row counts.
     """
 
     def __init__(self, values: Scores, values_of: ValuesOf) -> None:
@@ -221,7 +237,7 @@ class Extreme:
         self.value = float(grown[self._holder])
 
     def note(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> bool:
-        """Take in the values that some rows have now.
+        """Update for the current values of some rows.
 
         Args:
             rows: (K,) the rows, K >= 1.
@@ -230,9 +246,10 @@ class Extreme:
             greatest: the greatest of them.
 
         Returns:
-            Whether `value` is another one now.
+            Whether `value` has changed.
         """
         old = self.value
+        # Bounds are raised in bulk and only before a search, since nothing else reads them.
         self._pending.append(rows)
         self._pending_rows += rows.size
         if greatest >= old:
@@ -244,7 +261,7 @@ class Extreme:
         return self.value != old
 
     def note_one(self, row: int, value: float) -> bool:
-        """Take in the value that one row has now; see `note`."""
+        """Update for the current value of one row; see `note`."""
         old = self.value
         block = row >> self._shift
         if value > self._bounds.item(block):
@@ -264,7 +281,7 @@ class Extreme:
         self._pending_rows = 0
 
     def _search(self) -> None:
-        """Find the greatest again; bounds of blocks may be too high until they are looked at."""
+        """Find the greatest value again, correcting bounds that are too high."""
         self._flush()
         bounds = self._bounds
         while True:

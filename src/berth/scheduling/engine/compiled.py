@@ -1,4 +1,4 @@
-"""The part of a request class that the kernel does, where there is one."""
+"""The steps of a request profile that the compiled kernel executes."""
 
 from collections.abc import Iterator
 
@@ -18,14 +18,17 @@ ScoredRow = tuple[int, float, tuple[float, ...], tuple[float, ...]]
 
 
 class KernelBoard:
-    """Takes in changed rows, and finds the best, in compiled code.
+    """A kernel board for one request profile: it applies changed rows and finds the best.
 
-    It writes to the arrays of the class's stages and scores; what it does comes out as what
-    numpy does there, to the last bit.
+    The board writes to the arrays of the profile's stages and scores. Its results equal those of
+    the NumPy steps to the last bit: the kernel is optional, and a plan must not depend on whether a
+    scheduler has it (ADR 13). Each step exists twice, here and in `RequestProfile`, `Stages`,
+    `Scoring` and `BlockedScores`; change both.
 
     Attributes:
-        rescales: it can score everybody, as all values are kept and all multipliers the same.
-        explains: it can tell all that weighers gave a host, as all multipliers are the same.
+        rescales: it can score all hosts, since all values are in readings and multipliers are
+            equal.
+        explains: it can return score parts, since multipliers are equal for all hosts.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class KernelBoard:
         scoring: Scoring,
         scores: BlockedScores,
     ) -> None:
-        """Make a board for a class, of which these are the parts."""
+        """Create the board of a profile with these parts."""
         self._kernel = kernel
         self._hosts = context.hosts
         self._readings = context.readings
@@ -61,14 +64,14 @@ class KernelBoard:
             self.board.set_told(told)
 
     def set_scales(self, scales: Scales) -> None:
-        """Put scores on these scales from now on."""
+        """Score on these scales from now on."""
         self.board.set_ends(scales.each)
 
     def rescale(self) -> None:
-        """Score everybody anew on the scales, while `rescales`.
+        """Score all hosts on the current scales; requires `rescales`.
 
         Raises:
-            NonFiniteValueError: a value is not finite, or a score.
+            NonFiniteValueError: a value or score is not finite.
         """
         if self.board.rescale(self._order, self._readings.values):
             raise NonFiniteValueError
@@ -76,16 +79,16 @@ class KernelBoard:
     def apply_changes(
         self, query: Query, rows: list[int], own: list[list[float]], scales: Scales
     ) -> bool:
-        """Make stages, extremes and scores true to rows that changed.
+        """Update stages, extremes and scores for changed rows.
 
         Args:
-            query: the request at hand, of the class.
-            rows: each once; what is settled of them has been looked at.
-            own: for each row the values of the weighers that read the request, if there are any.
-            scales: those that scores are on.
+            query: a request of the profile.
+            rows: each once; their settled stages are up to date.
+            own: the own values of each row, if any weigher reads the request.
+            scales: of the stored scores.
 
         Returns:
-            Whether scores hold; everything is to be scored anew when they do not.
+            Whether the scores are finite; otherwise all scores must be rescaled.
 
         Raises:
             NonFiniteValueError: a value is not finite.
@@ -112,6 +115,8 @@ class KernelBoard:
         flags = self.board.update(changes)
         if not flags:
             return True
+        # The board has changed stages, but neither extremes nor scores. The caller drops the
+        # profile.
         if flags & kernel.VALUES_UNFIT:
             raise NonFiniteValueError
         if flags & kernel.STAGES_MOVED:
@@ -121,11 +126,11 @@ class KernelBoard:
         return not flags & kernel.SCORES_UNFIT
 
     def finds(self, count: int) -> bool:
-        """Tell whether so many of the best can be found here."""
+        """Return whether the kernel can find that many best hosts."""
         return count <= self._kernel.BEST_MAX
 
     def top(self, count: int) -> list[int]:
-        """Return the positions of the greatest scores, best first, low positions first."""
+        """Return the positions of the greatest scores, best first, ties by position."""
         return self.board.best(count, None)
 
     def top_rows(self, count: int) -> list[int]:
@@ -133,11 +138,11 @@ class KernelBoard:
         return self.board.best(count, self._order)
 
     def explain(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
-        """Tell of rows what each weigher gave them, while `explains` and on the scales of scores.
+        """Yield the score parts of rows on the scales of the stored scores; requires `explains`.
 
         Args:
-            rows: their numbers.
-            own: for each row the values of the weighers that read the request, if there are any.
+            rows: the rows.
+            own: the own values of each row, if any weigher reads the request.
 
         Raises:
             NonFiniteValueError: a value is not finite.

@@ -1,4 +1,4 @@
-"""The engine: request classes of one policy on one table, made when they pay and kept a while."""
+"""The engine: the cache of request profiles for one policy on one table."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -23,24 +23,30 @@ from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
+# Rows of all cached profiles together. At about 11 bytes per row and profile this bounds the cache
+# to some 370 MB, whatever the size of the fleet.
 _KEPT_ROWS: Final = 1 << 25
-"""Rows that all classes may keep together, about 11 bytes each."""
 
 _PROFILES_MAX: Final = 512
+# A fleet so large that fewer profiles fit would evaluate nearly every request in full.
 _PROFILES_MIN: Final = 8
+# Profiles of keys that were requested once. One-off requests (a forced host, an unusual hint) would
+# otherwise evict profiles that are requested again.
 _PROBATION_MAX: Final = 4
+# Keys that are remembered as requested before; a key costs far less than a profile.
 _KEYS_MAX: Final = 4_096
+# Engines of one table. The engine of a policy that a reload has replaced falls out.
 _POLICIES_MAX: Final = 4
 _CACHE: Final = "engine"
 
 
 class Engine:
-    """Keeps request classes. It knows one table and one policy.
+    """Creates, updates and caches the request profiles of one table under one policy.
 
-    Rules whose verdicts cannot be kept only stand in the way of requests that they concern.
+    Only requests that concern an uncacheable rule bypass the cache.
 
-    A class costs no more than one full evaluation, so it is made at once; but until its kind of
-    request comes again it is a guest, of which only the newest few are kept.
+    A profile costs no more than a full evaluation, so it is created at the first request of its
+    key. Until the second request it is on probation, where only the newest few are kept.
     """
 
     def __init__(self, hosts: HostTable, policy: Policy) -> None:
@@ -69,17 +75,18 @@ class Engine:
     def profile_of(
         self, query: Query, instances: int, known: RequestProfile | None = None
     ) -> RequestProfile | None:
-        """Return the class of a request, true to the table; None to evaluate in full.
+        """Return the up-to-date profile of a request, or None when it must be evaluated in full.
 
         Args:
             query: the instance to be placed.
-            instances: how many the request asks for.
-            known: the class of an earlier instance of the same request, neither of them being
-                on a host already.
+            instances: the number of instances of the request.
+            known: the profile of an earlier instance of the same request, when neither instance is
+                on a host yet.
         """
         if not self._is_supported or (self._uncacheable and self._concerns_uncacheable_rule(query)):
             return None
         if known is not None:
+            # The same request has the same key, and computing that takes longer than most updates.
             self._readings.catch_up(query)
             if self._is_current(known, query):
                 return known
@@ -87,11 +94,15 @@ class Engine:
             key = self._key(query)
         except (AttributeError, TypeError):
             return None
+        # Readings first: a profile checks their epoch before it uses their lines. Timed verdicts
+        # before profiles too, which then read the turned rows from their logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():
             timed.catch_up(query)
         try:
+            # Whatever fails, the cached profile may be updated in part. It is valid for no version
+            # then.
             return self._profile(key, query, instances)
         except NonFiniteValueError:
             self._forget(key)
@@ -112,8 +123,9 @@ class Engine:
         )
 
     def _concerns_uncacheable_rule(self, query: Query) -> bool:
-        """Tell whether a rule that cannot be kept has anything to say of a request."""
+        """Return whether an uncacheable rule applies to a request."""
         policy, none = self.policy, np.zeros(0, dtype=np.intp)
+        # Whether a rule applies depends on the request alone, so it is asked about no rows.
         for rule in self._uncacheable:
             if isinstance(rule, Filter):
                 if rule.keep(self._hosts, query, none) is not None:
@@ -125,12 +137,13 @@ class Engine:
         return False
 
     def _key(self, query: Query) -> Hashable:
-        """Return what tells this kind of request from others.
+        """Return a key that is equal for two requests only if all rules read the same of both.
 
         Raises:
-            AttributeError: a rule reads what requests do not have.
-            TypeError: what a rule reads cannot be compared.
+            AttributeError: a rule reads an attribute that requests do not have.
+            TypeError: a rule reads a value that has no hashable form.
         """
+        # A weigher with multiplier 0 counts only while an aggregate overrides it.
         switches = [is_off(self._hosts, weigher) for weigher in self._switched]
         own = [part(self._hosts, query) for part in self._other_parts]
         key = (self._flavor_key(query), *own, *switches)
@@ -138,7 +151,7 @@ class Engine:
         return key
 
     def _flavor_key(self, query: Query) -> Hashable:
-        """Return a number that tells flavor and image from others that rules read differently."""
+        """Return a number for flavor and image, equal for pairs that rules cannot distinguish."""
         return self._flavor_keys.get(query.request, lambda: self._number(query))
 
     def _number(self, query: Query) -> int:
@@ -161,7 +174,7 @@ class Engine:
         return True
 
     def drop(self, found: RequestProfile) -> None:
-        """Drop a class after a rule failed half-way: it may be true of nothing."""
+        """Drop a profile after a rule failed during an update."""
         for kept in (self._profiles, self._probation):
             for key in [key for key, one in kept.items() if one is found]:
                 del kept[key]
@@ -185,7 +198,7 @@ class Engine:
         return found
 
     def _cached(self, key: Hashable) -> RequestProfile | None:
-        """Find a class; a guest is one no longer."""
+        """Return a cached profile, or None; one on probation is promoted."""
         found = self._profiles.get(key)
         if found is not None:
             self._profiles.move_to_end(key)
@@ -197,7 +210,7 @@ class Engine:
         return found
 
     def _admit(self, key: Hashable, made: RequestProfile) -> None:
-        """Keep a new class; as a guest, if its kind of request has not been seen before."""
+        """Cache a new profile, on probation if its key is requested for the first time."""
         if key in self._seen_keys:
             self._profiles[key] = made
             self._make_room()
@@ -226,7 +239,7 @@ class Engine:
             self._profiles.popitem(last=False)
 
     def _drop_after_membership_change(self) -> None:
-        """Start again when hosts have come or gone: everybody's place has changed."""
+        """Drop everything after hosts were added, removed or renamed: positions are ranks."""
         if self._membership_epoch != self._hosts.membership_epoch:
             self._membership_epoch = self._hosts.membership_epoch
             self._profiles.clear()
@@ -237,7 +250,7 @@ class Engine:
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:
-    """Return the engine of a policy on a table; it lives as long as the table."""
+    """Return the engine of a policy on a table; it is discarded with the table."""
     engines = hosts.caches.get(_CACHE)
     if not isinstance(engines, _Engines):
         engines = hosts.caches[_CACHE] = _Engines()
@@ -250,23 +263,24 @@ def engine_of(hosts: HostTable, policy: Policy) -> Engine:
 
 
 def _has_same_rules(one: Policy, other: Policy) -> bool:
-    """Tell whether two policies have the same rules; how to choose is no matter of an engine."""
+    """Return whether two policies have the same rules; the selection strategy does not matter."""
     if one.normalisation is not other.normalisation:
         return False
+    # Identity suffices: a policy that differs only in its strategy shares these tuples.
     return one.filters is other.filters and one.weighers is other.weighers
 
 
 class _Engines:
-    """The engines of one table, newest first."""
+    """The engines of one table, most recent first."""
 
     def __init__(self) -> None:
         self.all: list[Engine] = []
 
 
 class ProfileRanking:
-    """The hosts of a request class in order of their scores; see `Ranked`.
+    """The hosts of a request profile, ordered by score; see `Ranked`.
 
-    Hosts are named by their rows.
+    The number of a host is its row.
     """
 
     def __init__(self, kept: RequestProfile, query: Query, engine: Engine) -> None:
@@ -278,7 +292,7 @@ class ProfileRanking:
         self.size = kept.count
 
     def best(self, count: int) -> list[int]:
-        """See `Ranked.best`; the fewer are the first of the more."""
+        """See `Ranked.best`. A shorter result is a prefix of a longer one, so it is cached."""
         if count > self._asked:
             try:
                 self._ordered = self._profile.best(self._query, count)
@@ -315,9 +329,10 @@ class ProfileRanking:
 
 
 def _is_cacheable(rule: Filter | Weigher) -> bool:
-    """Tell whether verdicts of a rule can be kept.
+    """Return whether verdicts and values of a rule can be cached.
 
-    One that changes by time alone is kept once for all classes, so it may read nothing else.
+    A rule that reads the clock must read nothing else of the request: its verdicts are shared by
+    all profiles.
     """
     if not rule.reads.row_local or not set(rule.reads.columns) <= set(GROUPS):
         return False
@@ -327,7 +342,7 @@ def _is_cacheable(rule: Filter | Weigher) -> bool:
 
 
 def _is_of_flavor_or_image(path: str) -> bool:
-    """Tell whether a path leads into flavor and image, which many requests share."""
+    """Return whether a path leads into flavor or image, which many requests share."""
     return path.partition(".")[0] in {"flavor", "image", "needs"}
 
 

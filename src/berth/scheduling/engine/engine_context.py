@@ -1,4 +1,4 @@
-"""The context of request classes: what all of one policy on one table have in common."""
+"""The objects that all request profiles of one policy on one table share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """Where all classes of one policy on one table are made.
+    """Table, rules and readings for creating request profiles.
 
-    `order` has the row at each position in the order of names; None when rows are in it.
+    `order` has the row at each position in the order of names, or is None when rows are in that
+    order.
     """
 
     hosts: HostTable
@@ -27,9 +28,10 @@ class EngineContext:
 
 
 def rows_by_name(hosts: HostTable) -> Rows | None:
-    """Return the row at each position in the order of names; None when rows are in it."""
+    """Return the row at each position in the order of names, or None if rows are in that order."""
     alive = hosts.alive_rows()
     ranks = hosts.rank[alive]
+    # Rows that were loaded in the order of names need no indirection.
     if alive.size == len(hosts) and np.array_equal(ranks, alive):
         return None
     order = np.empty(alive.size, dtype=np.intp)

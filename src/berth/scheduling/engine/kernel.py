@@ -1,6 +1,6 @@
-"""The kernel: a compiled module that the engine uses where it is installed (ADR 13).
+"""The interface of the optional compiled kernel (ADR 13).
 
-Everything works without it; `kernel/` in the project has its source, and how it is built.
+The engine works without it. The directory `kernel/` of the project has its source and build.
 """
 
 from collections.abc import Callable, Generator
@@ -15,28 +15,30 @@ from berth.scheduling.rules.rule import Limit
 from berth.tables.columnar.bitsets import Rows
 
 API: Final = 2
-"""What calls of the kernel mean; one that says another number is not used."""
+"""Version of the kernel's interface; a module with another one is not used."""
 
 _MODULE: Final = "berth_kernel"
 
 Search = Callable[[int, int, int, int], NDArray[np.float64]]
-"""(index, sign, start, stop) -> the values of one weigher for a range of rows, or their negatives;
--inf for rows that do not pass."""
+"""Takes (index, sign, start, stop) and returns a weigher's values for a range of rows.
+
+The values are negated if sign is -1, and -inf for rows that do not pass.
+"""
 
 
 class Changes(NamedTuple):
-    """Rows that changed, each once, and what there is to know of them.
+    """Changed rows, each once, and the data to update them.
 
     Attributes:
         rows: K row numbers.
-        rank: the position of each row of the table; None when that is the row itself.
-        kept: (L, N) lines of values, of which the board knows the ones that it needs.
-        limits: of the one filter whose verdicts a placement changes; None to use `stages`.
+        rank: the position of each row of the table, or None when positions are rows.
+        kept: (L, N) the lines of the readings.
+        limits: of the only filter whose verdicts a placement changes, or None to use `stages`.
         limited_stage: the index of that filter.
-        stages: (K,) the stages of the rows, in place of limits.
+        stages: (K,) the stages of the rows, when there are no limits.
         own: for each row the values of the weighers without a line, in their order.
-        factors: (W, K) multipliers, where they differ between hosts.
-        search: asked for values of weighers without a line.
+        factors: (W, K) multipliers, when they vary between hosts.
+        search: returns values of weighers without a line.
     """
 
     rows: list[int]
@@ -51,14 +53,14 @@ class Changes(NamedTuple):
 
 
 class Board(Protocol):
-    """The scores of one request class; see `kernel/berth_kernel.c`."""
+    """The scores of one request profile; see `kernel/berth_kernel.c`."""
 
     def set_ends(self, each: tuple[tuple[float, ...], ...], /) -> None:
-        """Put scores on these scales; (floor, ceiling, low, span, factor) for each weigher."""
+        """Set the scales: (floor, ceiling, low, span, factor) for each weigher."""
         ...
 
     def begin(self, index: int, sign: int, values: NDArray[np.float64], /) -> None:
-        """Follow the greatest of a weigher's values, or of their negatives, among rows that pass.
+        """Track the greatest of a weigher's values, or of their negatives, among rows that pass.
 
         Args:
             index: of the weigher.
@@ -68,33 +70,33 @@ class Board(Protocol):
         ...
 
     def extremes(self) -> list[tuple[float, float]]:
-        """Return (least, greatest) for each weigher; 0 for what is not followed."""
+        """Return (least, greatest) for each weigher; 0 for a side that is not tracked."""
         ...
 
     def update(self, changes: "Changes", /) -> int:
-        """Take in rows that changed; return flags, by the names that the module has.
+        """Update changed rows, and return flags named by the module's constants.
 
         Raises:
-            IndexError: there is no such row.
-            ValueError: an array is of another size or type.
+            IndexError: a row is out of range.
+            ValueError: an array has another size or type.
         """
         ...
 
     def rescale(self, order: Rows | None, kept: NDArray[np.float64], /) -> int:
-        """Score every row, where every weigher has a line; return flags.
+        """Score every row, when all weighers have a line, and return flags.
 
         Args:
-            order: the row at each position; None when that is the position itself.
-            kept: (L, N) lines of values.
+            order: the row at each position, or None when positions are rows.
+            kept: (L, N) the lines of the readings.
         """
         ...
 
     def set_told(self, each: tuple[tuple[int, float, float], ...], /) -> None:
-        """Say what `tell` is to tell.
+        """Set the terms that `tell` returns.
 
         Args:
-            each: (index, value, factor) for every weigher, idle ones too: their index is -1, and
-                that value is what they say of every host.
+            each: (index, value, factor) for every weigher. Idle weighers have index -1, and the
+                value is theirs for every host.
         """
         ...
 
@@ -111,12 +113,12 @@ class Board(Protocol):
         ...
 
     def best(self, count: int, order: Rows | None, /) -> list[int]:
-        """Return the positions of the `count` best, best first, or what `order` has there."""
+        """Return the positions of the `count` best, best first, or what `order` has at them."""
         ...
 
 
 class Kernel(Protocol):
-    """What the module has."""
+    """The contents of the module."""
 
     API: int
     BEST_MAX: int
@@ -131,13 +133,13 @@ class Kernel(Protocol):
 
 
 def kernel() -> Kernel | None:
-    """Return the kernel; None where there is none that fits, or while it is not to be used."""
+    """Return the kernel in use, or None."""
     return _in_use[-1]
 
 
 @contextmanager
 def using(one: Kernel | None) -> Generator[None]:
-    """Use a kernel, or none, for the request classes that are made meanwhile."""
+    """Use a kernel, or none, for request profiles that are created in the context."""
     _in_use.append(one)
     try:
         yield
@@ -146,7 +148,7 @@ def using(one: Kernel | None) -> Generator[None]:
 
 
 def find() -> Kernel | None:
-    """Look for the module; one of another time is left alone."""
+    """Return the installed kernel, or None when there is none with this interface version."""
     try:
         module = import_module(_MODULE)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Keys: what of a request the rules of a policy may read, as one hashable value."""
+"""Hashable keys of everything that the rules of a policy read of a request."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -17,17 +17,17 @@ from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
 KeyPart = Callable[[HostTable, Query], Hashable]
-"""(hosts, query) -> one thing that rules read of the query."""
+"""Takes (hosts, query) and returns one value that rules read of the query."""
 
 _TIME: Final = "now_s"
 _PLAIN: Final = (str, int, float, NoneType)
 
+# The classes that dotted paths lead into.
 _OWNERS: Final = MappingProxyType({"flavor": Flavor, "image": Image, "needs": Needs})
-"""What dotted paths lead into."""
 
 
 def paths_of(rules: Iterable[Filter | Weigher]) -> tuple[str, ...]:
-    """Return every path that the rules read, without those that a shorter one covers."""
+    """Return the paths that the rules read, without those that a shorter path covers."""
     every = {path for rule in rules for path in rule.reads.request if path != _TIME}
     return tuple(sorted(p for p in every if not any(p.startswith(f"{other}.") for other in every)))
 
@@ -57,15 +57,16 @@ def _part_of(path: str) -> KeyPart:
 
 
 def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
-    """Return the row that the instance is on: rules read its uuid only to find it there."""
+    """Return the row that the instance is on: rules use its uuid only to find that row."""
     occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
     return None if occupant is None else occupant.row
 
 
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
-    """Return the rows of the group's members, for the one policy under which rows see others.
+    """Return the rows of the group's members, and whether members are elsewhere or migrating.
 
-    And whether there are some elsewhere, or on their way.
+    Only affinity compares rows of members with each other. Under any other policy a rule reads each
+    row by itself, the journal reports its changes, and the key need not contain the rows.
     """
     group = query.group
     if group is None or group.policy is not GroupPolicy.AFFINITY:
@@ -84,7 +85,7 @@ _SPECIAL: Mapping[str, KeyPart] = {
 
 
 def unknown_reads(rule: Filter | Weigher) -> tuple[str, ...]:
-    """Return what a rule says that it reads and that is nowhere to be read."""
+    """Return the request paths and column groups of a rule's `Reads` that do not exist."""
     columns = (group for group in rule.reads.columns if group not in GROUPS)
     return (*(path for path in rule.reads.request if not _exists(path)), *columns)
 
@@ -98,10 +99,10 @@ def _exists(path: str) -> bool:
 
 
 def frozen(value: object) -> Hashable:
-    """Return a hashable value that is equal exactly when the value is.
+    """Return a hashable value that equals another exactly when the original values are equal.
 
     Raises:
-        TypeError: it holds something that has no such form.
+        TypeError: a part of the value has no such form.
     """
     if value is None or isinstance(value, _PLAIN):
         return value

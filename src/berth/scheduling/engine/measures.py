@@ -1,4 +1,4 @@
-"""Measures: what the weighers of a request class measure of hosts."""
+"""The values that the weighers of a request profile have for hosts."""
 
 import math
 from collections.abc import Sequence
@@ -15,23 +15,24 @@ from berth.tables.host.hosts import HostTable
 
 
 class NonFiniteValueError(Exception):
-    """A value is not finite, so its extremes cannot be kept; evaluate in full instead."""
+    """A value or score is not finite, so extremes are undefined: evaluate the request in full."""
 
 
 def check_finite(values: Matrix) -> None:
-    """Refuse values that are not finite; scores do not always show them.
+    """Check that all values are finite; scores do not always reveal it.
 
     Raises:
-        NonFiniteValueError: one is not.
+        NonFiniteValueError: a value is not finite.
     """
+    # An infinite value becomes finite by clipping, and a weigher with multiplier 0 hides any value.
     if not are_finite(values):
         raise NonFiniteValueError
 
 
 def are_finite(values: NDArray[np.float64]) -> bool:
-    """Tell whether all values are finite: the greatest and the least are, and none is no number.
+    """Return whether all values are finite, by their greatest and least.
 
-    A sum would tell it sooner, but that of large values may be none itself.
+    NaN propagates through both. A sum would be faster, but large finite values may overflow it.
     """
     return not values.size or (
         math.isfinite(np.maximum.reduce(values, axis=None))
@@ -40,12 +41,12 @@ def are_finite(values: NDArray[np.float64]) -> bool:
 
 
 class Measures:
-    """The values of some weighers: kept by `Readings`, or asked for where they read the request.
+    """The values of some weighers: from `Readings`, or computed for weighers that read the request.
 
     Attributes:
-        own: the indices of those that read the request; what they say are own values.
-        asks: there are some, so values cost more than a look at what is kept.
-        lines: the line that each has in the readings, -1 for those of `own`.
+        own: the indices of weighers that read the request; their values are *own values*.
+        reads_request: `own` is not empty, so values cost more than indexing an array.
+        lines: the line of each weigher in the readings, -1 for those in `own`.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Measures:
         self.lines = tuple(-1 if line is None else line for line in self._lines)
         self._volatile = [_is_volatile(weighers[i]) for i in self.own]
         self._structure: tuple[int, int, int] | None = None
+        # A reader of one row for each weigher of `own`, valid while `hosts.structure` is
+        # `_structure`.
         self._each: list[ReadOne] = []
-        """How each weigher of `own` reads one row of a table of that form."""
         self._query = query
 
     def values(self, query: Query, rows: Selection) -> Matrix:
-        """Return the values of rows, one line a weigher; see `check_finite`."""
+        """Return the values of rows, one line per weigher; see `check_finite`."""
         self._query = query
         if self._are_lines:
             kept: Matrix = self._readings.values[:, rows]
@@ -87,7 +89,7 @@ class Measures:
         return found
 
     def own_values(self, query: Query, rows: Rows) -> list[list[float]]:
-        """Return own values: for each of the rows one of each weigher of `own`."""
+        """Return the own values of each row, one per weigher of `own`."""
         self._query = query
         found = np.empty((len(self.own), rows.size), dtype=np.float64)
         for line, index in enumerate(self.own):
@@ -102,9 +104,10 @@ class Measures:
         """Return the own values of one row.
 
         Args:
-            query: the request at hand.
+            query: a request of the profile.
             row: the row.
-            known: those before it was consumed; only weighers that see that are asked then.
+            known: the values before the row was consumed. Only weighers that read volatile columns
+                are then computed again.
         """
         self._query = query
         if self._structure != self._hosts.structure:
@@ -115,7 +118,7 @@ class Measures:
         return [read(row) if sees else value for read, sees, value in each]
 
     def whole(self, row: int, own: Sequence[float]) -> list[float]:
-        """Return the values of all weighers for a row of which the own values are known."""
+        """Return the values of all weighers for a row, given its own values."""
         kept: list[float] = self._readings.values[:, row].tolist()
         if self._are_lines:
             return kept
@@ -135,16 +138,16 @@ class Measures:
             )
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
-        """Return one weigher's values, or their negatives; -inf for rows that do not pass."""
+        """Return a weigher's values, or their negatives; -inf for rows that do not pass."""
         values = self.of(index, rows)
-        # What is no number is found where scores are made.
+        # NaN is not checked here: `check_finite` follows wherever scores are computed.
         return np.where(passes, values if sign > 0 else -values, -np.inf)
 
     def of(self, index: int, rows: Selection) -> Scores:
-        """Return one weigher's values.
+        """Return the values of one weigher.
 
         Raises:
-            NonFiniteValueError: it has nothing to say all of a sudden.
+            NonFiniteValueError: the weigher, which applied to the profile, no longer does.
         """
         line = self._lines[index]
         if line is not None:

@@ -1,4 +1,4 @@
-"""Kinds: what follows from flavor and image alone, worked out once for the same two."""
+"""A cache of values that depend on flavor and image only."""
 
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ _CACHE: Final = "needs"
 
 
 class _Known(NamedTuple, Generic[T]):
-    """What is known of a flavor and an image."""
+    """A flavor, an image and the value computed from them."""
 
     flavor: Flavor
     image: Image | None
@@ -23,12 +23,12 @@ class _Known(NamedTuple, Generic[T]):
 
 
 class NeedsCache(Generic[T]):
-    """A value for each pair of flavor and image.
+    """One value per pair of flavor and image.
 
-    They are known by the objects themselves: flavors hold mappings, so comparing them by value
-    costs more than most of what follows from them, and the same objects come again and again, from
-    whoever keeps flavors and images. Those that come over a wire are new each time; they are held
-    against the last ones with their ids.
+    Pairs are found by object identity first: flavors contain mappings, so comparing them by value
+    costs more than most of the derived values, and the owner of flavors and images passes the same
+    objects again and again. Requests decoded from the network have new objects each time; these are
+    compared by value with the newest pair of the same ids.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class NeedsCache(Generic[T]):
         self._newest: dict[tuple[str, str | None], _Known[T]] = {}
 
     def get(self, request: Request, make: Callable[[], T]) -> T:
-        """Return what is known of the request's flavor and image, or make it."""
+        """Return the value for the request's flavor and image, computing it at the first call."""
         flavor, image = request.flavor, request.image
         number = (id(flavor), id(image))
         known = self._known.get(number)
@@ -49,15 +49,16 @@ class NeedsCache(Generic[T]):
         if len(self._known) >= _KEPT_MAX:
             self._known.clear()
             self._newest.clear()
-        # The objects are kept too, so that nothing else can get their numbers.
+        # The entry keeps both objects alive: Python may reuse the id of a freed object.
         known = self._known[number] = self._newest[name] = _Known(flavor, image, make())
         return known.value
 
 
 def _is_same(known: _Known[T], flavor: Flavor, image: Image | None) -> bool:
-    """Tell whether nobody could tell two pairs apart, by the order of what they say either."""
+    """Return whether two pairs are indistinguishable, including the order of their mappings."""
     if (known.flavor, known.image) != (flavor, image):
         return False
+    # Equal dicts may differ in order, and derived values may depend on it.
     mine, other = known.flavor.extra_specs, flavor.extra_specs
     if len(mine) > 1 and list(mine) != list(other):
         return False
@@ -67,14 +68,14 @@ def _is_same(known: _Known[T], flavor: Flavor, image: Image | None) -> bool:
 
 
 class _NeedsKnown(NeedsCache[Needs]):
-    """What requests need, as a table's cache keeps it."""
+    """The cache of request needs of one table."""
 
 
 def cached_needs(hosts: HostTable, request: Request) -> Needs:
-    """Return what one instance of a request needs.
+    """Return the needs of one instance of a request.
 
     Raises:
-        InvalidInputError: an extra spec or image property that cannot be read.
+        InvalidInputError: an extra spec or image property is invalid.
     """
     kept = hosts.caches.get(_CACHE)
     if not isinstance(kept, _NeedsKnown):

@@ -1,4 +1,4 @@
-"""Readings: what weighers measure of every host, whatever is asked, read once for all classes."""
+"""Values of weighers that read nothing of the request, shared by all request profiles."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -14,19 +14,19 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 Matrix = NDArray[np.float64]
-"""(W, K): the value of each weigher for each row."""
+"""(W, K) float64: the value of each weigher for each row."""
 
+# Up to this many changed rows, plain numbers are faster than arrays.
 _ONE_BY_ONE: Final = 4
-"""So many changed rows take less time as plain numbers than as arrays."""
 
+# If more than 1/4 of the rows have changed, all values are read again.
 _CHANGED_SHARE: Final = 4
-"""When more than one row in so many has changed, everything is read anew."""
 
 
 class _OfOne(NamedTuple):
-    """How a weigher is read of one row, and the line that it has, or else its idle value.
+    """How to read a weigher for one row, and its line or else its idle value.
 
-    One that has neither has nothing to say, of whatever host.
+    A weigher with neither does not apply to any host.
     """
 
     read: Callable[[int], float | None]
@@ -35,16 +35,16 @@ class _OfOne(NamedTuple):
 
 
 class Readings:
-    """The values of those weighers of a policy that read nothing of a request.
+    """The values of the policy's weighers that read nothing of the request.
 
-    Many of them say the same of every host of a fleet, and where their scale has no fixed end,
-    that adds nothing to any score. Such a weigher is idle: nothing of it is kept until it says
-    something else of some host, or of all of them. From then on it is awake, for good, so that
-    classes are not made anew each time.
+    Many weighers have the same value for every host of a fleet. If such a weigher's scale has no
+    fixed end, it adds nothing to any score, so it is *idle*: no line is stored until the value of
+    some host differs. It is awake from then on, for good; a weigher that fell idle again would
+    change the lines, and with them all profiles, each time.
 
     Attributes:
-        values: (W, N) float64, one line a weigher that is awake, in the order of the policy.
-        epoch: changes with the lines.
+        values: (W, N) float64, one line per awake weigher, in the order of the policy.
+        epoch: increases when the set of lines changes.
     """
 
     def __init__(
@@ -70,28 +70,28 @@ class Readings:
         self.epoch = 0
 
     def line(self, weigher: Weigher) -> int | None:
-        """Return the line of `values` that a weigher has; None when it has none."""
+        """Return the index of a weigher's line in `values`, or None."""
         return self._lines.get(id(weigher))
 
     def idle_value(self, weigher: Weigher) -> float | None:
-        """Return what an idle weigher says of every host; None when it is not idle."""
+        """Return the value of an idle weigher for every host; None when it is not idle."""
         return self._idle.get(id(weigher))
 
     def reset(self) -> None:
-        """Forget everything: other hosts have the rows now."""
+        """Drop everything, because rows now hold other hosts."""
         self._positions = None
 
     def catch_up(self, query: Query) -> None:
-        """Make the values true to the table; `query` is handed to weighers that ignore it."""
+        """Update the values for the table; `query` is passed to weighers, which ignore it."""
         positions, self._positions = self._positions, None
         found = None if positions is None else positions.changed()
         if found is None or not self._read_changed(query, found):
             positions = self._read_all(query)
-        # Not before here: a weigher that fails half-way leaves nothing to build on.
+        # Assigned last: if a weigher fails half-way, the next call reads everything again.
         self._positions = positions
 
     def _read_changed(self, query: Query, found: dict[str, list[int]]) -> bool:
-        """Take in rows that changed, by group of columns; False when all is to be read."""
+        """Update changed rows, by group of columns; return False when all must be read again."""
         if not found:
             return True
         changed = {row for rows in found.values() for row in rows}
@@ -111,7 +111,7 @@ class Readings:
         return True
 
     def _read_few(self, query: Query, rows: set[int], groups: tuple[str, ...]) -> bool:
-        """Do what `_read_changed` does for a few rows that changed in some of the groups."""
+        """Do the same as `_read_changed` for few rows."""
         hosts = self._hosts
         if self._structure != hosts.structure:
             self._of_one.clear()
@@ -129,7 +129,7 @@ class Readings:
         return True
 
     def _concerned_by(self, groups: tuple[str, ...], query: Query) -> list[_OfOne]:
-        """Return how to read one row, for each weigher that reads some of the groups."""
+        """Return how to read one row, for each weigher that reads any of the groups."""
         hosts = self._hosts
         found = self._of_one[groups] = [
             _OfOne(
@@ -143,7 +143,7 @@ class Readings:
         return found
 
     def _stays_idle(self, number: int, rows: Rows, values: Scores | None) -> bool:
-        """Tell whether a weigher without a line goes on without one."""
+        """Return whether a weigher without a line still needs none."""
         value = self._idle.get(number)
         if value is None or values is None:
             return value is None and values is None
@@ -152,7 +152,7 @@ class Readings:
         )
 
     def _read_all(self, query: Query) -> JournalCursor:
-        """Read every weigher of every host, and see which are idle."""
+        """Read all weighers for all hosts, and determine which are idle."""
         positions = JournalCursor(self._hosts.journal, self._groups)
         alive = self._hosts.alive
         found: list[Scores] = []
@@ -174,12 +174,12 @@ class Readings:
         self._lines, self._idle = lines, idle
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
         self._of_one.clear()
-        # Views, because a line alone takes less time to set than a part of a matrix.
+        # Views: setting an element of a line is faster than one of a matrix.
         self._each = list(self.values)
         return positions
 
     def _only_value(self, weigher: Weigher, values: Scores) -> float | None:
-        """Return the one value that a weigher gives, if that may be left out of scores."""
+        """Return the only value of a weigher, if scores may leave the weigher out; else None."""
         has_ends = (weigher.floor, weigher.ceiling) != (None, None)
         if self._by_share or has_ends or id(weigher) in self._awake or not values.size:
             return None
@@ -188,7 +188,7 @@ class Readings:
 
 
 def _one_by_array(read: Raw, hosts: HostTable, query: Query) -> Callable[[int], float | None]:
-    """Return how to read one row by way of arrays; unlike `by_array` it tells None apart."""
+    """Return a reader of one row by way of arrays; unlike `by_array` it keeps None."""
 
     def read_one(row: int) -> float | None:
         values = read(hosts, query, np.array((row,), dtype=np.intp))

@@ -1,4 +1,4 @@
-"""Request classes: all hosts, filtered and scored for one kind of request, and kept true."""
+"""Request profiles: stages and scores of all hosts for requests that rules cannot distinguish."""
 
 import math
 from collections.abc import Sequence
@@ -21,34 +21,35 @@ from berth.scheduling.rules.rule import Normalisation, Query, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.journal import VOLATILE
 
+# Up to this many candidates, exact evaluation is cheaper than rescaling all scores.
 _FEW: Final = 256
-"""Candidates that are looked at one by one, before it is cheaper to rescale everything."""
 
+# Up to this many changed rows, plain numbers are faster than arrays: each NumPy call costs about a
+# microsecond whatever its arrays hold (ADR 13).
 _ONE_BY_ONE: Final = 3
-"""So many changed rows take less time as plain numbers than as arrays."""
 
+# Hosts whose values and score parts are cached, about half a kilobyte each.
 _SCORED_MAX: Final = 256
-"""Hosts whose values and scores are kept part by part."""
 
+# Hosts whose values are computed at once for a request of several instances.
 _AHEAD: Final = 32
-"""Hosts whose values are asked for at once when a request has more than one instance."""
 
+# Decisions on drifted scores, after which all scores are rescaled; drift tends to grow.
 _DRIFTED_MAX: Final = 16
-"""Decisions on drifted scores before everything is rescaled all the same."""
 
+# Up to this many hosts the kernel rescales faster than drifted scores are searched.
 _SOON_SCALED: Final = 8_192
-"""So many hosts are scored anew by the kernel before drifted scores are looked through."""
 
+# If more than 1/4 of the rows have changed, the profile is created anew.
 _CHANGED_SHARE: Final = 4
-"""When more than one row in so many has changed, everything is evaluated anew."""
 
 
 class StaleProfileError(Exception):
-    """So much has changed that the class is to be made anew."""
+    """Too much has changed since the last update: create the profile anew."""
 
 
 class RequestProfile:
-    """One kind of request on one table: stages, extremes and scores of all hosts."""
+    """Stages, extremes and scores of all hosts for one request profile on one table."""
 
     def __init__(
         self, context: EngineContext, timed: Sequence[TimedVerdicts], query: Query
@@ -72,8 +73,8 @@ class RequestProfile:
         self._scoring.begin(None if self._compiled is None else self._compiled.board)
         self._scored: dict[int, ScoredHost] = {}
         self._scored_scales: tuple[Scale, ...] = ()
+        # Own values of rows: those of weighers that read the request; see `Measures.own_values`.
         self._own: dict[int, list[float]] = {}
-        """What weighers that read the request say of rows; see `Measures.own_values`."""
         groups = self.stages.groups.union(
             *(weigher.reads.columns for weigher in concerned),
             {"aggregates"} if any(weigher.multiplier_key for weigher in concerned) else (),
@@ -83,16 +84,17 @@ class RequestProfile:
 
     @property
     def count(self) -> int:
-        """How many hosts pass."""
+        """The number of hosts that pass all filters."""
         return self.stages.count
 
     def catch_up(self, query: Query) -> None:
-        """Make the class true to the table.
+        """Update the profile for the rows that have changed in the table.
 
         Raises:
-            StaleProfileError: make a new one.
+            StaleProfileError: create a new profile.
             NonFiniteValueError: evaluate in full.
         """
+        # Readings gained or lost a line, so the line numbers of this profile are outdated.
         if self._epoch != self._readings.epoch:
             raise StaleProfileError
         volatile, settled = self._changed()
@@ -105,6 +107,7 @@ class RequestProfile:
             return
         if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
             raise StaleProfileError
+        # Kernel and scoring were set up for multipliers that vary by host, or that do not.
         if settled and self._scoring.has_switched():
             raise StaleProfileError
         listed = list(changed)
@@ -113,6 +116,7 @@ class RequestProfile:
             return
         rows = np.array(listed, dtype=np.intp)
         also = np.array(list(settled), dtype=np.intp) if settled else None
+        # Stages before extremes: an extreme is the greatest value among the rows that pass now.
         passes = self.stages.update(query, rows, also)
         values = self._scoring.measures.values(query, rows)
         scores = self._scoring.scores(values, self._reference, rows)
@@ -121,7 +125,7 @@ class RequestProfile:
         self._remember(listed, values[self._scoring.measures.own].T.tolist())
         self._scoring.note(rows, changed, values, passes)
         if not are_finite(scores):
-            # Values far off the scale they are put on; only a new one can hold them.
+            # Values far outside their old scale overflow; on the current scales they need not.
             self._rescale(query)
             return
         scores[~passes] = -np.inf
@@ -135,10 +139,12 @@ class RequestProfile:
     def _apply_by_kernel(
         self, query: Query, rows: list[int], settled: set[int], compiled: KernelBoard
     ) -> None:
-        """Let the kernel take in rows that changed."""
+        """Update changed rows by the kernel; `catch_up` has the same steps in NumPy."""
         if settled:
             self.stages.update_settled(query, np.array(list(settled), dtype=np.intp))
-            self._own.clear()  # more than what consumption changes may be another
+            # Own values of weighers that are not volatile are reused for rows that were only
+            # consumed (`own_values_of_one`). After any other change they may be outdated.
+            self._own.clear()
         own = self._own_values(query, rows)
         self._forget(rows)
         self._remember(rows, own)
@@ -146,7 +152,7 @@ class RequestProfile:
             self._rescale(query)
 
     def _own_values(self, query: Query, rows: list[int]) -> list[list[float]]:
-        """Return what weighers that read the request say of rows; none at all without any."""
+        """Return the own values of rows; an empty list when no weigher reads the request."""
         measures, known = self._scoring.measures, self._own
         if not measures.reads_request:
             return []
@@ -155,7 +161,7 @@ class RequestProfile:
         return measures.own_values(query, np.array(rows, dtype=np.intp))
 
     def _catch_up_one(self, query: Query, row: int) -> None:
-        """Make the class true to one row that was consumed."""
+        """Update one row of which only volatile columns have changed."""
         scoring = self._scoring
         passes = self.stages.update_one(query, row)
         own = self._own_values(query, [row])
@@ -173,8 +179,9 @@ class RequestProfile:
         self._scores.put_one(position, score if passes else -math.inf)
 
     def best(self, query: Query, count: int) -> list[int]:
-        """Return the rows of the `count` best hosts, best first, equal ones by name."""
+        """Return the rows of the `count` best hosts, best first; ties are in the order of names."""
         now = self._scoring.scales()
+        # On unchanged scales the stored scores are exact.
         if now == self._reference.all:
             return self._top_rows(count)
         compiled = self._compiled
@@ -199,19 +206,19 @@ class RequestProfile:
         return self._rows_of(self._scores.best(count))
 
     def tied(self, query: Query) -> list[int]:
-        """Return the rows of all hosts that share the best score, by name."""
+        """Return the rows of all hosts that share the best score, in the order of names."""
         if self._scoring.scales() != self._reference.all:
             self._rescale(query)
         (first,) = self._top(1)
         return self._rows_of(self._scores.at_least(float(self._scores.values[first])).tolist())
 
     def scored(self, query: Query, rows: Sequence[int]) -> list[ScoredHost]:
-        """Return hosts with their scores part by part; what is known of one holds until it changes.
+        """Return hosts with the parts of their scores, cached until the host or the scales change.
 
-        By Nova's rule a single host is not weighed.
+        As in Nova, a single passing host is not weighed.
 
         Args:
-            query: the request at hand, of this class.
+            query: a request of this profile.
             rows: of the hosts.
         """
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
@@ -231,7 +238,7 @@ class RequestProfile:
         return [known[row] for row in rows]
 
     def _score_parts(self, query: Query, rows: list[int]) -> None:
-        """Work out what each weigher gave rows; values that hold still are not asked for again."""
+        """Compute the score parts of rows, reusing own values that are still valid."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
         own = self._known_values(query, rows) if scoring.measures.reads_request else []
         if compiled is not None and compiled.explains and scoring.scales() == self._reference.all:
@@ -256,19 +263,19 @@ class RequestProfile:
             )  # fmt: skip
 
     def _known_values(self, query: Query, rows: list[int]) -> list[list[float]]:
-        """Return what weighers that read the request say of rows; it is remembered."""
+        """Return the own values of rows, and cache them."""
         known = self._own
         unknown = [row for row in rows if row not in known]
         if unknown:
             if len(query.request.instance_uuids) > 1:
-                # The request's other instances go to the hosts that are next; one look for all.
+                # The request's other instances will go to the next hosts: one call for all.
                 ahead = self._top_rows(_AHEAD)
                 unknown.extend(row for row in ahead if row not in known and row not in rows)
             known.update(zip(unknown, self._own_values(query, unknown), strict=True))
         return [known[row] for row in rows]
 
     def _remember(self, rows: list[int], own: list[list[float]]) -> None:
-        """Remember values of rows that changed: the best of them are soon asked for again."""
+        """Cache own values of changed rows: the best of them will be read again soon."""
         if not self._scoring.measures.reads_request or len(rows) > _SCORED_MAX // 2:
             return
         if len(self._own) + len(rows) > _SCORED_MAX:
@@ -277,13 +284,13 @@ class RequestProfile:
         self._own.update(zip(rows, own, strict=True))
 
     def _forget(self, rows: list[int]) -> None:
-        """Forget what is known of rows that have changed."""
+        """Drop cached values and score parts of changed rows."""
         for known in (self._scored, self._own):
             for row in known.keys() & rows if len(rows) > 1 else rows:
                 known.pop(row, None)
 
     def _concerns(self, weigher: Weigher, query: Query) -> bool:
-        """Tell whether a weigher has anything to say of the class."""
+        """Return whether a weigher applies to requests of this profile."""
         if is_off(self._hosts, weigher):
             return False
         first = (self._hosts.alive.argmax(),) if len(self._hosts) else ()
@@ -291,7 +298,7 @@ class RequestProfile:
         return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
 
     def _changed(self) -> tuple[set[int], set[int]]:
-        """Return the rows that changed in volatile columns only, and in others too."""
+        """Return the rows changed in volatile columns, and the rows changed in any other."""
         found = self._positions.changed()
         if found is None:
             raise StaleProfileError
@@ -313,18 +320,23 @@ class RequestProfile:
     def _best_of_drifted(
         self, query: Query, positions: list[int], count: int, now: tuple[Scale, ...]
     ) -> list[int]:
-        """Find the best by evaluating all that can be among them.
+        """Return the positions of the best hosts although scores are on outdated scales.
 
-        Every score is at most `most` above the stored one, and the hosts at the stored best
-        positions are at least as good as the worst of them now is.
+        Let `most` be the greatest amount by which any score can have risen. The hosts at the stored
+        best positions are all at least as good as the worst of them is now. A host whose stored
+        score is more than `most` below that cannot be among the best. All others are evaluated
+        exactly.
         """
         self._drifted += 1
         if self._drifted <= _DRIFTED_MAX:
             scales = prepared(self._scoring.weighers, now)
             _, most = drift(self._scoring.weighers, self._reference.all, now, self._scoring.extent)
             exact = self._exact(query, np.array(positions, dtype=np.intp), scales)
+            # Slack covers rounding: stored and exact scores are sums of differently scaled
+            # products.
             bound = float(exact.min()) - most - self._scoring.slack
             if len(positions) < count:
+                # Fewer hosts than requested pass, so every passing one is among the best.
                 bound = float(np.finfo(np.float64).min)
             if math.isfinite(bound) and (best := self._best_above(bound, query, count, scales)):
                 return best
@@ -334,11 +346,12 @@ class RequestProfile:
     def _best_above(
         self, bound: float, query: Query, count: int, scales: Scales
     ) -> list[int] | None:
-        """Return the best of all with a stored score of at least `bound`; None when many have."""
+        """Return the best of the hosts with stored scores of at least `bound`, or None if many."""
         near = self._scores.at_least(bound)
         if near.size > _FEW:
             return None
         best: list[int] = near[
+            # Ties are broken by position, the order of names, as in a full evaluation.
             np.lexsort((near, -self._exact(query, near, scales)))[:count]
         ].tolist()
         return best
@@ -350,10 +363,10 @@ class RequestProfile:
         return self._scoring.scores(values, scales, rows)
 
     def _rescale(self, query: Query) -> None:
-        """Score everybody anew.
+        """Score all hosts on the current scales.
 
         Raises:
-            NonFiniteValueError: scores are so large that they cannot be kept.
+            NonFiniteValueError: scores are too large to be finite.
         """
         self._drifted = 0
         self._scoring.reference = self._scoring.scales()
@@ -366,7 +379,7 @@ class RequestProfile:
         self._scores.fill(self._all_scores(query))
 
     def _all_scores(self, query: Query) -> Scores:
-        """Score everybody on the reference scales, by position."""
+        """Return the scores of all hosts on the reference scales, by position."""
         everyone = self._hosts.all_rows
         values = self._scoring.measures.values(query, everyone)
         check_finite(values)

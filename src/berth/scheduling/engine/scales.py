@@ -1,4 +1,4 @@
-"""Scales: the ends that a class's weighers are put between, and what moving them can change."""
+"""The scales of a profile's weighers, and the drift of scores when scales change."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ Ends: TypeAlias = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """One scale a weigher, as columns: `low`, `span` and `factor` are (W, 1).
+    """One scale per weigher, as columns: `low`, `span` and `factor` are (W, 1).
 
-    A weigher whose values are all equal has span 1 and factor 0, which adds nothing. `each` is
-    the same for each weigher.
+    A weigher whose values are all equal has span 1 and factor 0, so it adds nothing. `each` has the
+    same numbers by weigher.
     """
 
     all: tuple[Scale, ...]
@@ -31,7 +31,7 @@ class Scales:
 
 
 def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
-    """Return the scales of weighers in the form that scores are made with."""
+    """Return the scales of weighers in the form that scoring uses."""
     each = ends_of(weighers, scales)
     return Scales(
         all=scales,
@@ -43,7 +43,7 @@ def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
 
 
 def ends_of(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> tuple[Ends, ...]:
-    """Return for each weigher the ends of its values and of its scale."""
+    """Return the bounds of values and the scale of each weigher."""
     return tuple(
         (
             -math.inf if weigher.floor is None else weigher.floor,
@@ -62,21 +62,20 @@ def drift(
     now: tuple[Scale, ...],
     multipliers_of: Callable[[Weigher], tuple[float, ...]],
 ) -> tuple[float, float]:
-    """Return the least and most that scores on an earlier scale may be wrong by.
-
-    The difference of two scales is linear between the ends that values can have, so it is
-    greatest and least at an end.
+    """Return the least and the greatest change of any score from earlier scales to current ones.
 
     Args:
-        weighers: of the class.
-        was: their scales when scores were made.
-        now: their scales now.
-        multipliers_of: the least and greatest multiplier that a weigher has on any host.
+        weighers: of the profile.
+        was: their scales when scores were computed.
+        now: their current scales.
+        multipliers_of: returns the least and greatest multiplier of a weigher on any host.
     """
     least = most = 0.0
     for weigher, old, new in zip(weighers, was, now, strict=True):
         if old == new:
             continue
+        # The difference of two linear scales is linear, and all current values lie on the new
+        # scale. Its extremes over all hosts are therefore at the ends of that scale.
         ends = (new.low, new.low + new.span)
         changes = [_at(end, new) - _at(end, old) for end in ends]
         every = [factor * change for factor in multipliers_of(weigher) for change in changes]
@@ -86,7 +85,7 @@ def drift(
 
 
 def column(values: Sequence[float]) -> Matrix:
-    """Return values as (W, 1)."""
+    """Return values as a (W, 1) array."""
     return np.array(values, dtype=np.float64).reshape(-1, 1)
 
 

@@ -1,4 +1,4 @@
-"""Scoring: the weighers of one request class, their extremes and their scales."""
+"""The weighers of one request profile: their extremes, scales and scores."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,14 +18,14 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
 Passing = Callable[[Selection], Mask]
-"""(rows) -> (K,) bool: they pass every filter."""
+"""Takes K rows and returns (K,) bool: they pass every filter."""
 
+# Relative slack, far above the rounding errors of a sum of a few products.
 _SLACK: Final = 1e-9
-"""Relative; far above what rounding can do to a sum of a few products."""
 
 
 class ScoreParts(NamedTuple):
-    """The score of a row, and what every weigher gave it."""
+    """The score of a row, and the contribution of every weigher."""
 
     score: float
     raw: tuple[float, ...]
@@ -34,19 +34,19 @@ class ScoreParts(NamedTuple):
 
 
 class Scoring:
-    """The weighers of a request class, with their extremes among the rows that pass.
+    """The weighers of a request profile, with their extremes among the rows that pass.
 
-    Scores come out as `weighing.weigh` makes them, operation by operation. Idle weighers (see
-    `Readings`) have a part in what is told of a host, and nowhere else.
+    Scores equal those of `weighing.weigh`, operation by operation. Idle weighers (see `Readings`)
+    appear in the parts of a score, and nowhere else.
 
     Attributes:
-        weighers: those of the class that are not idle.
-        names: of all of them.
-        measures: what they measure of rows.
-        plain_factors: the multipliers of all of them, where no aggregate says another one.
-        reference: the scales that scores were made on.
-        varies: some aggregate does, so multipliers differ between hosts.
-        by_share: values are shares already, so there are no extremes.
+        weighers: those of the profile that are not idle.
+        names: of all weighers of the profile.
+        measures: the values of the weighers.
+        plain_factors: the multipliers of all weighers, unless an aggregate overrides them.
+        reference: the scales of the stored scores.
+        varies: an aggregate overrides a multiplier, so multipliers differ between hosts.
+        by_share: values are shares in [0, 1], so there are no extremes.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Scoring:
         passing: Passing,
         readings: Readings,
     ) -> None:
-        """Take the weighers of a class; `begin` finds their extremes."""
+        """Take the weighers of a profile; `begin` finds their extremes."""
         self.names = tuple(weigher.name for weigher in weighers)
         self._all_weighers = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
         weighers = self.weighers = tuple(
@@ -87,7 +87,7 @@ class Scoring:
     # ---- extremes -----------------------------------------------------------------------------
 
     def note(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
-        """Take in the values that some rows have now.
+        """Update the extremes for the current values of some rows.
 
         Args:
             rows: (K,) the rows, K >= 1.
@@ -110,7 +110,7 @@ class Scoring:
                     self._scales = None
 
     def note_one(self, row: int, values: Sequence[float], *, passes: bool) -> None:
-        """Take in the values that one row has now; see `note`."""
+        """Update the extremes for the current values of one row; see `note`."""
         if self.by_share:
             return
         for most, least, value in zip(self._most, self._least, values, strict=True):
@@ -120,7 +120,7 @@ class Scoring:
                 self._scales = None
 
     def begin(self, board: Board | None = None) -> None:
-        """Find the extremes among the rows that pass; a board follows them from now on."""
+        """Find the extremes among the rows that pass; a kernel board maintains them if given."""
         self._board = board
         if self.by_share:
             return
@@ -140,7 +140,7 @@ class Scoring:
         return None
 
     def explained_terms(self) -> tuple[tuple[int, float, float], ...] | None:
-        """Return what `kernel.Board.set_told` takes; None when there is more to it."""
+        """Return the argument of `kernel.Board.set_told`, or None when multipliers vary by host."""
         if self.varies:
             return None
         indices = count()
@@ -150,7 +150,7 @@ class Scoring:
         )
 
     def invalidate_scales(self) -> None:
-        """Take in that the extremes that a board follows are others now."""
+        """Drop the cached scales after the board's extremes have changed."""
         self._scales = None
 
     def search(self, index: int, sign: int, start: int, stop: int) -> Scores:
@@ -164,17 +164,17 @@ class Scoring:
     # ---- scales and scores --------------------------------------------------------------------
 
     def scales(self) -> tuple[Scale, ...]:
-        """Return the scales that the hosts which pass now give."""
+        """Return the scales of the hosts that pass now."""
         if self._scales is None:
             found = self._find_scales()
-            # The same object where they are those of the scores: so they are fast to compare.
+            # Equal scales become the same object, which makes later comparisons an identity test.
             self._scales = self.reference if found == self.reference else found
         return self._scales
 
     def _find_scales(self) -> tuple[Scale, ...]:
         if self.by_share:
             return (UNSCALED,) * len(self.weighers)
-        # A side that is not followed has a fixed end, which is all that counts of it.
+        # A side without a tracked extreme has a fixed end, so any value will do there.
         ends = self._board.extremes() if self._board is not None else self._extremes()
         found = tuple(
             scale_of(least, most, weigher.floor, weigher.ceiling)
@@ -189,14 +189,14 @@ class Scoring:
         return [(-low.value if low else 0.0, top.value if top else 0.0) for low, top in pairs]
 
     def scores(self, values: Matrix, scales: Scales, rows: Selection) -> Scores:
-        """Sum what the weighers give to rows, in the order of the policy.
+        """Return the scores of rows, summing the weighers in the order of the policy.
 
         Args:
             values: (W, K).
-            scales: to put them on.
+            scales: of the weighers.
             rows: the K rows.
         """
-        # Values far off their scale may make what is no number; who asks looks for that.
+        # Values far outside their scale may overflow; the caller checks the result.
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.varies:
                 return self._scores_by_line(values, scales)
@@ -205,9 +205,10 @@ class Scoring:
             return _summed(gains)
 
     def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
-        """Do what `scores` does, one weigher after another, without what changes no value.
+        """Do the same as `scores` weigher by weigher, skipping operations that change no value.
 
-        Of many rows, one line fits in a cache; of few, a number takes less time than a column.
+        One line of many rows fits in a cache; for few rows, a number is faster than a column.
+        Skipping is exact: adding 0, dividing by 1 and clipping at infinity return the same bits.
         """
         total = np.zeros(values.shape[1], dtype=np.float64)
         for line, (floor, ceiling, low, span, factor) in zip(values, scales.each, strict=True):
@@ -227,7 +228,7 @@ class Scoring:
         return total
 
     def score_of_one(self, values: Sequence[float], scales: Scales, row: int) -> float:
-        """Sum what the weighers give to one row; see `scores`."""
+        """Return the score of one row; see `scores`."""
         if self.varies:
             column = np.array(values, dtype=np.float64).reshape(-1, 1)
             return self.scores(column, scales, np.array((row,), dtype=np.intp)).item(0)
@@ -242,13 +243,13 @@ class Scoring:
         return score
 
     def parts(self, rows: Sequence[int], raw: Sequence[Sequence[float]]) -> list[ScoreParts]:
-        """Return the scores of rows now, and what each weigher gave each row.
+        """Return the current scores of rows, and the contributions of every weigher.
 
-        They are few, so numbers are put on their scales one by one, which rounds no differently.
+        The rows are few, so plain numbers are used, which round exactly as arrays do.
 
         Args:
-            rows: K rows, in which multipliers may differ.
-            raw: for each of them the value of every weigher that is not idle.
+            rows: K rows, whose multipliers may differ.
+            raw: for each row the values of all weighers that are not idle.
         """
         scales = self.scales()
         if self._ends_at is not scales:
@@ -267,7 +268,7 @@ class Scoring:
     def _with_idle(
         self, values: Sequence[float], normalised: Sequence[float]
     ) -> tuple[list[float], list[float]]:
-        """Put in what idle weighers say of every row."""
+        """Insert the values of idle weighers."""
         given, shares = iter(values), iter(normalised)
         return (
             [next(given) if idle is None else idle for _, idle in self._all_weighers],
@@ -275,7 +276,7 @@ class Scoring:
         )
 
     def _factors_of_each(self, rows: Sequence[int]) -> list[tuple[float, ...]]:
-        """Return for each row the multiplier of every weigher."""
+        """Return the multipliers of all weighers for each row."""
         if not self.varies:
             return [self.plain_factors] * len(rows)
         factors = np.empty((len(self._all_weighers), len(rows)), dtype=np.float64)
@@ -285,7 +286,7 @@ class Scoring:
         return [tuple(line) for line in factors.T.tolist()]
 
     def has_switched(self) -> bool:
-        """Tell whether multipliers began or ceased to differ between hosts."""
+        """Return whether multipliers have begun or ceased to vary between hosts."""
         return self.varies != any(self._varies(weigher) for weigher, _ in self._all_weighers)
 
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:
@@ -298,14 +299,14 @@ class Scoring:
         return normalised
 
     def factors(self, rows: Selection, scales: Scales) -> Matrix:
-        """Return the multiplier of each weigher for each row; 0 where all values are equal."""
+        """Return the multiplier of each weigher for each row; 0 for weighers without a span."""
         found = np.empty((len(self.weighers), count_of(rows)), dtype=np.float64)
         for index, (weigher, scale) in enumerate(zip(self.weighers, scales.all, strict=True)):
             found[index] = multipliers(self._hosts, weigher, rows) if scale.span else 0.0
         return found
 
     def extent(self, weigher: Weigher) -> tuple[float, ...]:
-        """Return the least and greatest multiplier that any host has."""
+        """Return the least and the greatest multiplier of a weigher on any host."""
         found = multipliers(self._hosts, weigher, self._hosts.all_rows)
         if isinstance(found, float | int):
             return (found,)
@@ -319,7 +320,7 @@ class Scoring:
 def _on_scales(
     values: Sequence[float], ends: Sequence[Ends], scales: Sequence[Scale]
 ) -> list[float]:
-    """Put the values of one row on the scales of their weighers."""
+    """Return the values of one row, normalised to the scales of their weighers."""
     found: list[float] = []
     for value, (floor, ceiling, low, span, _), scale in zip(values, ends, scales, strict=True):
         clipped = floor if value < floor else min(value, ceiling)
@@ -328,9 +329,9 @@ def _on_scales(
 
 
 def _summed(gains: Matrix) -> Scores:
-    """Sum lines one after another, from the first to the last, as `weighing` does."""
+    """Return the sum of lines in order from first to last, as `weighing` adds them."""
     if gains.shape[1] == 1:
-        # Along a single column numpy adds in another order.
+        # For a single column NumPy sums pairwise, which rounds differently.
         return np.array([_sum_of(gains[:, 0].tolist())])
     total: Scores = np.add.reduce(gains, axis=0, initial=0.0)
     return total

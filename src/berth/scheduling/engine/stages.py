@@ -1,4 +1,4 @@
-"""Stages: for every host, which filter of the chain removes it first."""
+"""The filters of one request profile: for every host, the first filter that removes it."""
 
 from array import array
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ from berth.tables.host.hosts import HostTable
 Small = NDArray[np.uint8]
 
 FILTERS_MAX: Final = 250
-"""So many stages fit in a byte, with some to spare."""
+"""A stage must fit in a byte, together with `passed` and the stage of unused rows."""
 
 
 class Stages:
-    """The chain's verdicts on all rows of one request class.
+    """The verdicts of the filter chain on all rows for one request profile.
 
-    A host's stage is the index of the first filter that removes it, `passed` when none does. The
-    verdicts of filters that read nothing volatile are kept apart, so that a placement makes only
-    the others look again.
+    The stage of a host is the index of the first filter that removes it, or `passed`. The result of
+    the filters that read nothing volatile is stored separately as `settled`: after a placement only
+    the volatile filters are asked again.
 
     Attributes:
-        passed: the stage of hosts that every filter lets pass.
-        stage: (N,) the stage of each row; `passed` + 1 of one without a host.
+        passed: the stage of hosts that pass every filter.
+        stage: (N,) the stage of each row; `passed` + 1 for unused rows.
         settled: (N,) the stage by the filters that read nothing volatile.
-        counts: how many hosts are in each stage.
-        groups: groups of columns that a verdict may depend on.
+        counts: the number of rows in each stage.
+        groups: the groups of columns that any verdict depends on.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class Stages:
 
     @property
     def count(self) -> int:
-        """How many hosts pass."""
+        """The number of hosts that pass all filters."""
         return self.counts[self.passed]
 
     @property
     def is_sticky(self) -> bool:
-        """A verdict that consumption may change is to be asked once for a whole request."""
+        """Whether a volatile filter must be asked only once for all instances of a request."""
         return any(self._filters[i].once_per_request for i in self._volatile)
 
     @property
     def reads_groups(self) -> bool:
-        """A verdict depends on where the members of the request's server group are."""
+        """Whether a verdict depends on the hosts of the request's server group members."""
         indices = (*self._lasting, *self._volatile)
         return any("group_rows" in self._filters[i].reads.request for i in indices)
 
     def filter_counts(self) -> tuple[FilterCount, ...]:
-        """Count the hosts before and after each filter."""
+        """Return the numbers of hosts before and after each filter."""
         if self._filter_counts is None:
             before = sum(self.counts[: self.passed + 1])
             found: list[FilterCount] = []
@@ -84,12 +84,12 @@ class Stages:
         return self._filter_counts
 
     def update(self, query: Query, rows: Rows, settled_too: Rows | None) -> Mask:
-        """Ask again about rows; return which of them pass.
+        """Ask the filters again about rows, and return which of them pass.
 
         Args:
-            query: the request at hand, of this class.
-            rows: (K,) the rows that changed, each once.
-            settled_too: those of them that changed in more than volatile columns.
+            query: a request of the profile.
+            rows: (K,) the changed rows, each once.
+            settled_too: those of them that changed in columns that are not volatile.
         """
         if settled_too is not None:
             self.update_settled(query, settled_too)
@@ -102,11 +102,11 @@ class Stages:
         return passes
 
     def update_settled(self, query: Query, rows: Rows) -> None:
-        """Ask the filters that read nothing volatile again; `ask` and the like have to follow."""
+        """Ask the filters that read nothing volatile again; `evaluate` or the like must follow."""
         self.settled[rows] = self._settle(query, rows)
 
     def evaluate(self, query: Query, rows: Rows) -> Small:
-        """Return the stages that rows have now, by what is settled and what is volatile."""
+        """Return the current stages of rows, from `settled` and the volatile filters."""
         stage = self.settled[rows]
         for i in self._volatile:
             verdict = self._filters[i].keep(self._hosts, query, rows)
@@ -115,9 +115,9 @@ class Stages:
         return stage
 
     def limits(self, query: Query) -> list[Limit] | None:
-        """Return what the one volatile filter comes to; None when it takes more to say.
+        """Return the limits that express the only volatile filter, or None if that is impossible.
 
-        It is the filter of `limited_stage`.
+        The filter is that of `limited_stage`.
         """
         if not self._volatile:
             return []
@@ -132,11 +132,11 @@ class Stages:
         return self._volatile[0] if self._volatile else self.passed
 
     def invalidate_counts(self) -> None:
-        """Take in that stages and counts are others now."""
+        """Drop the cached filter counts after the kernel has changed stages and counts."""
         self._filter_counts = None
 
     def update_one(self, query: Query, row: int) -> bool:
-        """Ask again about a row that changed in volatile columns only; tell whether it passes."""
+        """Ask the volatile filters again about one row, and return whether it passes."""
         stage = self.settled.item(row)
         rows = np.array((row,), dtype=np.intp)
         for i in self._volatile:
@@ -155,12 +155,12 @@ class Stages:
         return stage == self.passed
 
     def passing(self, rows: Selection) -> Mask:
-        """Tell which of the rows pass."""
+        """Return which of the rows pass."""
         passes: Mask = self.stage[rows] == self.passed
         return passes
 
     def _first(self, query: Query) -> tuple[Small, Small]:
-        """Evaluate everything, and find out which filters concern the class at all."""
+        """Evaluate all rows, and find the filters that apply to the profile at all."""
         everyone = self._hosts.all_rows
         settled = np.full(len(self._hosts), self.passed, dtype=np.uint8)
         if not self._hosts.alive.all():
@@ -199,7 +199,7 @@ class Stages:
         return self._filters[i].keep(self._hosts, query, rows)
 
     def _count(self, stage: Small) -> "array[int]":
-        # Comparing bytes is several times faster than numpy's count of small integers.
+        # Comparing bytes is several times faster than `bincount`, which converts to integers first.
         numbers = range(self.passed + 2)
         return array("q", [int(np.count_nonzero(stage == number)) for number in numbers])
 

@@ -1,4 +1,4 @@
-"""Timed verdicts: filters whose verdicts change by time alone, kept once for all classes."""
+"""Cursors into the journal, and verdicts that change by time alone, shared by all profiles."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,9 +14,9 @@ _LOG_MAX: Final = 65_536
 
 
 class JournalCursor:
-    """Where a reader of the journal stands, in each group that it reads.
+    """A reader's positions in the journal, in each group of columns that it reads.
 
-    Groups that change with every placement are looked at apart, since the others seldom do.
+    Volatile groups are tracked separately: the others seldom change, and are then skipped.
     """
 
     def __init__(self, journal: Journal, groups: Iterable[str]) -> None:
@@ -27,7 +27,7 @@ class JournalCursor:
         self._lasting = at
 
     def changed(self) -> dict[str, list[int]] | None:
-        """Return the rows that changed since the last call, by group; None when forgotten."""
+        """Return the rows changed since the last call, by group; None when entries were trimmed."""
         journal = self._journal
         if journal.step == self._step:
             return {}
@@ -41,9 +41,11 @@ class JournalCursor:
 
 
 class TimedVerdicts:
-    """One time-dependent filter's verdict on every row, and a log of rows that turned.
+    """The verdicts of one time-dependent filter on all rows, and a log of changed verdicts.
 
-    Such a filter must read nothing of the query but the time.
+    Heartbeats and passing time concern all profiles alike, so they are evaluated once; profiles
+    read only the rows whose verdict has changed. The filter must read nothing of the request but
+    the time.
     """
 
     def __init__(self, rule: Filter, hosts: HostTable, query: Query) -> None:
@@ -56,17 +58,18 @@ class TimedVerdicts:
 
     @property
     def position(self) -> int:
-        """Where the log stands now."""
+        """The current position in the log."""
         return self._forgotten + len(self._turned)
 
     def since(self, position: int) -> list[int] | None:
-        """Return the rows that turned after a position; None when that is forgotten."""
+        """Return the rows whose verdict changed after a position, or None when trimmed."""
         start = position - self._forgotten
         return self._turned[start:] if start >= 0 else None
 
     def catch_up(self, query: Query) -> None:
-        """Make the verdicts true to the table and the time of the query."""
+        """Update the verdicts for the table and the time of the query."""
         changed = self._positions.changed()
+        # Before `_evaluated_s` and from `_until_s` on, time alone may have changed verdicts.
         if changed is None or not self._evaluated_s <= query.now_s < self._until_s:
             old = self.verdicts
             self._evaluate(query)
@@ -74,7 +77,8 @@ class TimedVerdicts:
         elif changed:
             rows = np.array(list({row for rows in changed.values() for row in rows}))
             verdicts = self._verdicts(query, rows)
-            # These rows were looked at now, so an earlier time is known of none but the others.
+            # The verdicts of these rows hold from now on only. A query with an earlier time, from a
+            # request whose clock was read before, must evaluate all rows.
             self._evaluated_s = query.now_s
             self._until_s = min(self._until_s, self._holds_until(query, rows))
             self._log(rows[verdicts != self.verdicts[rows]])
