@@ -58,7 +58,7 @@ async def test_silence_is_given_up_and_got_over(postgres_url: str) -> None:
     async with near(postgres_url) as (ledger, proxy):
         assert await ledger.commit([(Put(make_flavor(1)),)]) == [Committed(1)]
         proxy.is_silent = True
-        await check_refusals(ledger, f"PostgreSQL has not answered in {_TIMEOUT_S:g} s")
+        await check_refusals(ledger, f"PostgreSQL did not answer within {_TIMEOUT_S:g} s")
         proxy.is_silent = False
         assert await ledger.get(Flavor, "1") is not None
         other = await open_ledger(postgres_url)

@@ -1,6 +1,7 @@
 """The ledger's adapters: in memory, in a SQLite file, in PostgreSQL.
 
-That in PostgreSQL is in a module of its own, which is loaded for such a ledger only.
+The PostgreSQL adapter is imported only when such a ledger is opened, since its drivers take long to
+load.
 """
 
 from berth.adapters.ledger.engine.retention import Retention

@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, the simulator, and trying Berth out. Nothing is durable."""
+"""A ledger in memory, for tests, simulations, and trying Berth out. Nothing is durable."""
 
 import time
 from collections import Counter, deque
@@ -45,11 +45,11 @@ _DEFAULT: Final = Retention()
 
 
 class MemoryLedger:
-    """Keeps everything in dictionaries; a batch is judged and written in one step.
+    """Keeps everything in dictionaries; a batch is applied and stored in one step.
 
     Args:
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds, by which claim keys expire.
     """
 
     def __init__(
@@ -69,10 +69,11 @@ class MemoryLedger:
     # --- Writer ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`."""
         self._check_open()
         before = self._working_set.version
         self._start_counts(units)
+        # No `await` from here to the end: callers run one after the other, as in a transaction.
         outcomes = apply_units(self._working_set, units)
         self._write(self._working_set.take_changes())
         if self._retention.is_due(before, self._working_set.version):
@@ -81,7 +82,7 @@ class MemoryLedger:
         return outcomes
 
     def _start_counts(self, units: Sequence[Unit]) -> None:
-        """Count the instances of projects that a unit asks about for the first time."""
+        """Start counting the projects whose quota a unit checks for the first time."""
         asked = {write.project_id for unit in units for write in unit if type(write) is QuotaCheck}
         asked -= self._working_set.counted.keys()
         if asked:
@@ -91,10 +92,10 @@ class MemoryLedger:
         for instance in self._all_instances():
             if instance.project_id in projects and (counts := footprint_of(instance)):
                 yield instance.project_id, instance.uuid, counts.vcpus, counts.memory_mb
-        for errand in self._all(RemoteInstance):
-            if errand.project_id in projects and (counts := remote_footprint(errand)):
-                key = f"{REMOTE_KEY_PREFIX}{errand.instance_uuid}"
-                yield errand.project_id, key, counts.vcpus, counts.memory_mb
+        for remote in self._all(RemoteInstance):
+            if remote.project_id in projects and (counts := remote_footprint(remote)):
+                key = f"{REMOTE_KEY_PREFIX}{remote.instance_uuid}"
+                yield remote.project_id, key, counts.vcpus, counts.memory_mb
 
     def _write(self, change_set: ChangeSet) -> None:
         for (kind, key), record in change_set.puts.items():
@@ -122,7 +123,7 @@ class MemoryLedger:
         oldest_s = self._now_s() - self._retention.claim_keys_s
         while self._claims and self._claims[0][0] < oldest_s:
             _, key, version = self._claims.popleft()
-            if self._working_set.claimed.get(key) == version:  # a guard may have been passed again
+            if self._working_set.claimed.get(key) == version:  # a guard may have been renewed since
                 del self._working_set.claimed[key]
         self._trim_instances()
         if len(self._records[Kind.DECISION]) > self._retention.decisions:
@@ -130,9 +131,9 @@ class MemoryLedger:
             self._forget(Kind.DECISION, [decision.request_id for decision in surplus_decisions])
 
     def _trim_instances(self) -> None:
-        """Forget instances with what was asked of them, and where they were moved.
+        """Forget long deleted instances with their actions and migrations.
 
-        One that is moved, though it is deleted, stays until nothing is to be done for the move.
+        A deleted instance stays while one of its migrations still has work to do.
         """
         oldest_s = self._now_s() - self._retention.deleted_instances_s
         migrations = cast("dict[str, Migration]", self._records[Kind.MIGRATION])
@@ -199,7 +200,7 @@ class MemoryLedger:
         return sorted(found, key=newest_first, reverse=True)[: query.limit]
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return what was asked of an instance, newest first."""
+        """Return the actions on an instance, newest first."""
         self._check_open()
         found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
         return sorted(found, key=started_last, reverse=True)
@@ -207,7 +208,7 @@ class MemoryLedger:
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """Return what was sent to child zones, in order of the instances' uuids."""
+        """Return the instances in child zones, in order of the instances' uuids."""
         self._check_open()
         return in_key_order(
             one
@@ -218,7 +219,7 @@ class MemoryLedger:
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return what is allocated, in order of consumer and provider."""
+        """Return allocations, in order of consumer and provider."""
         self._check_open()
         held = self._working_set.held
         if consumer_uuid is not None:
@@ -259,12 +260,12 @@ class MemoryLedger:
     # --- Holdings ---
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all that it holds; None when it holds nothing."""
+        """Return a consumer with all its allocations, or None if it holds nothing."""
         found = self._holdings(self._working_set.held.keys() & {consumer_uuid})
         return found[0] if found else None
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """Return who holds something of a provider, and only that, in order of consumers."""
+        """Return the consumers of a provider with their allocations on it, by uuid."""
         held = self._working_set.held
         holders = [uuid for uuid, holding in held.items() if provider_uuid in holding]
         return self._holdings(holders, provider_uuid)
@@ -272,7 +273,7 @@ class MemoryLedger:
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return all that consumers of a project hold, or those of one user in it."""
+        """Return the consumers of a project, or of one of its users, with their allocations."""
         known = self._working_set.consumers.keys() | self._records[Kind.INSTANCE].keys()
         return [
             holding
@@ -282,15 +283,17 @@ class MemoryLedger:
         ]
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return how many instances have each status, those that are deleted left out."""
+        """Return the number of instances by status, deleted ones left out."""
         self._check_open()
         found = Counter(one.status.value for one in self._all_instances())
         del found[Status.DELETED.value]
         return found
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """Return what all instances of a project come to that are not deleted."""
+        """Return the sum of all instances of a project that are not deleted."""
         self._check_open()
+        # Counted afresh in a working set of its own: the ledger's own counts only projects whose
+        # quota was checked.
         working_set = WorkingSet(0)
         start_counting(working_set, (project_id,), self._counted({project_id}))
         return working_set.sums[project_id]
@@ -334,24 +337,24 @@ class MemoryLedger:
         return Snapshot(version=self._working_set.version, now_s=now_s, **records)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return what happened after that version, oldest first, in whole versions."""
+        """Return the changes after a version, oldest first, in whole versions."""
         self._check_open()
         check_in_feed(after, self._floor, self._working_set.version)
         start = after - self._floor
         return [change for version in self._feed[start : start + limit] for change in version]
 
     def news(self, after: int) -> list[Change]:
-        """Return what happened after that version. See `berth.ports.ledger.Feed`."""
+        """Return the changes after a version, without I/O. See `berth.ports.ledger.Feed`."""
         if self._closed or not self._floor <= after:
             return []
         return [change for version in self._feed[after - self._floor :] for change in version]
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; False when the time ran out."""
+        """Wait until there is a version above `after`; return False on timeout."""
         self._check_open()
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Wake those who wait; there is nothing to release."""
+        """Wake the waiters; there is nothing to release."""
         self._closed = True
         self._watch.close()

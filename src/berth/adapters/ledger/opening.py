@@ -1,4 +1,4 @@
-"""Opening a ledger by its URL."""
+"""Opening and migrating a ledger by its URL."""
 
 import asyncio
 import time
@@ -19,6 +19,7 @@ from berth.adapters.ledger.sqlite.sqlite_ledger import SqliteLedger
 from berth.ports.ledger import Ledger
 
 MEMORY: Final = "memory:"
+"""The URL of a ledger in memory."""
 
 _DEFAULT: Final = Retention()
 
@@ -31,20 +32,21 @@ async def open_ledger(
     timeout_s: float = TIMEOUT_S,
     on_batch: Callable[[int, float], None] | None = None,
 ) -> Ledger:
-    """Open a ledger, with its schema made or brought up to date.
+    """Open a ledger, creating or migrating its schema first.
 
     Args:
         url: `memory:`, `sqlite:///PATH` (four slashes for an absolute path) or
             `postgresql://USER@HOST/DATABASE`.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds.
-        timeout_s: how long a server may take to answer; nobody waits so for a file or for memory.
-        on_batch: told of each batch, perhaps in another thread: its units, and the seconds that
-            its commit took. Nobody is told of a ledger in memory, which has no batches.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds.
+        timeout_s: seconds that a PostgreSQL server may take to answer; ignored for other ledgers.
+        on_batch: called after each batch, possibly in another thread, with the number of its units
+            and the seconds that its commit took. Never called for a ledger in memory, which has no
+            batches.
 
     Raises:
-        LedgerError: the URL is none of these, or the store cannot be opened, or its schema is
-            too new for this Berth.
+        LedgerError: the URL is none of these, the store cannot be opened, or its schema is too new
+            for this Berth.
     """
     if url == MEMORY:
         return MemoryLedger(retention=retention, now_s=now_s)
@@ -62,7 +64,7 @@ async def open_ledger(
 
 
 async def migrate(url: str) -> None:
-    """Bring a ledger's schema to the newest, unless it is newer still and serves as it is.
+    """Migrate a ledger to the newest schema, unless it is newer and this Berth can use it as it is.
 
     Raises:
         LedgerError: see `open_ledger`.
@@ -82,16 +84,16 @@ async def migrate(url: str) -> None:
 
 
 async def schema_of(url: str) -> Schema | None:
-    """Return which tables a ledger has; None when it has none, as one in memory.
+    """Return the schema of a ledger, or None if it has no tables, as a ledger in memory.
 
     Raises:
-        LedgerError: the URL is none, or the store cannot be opened.
+        LedgerError: the URL is invalid, or the store cannot be opened.
     """
     if url == MEMORY:
         return None
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        # Not at the top: its drivers take long to load, and a ledger in a file needs none.
+        # Not at the top: the drivers take long to load, and a ledger in a file needs none.
         from berth.adapters.ledger.postgres import postgres_migration  # noqa: PLC0415
 
         return await postgres_migration.schema_of_postgres(url)

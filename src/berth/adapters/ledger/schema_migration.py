@@ -1,7 +1,7 @@
-"""Bringing the schema of a SQL ledger to the version that this Berth knows.
+"""Migration of a SQL ledger's schema to the version of this Berth.
 
-A ledger has two revisions: the one that its tables have, and the oldest one whose Berth can work
-with these tables. So processes of the version before go on beside newer ones
+A ledger has two revisions: that of its tables, and the oldest one whose Berth can still use these
+tables. With the second, processes of the previous version go on beside newer ones during an upgrade
 (docs/adr/0023-versions-side-by-side.md).
 """
 
@@ -30,13 +30,13 @@ SCHEMA: Final = "0007"
 """The newest revision in `migrations/versions`."""
 
 REVISION_TABLE: Final = "schema_revision"
-"""Where Alembic keeps the revision of the tables."""
+"""The table in which Alembic keeps the revision of the tables."""
 
 READERS_TABLE: Final = "alembic_version"
-"""Where the oldest revision stands whose Berth can work with the tables.
+"""The table with the oldest revision whose Berth can use the tables.
 
-It has the name of the table in which Berths before these two were told apart look for a schema
-that they know, so they work with a ledger that is newer and leave alone one that is too new.
+Berths that know only one revision look for it in a table of this name. So they use a newer ledger
+that they can work with, and refuse one that is too new.
 """
 
 FIND_REVISION: Final = "SELECT version_num FROM schema_revision"
@@ -48,9 +48,9 @@ _READERS: Final = Table(
 
 
 class Schema(NamedTuple):
-    """Which tables a ledger has: their revision, and the oldest that can work with them.
+    """The revision of a ledger's tables, and the oldest one whose Berth can use them.
 
-    Revisions are numbers of four digits, so their order is that of the texts.
+    Revisions are numbers of four digits, so they compare as text.
     """
 
     revision: str
@@ -58,42 +58,42 @@ class Schema(NamedTuple):
 
     @classmethod
     def of(cls, revision: str | None, readable_by: str | None) -> "Schema | None":
-        """Make it of what the two tables say; a ledger of before has one of them only."""
+        """Return the schema recorded in the two tables; an older ledger has only one of them."""
         if revision is None and readable_by is None:
             return None
         return cls(revision or readable_by or "", readable_by or revision or "")
 
     @property
     def serves(self) -> bool:
-        """This Berth can work with the tables as they are: they are its own, or newer ones."""
+        """Whether this Berth can use the tables without a migration: they are its own, or newer."""
         return self.revision >= SCHEMA
 
     def check(self) -> None:
-        """Make sure that the ledger is not too new.
+        """Check that the ledger is not too new for this Berth.
 
         Raises:
-            LedgerError: it is.
+            LedgerError: it is too new.
         """
         if self.readable_by > SCHEMA:
             raise LedgerError(
-                f"the ledger has schema {self.revision!r}, which a Berth with schema "
-                f"{self.readable_by!r} or newer can work with, and this one has {SCHEMA!r}: "
-                "it was written by a newer Berth; upgrade this one"
+                f"the ledger has schema {self.revision!r}, which needs a Berth with schema "
+                f"{self.readable_by!r} or newer; this one has {SCHEMA!r}: "
+                "the ledger was written by a newer Berth; upgrade this one"
             )
 
 
 def parse_url(url: str) -> URL:
-    """Read a ledger's URL.
+    """Parse a ledger's URL.
 
     Raises:
-        LedgerError: it is none, or names no file or database.
+        LedgerError: the URL is invalid, or names no file or database.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        raise LedgerError(f"the ledger URL cannot be read; {_FORMS}") from None
+        raise LedgerError(f"the ledger URL is invalid; {_FORMS}") from None
     if parsed.drivername not in {"sqlite", "postgresql"}:
-        raise LedgerError(f"{parsed.drivername!r} is no kind of ledger; {_FORMS}")
+        raise LedgerError(f"{parsed.drivername!r} is not a kind of ledger; {_FORMS}")
     if not parsed.database or parsed.database == ":memory:":
         raise LedgerError(f"the ledger URL names no file or database; {_FORMS}")
     return parsed
@@ -103,10 +103,10 @@ _FORMS: Final = "use memory: , sqlite:///PATH or postgresql://USER@HOST/DATABASE
 
 
 def schema_of_sqlite(path: Path) -> Schema | None:
-    """Return which tables a file has; None when it has none.
+    """Return the schema of a file, or None if it has no tables.
 
     Raises:
-        LedgerError: it cannot be opened, or is no database.
+        LedgerError: the file cannot be opened, or is no database.
     """
     connection = connect(path)
 
@@ -124,10 +124,10 @@ def schema_of_sqlite(path: Path) -> Schema | None:
 
 
 def migrate_sqlite(path: Path) -> None:
-    """Bring a SQLite file, which is made if there is none, to the newest schema.
+    """Migrate a SQLite file to the newest schema, creating the file if necessary.
 
     Raises:
-        LedgerError: it is newer than this Berth, or cannot be written.
+        LedgerError: the file is newer than this Berth, or cannot be written.
     """
     engine = create_engine(
         URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_TIMEOUT_S}
@@ -139,6 +139,9 @@ def migrate_sqlite(path: Path) -> None:
 
     @event.listens_for(engine, "begin")
     def _lock_out_others(connection: Connection) -> None:
+        # The write lock from the start: of processes that start together one migrates, and the
+        # others wait and find the schema current. Left to itself, sqlite3 would begin no
+        # transaction for DDL, and a crash could leave half a migration.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     try:
@@ -151,12 +154,13 @@ def migrate_sqlite(path: Path) -> None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Bring what is behind a connection to the newest schema, in its transaction.
+    """Migrate the tables of a connection to the newest schema, in its transaction.
 
     Raises:
-        LedgerError: it is newer than this Berth.
+        LedgerError: the ledger is newer than this Berth.
     """
-    # Imported here because it takes longer than all the rest, and is needed once in a lifetime.
+    # Imported here because Alembic takes longer to load than everything else, and is needed only
+    # when a ledger is created or upgraded.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415
@@ -175,6 +179,8 @@ def upgrade(connection: Connection) -> None:
     steps = [*ScriptDirectory.from_config(config).iterate_revisions("head", before)]
     command.upgrade(config, "head")
     readers = [str(getattr(step.module, "readable_by", step.revision)) for step in steps]
+    # The highest of the steps that were run, and never lower than before: a Berth that could not
+    # use an intermediate revision cannot use the result.
     _set_readable_by(connection, max([*readers, "" if found is None else found.readable_by]))
 
 

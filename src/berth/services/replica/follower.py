@@ -32,7 +32,7 @@ class Subscriber(Protocol):
 
 
 class Follower:
-    """Reads the change feed and updates its subscribers, which all stand at the same version.
+    """Reads the change feed and updates its subscribers, which are all at the same version.
 
     If the follower falls behind the oldest version in the feed, it loads a new snapshot. A
     subscriber that raises may have applied half of its changes, so in that case every subscriber is

@@ -16,7 +16,7 @@ from berth.adapters.ledger.engine.working_set import WorkingSet
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import RowBatch, row_batch_of
-from berth.adapters.ledger.sqlite.sqlite_batch import count, write
+from berth.adapters.ledger.sqlite.sqlite_batch import load_counted, write
 from berth.adapters.ledger.wal.write_ahead_log import pack_batch, unpack_batch
 from berth.domain.compute.instance import Instance
 from berth.domain.ledger.write import Put
@@ -44,7 +44,7 @@ def sheets_with(instance: Instance) -> RowBatch:
 
 def counted(connection: sqlite3.Connection) -> list[object]:
     """Return what the one instance counts for, as both statements tell."""
-    ((project, _, *sizes),) = msgspec.json.decode(count(connection, ["project-1"]))
+    ((project, _, *sizes),) = msgspec.json.decode(load_counted(connection, ["project-1"]))
     statement = footprint_statement("sqlite")
     ((item,),) = connection.execute(statement.text, statement.bind(key="project-1"))
     assert project == "project-1"

@@ -4,7 +4,7 @@ An adapter that commits a batch of units
 
 1. loads the keys named by `required_keys` into a `WorkingSet`;
 2. calls `apply_units`, which decides unit by unit, in order, and updates the working set as if each
-   committed unit had been written at once;
+   committed unit had been stored right away;
 3. writes `WorkingSet.change_set` to its store, in the transaction that loaded the keys.
 
 Capacity is therefore summed over the whole batch, and every store refuses and commits the same

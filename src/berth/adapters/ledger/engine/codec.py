@@ -146,7 +146,7 @@ class BatchEncoder:
 
 
 class _StructLayout(NamedTuple):
-    """How to read all fields of a class at once, and the struct that is encoded in its place.
+    """How to read all fields of a class together, and the struct that is encoded in its place.
 
     The struct has fields of any type, so parts that are JSON text already can be put into it.
     """

@@ -1,4 +1,4 @@
-"""Orders and conditions that every ledger applies alike when it lists records and consumers."""
+"""The orders and conditions by which every ledger lists records and consumers."""
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter

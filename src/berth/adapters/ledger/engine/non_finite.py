@@ -104,7 +104,7 @@ def _paths(hint: Any, *, alone: bool, above: str = "") -> Iterator[str]:  # noqa
 
 
 def _reading(paths: Iterator[str]) -> Callable[[object], tuple[Any, ...]]:
-    """Return a function that reads all paths at once."""
+    """Return a function that reads all paths together."""
     known = tuple(paths)
     if len(known) > 1:
         return attrgetter(*known)

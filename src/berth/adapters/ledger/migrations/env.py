@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection that `berth` hands over, in one transaction."""
+"""What Alembic runs to migrate: on the connection that `berth` passes, in one transaction."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""A ledger in PostgreSQL."""
+"""The ledger in PostgreSQL."""

@@ -1,8 +1,8 @@
-"""One batch on a PostgreSQL connection: lock, load, judge, write, commit.
+"""One batch on a PostgreSQL connection: lock, load, apply, write, commit.
 
-Whoever writes locks the row of `head` first, so that one transaction at a time writes to the
-ledger, over all processes, and versions appear in their order (docs/adr/0003). What a batch
-loads is one round trip, and what it writes one for each table.
+Every writer locks the row of `head` first. So one transaction at a time writes to the ledger, over
+all processes, and versions become visible in their order (docs/adr/0003-change-feed-order.md).
+Loading a batch takes one round trip, and writing it one for each table.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,12 @@ from berth.domain.errors import LedgerError
 from berth.domain.ledger.write import Outcome, Unit
 
 CHANNEL: Final = "berth_ledger"
-"""Where the newest version is notified, as a decimal number."""
+"""The channel on which the newest version is notified, as a decimal number."""
 
 _LOCK: Final = "BEGIN; SELECT 1 FROM head FOR UPDATE"
 
+# The condition repeats the check that the batch has passed. The number of changed rows tells
+# whether capacity in the database is what the working set assumed.
 _SPEND: Final = """
 UPDATE inventories SET used = used + spent.amount, generation = spent.generation
   FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
@@ -50,12 +52,14 @@ _ARRAYS: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
 
 
 async def begin(connection: asyncpg.Connection) -> None:
-    """Begin a transaction as the one that may write."""
+    """Begin a transaction and take the lock of all writers."""
     await connection.execute(_LOCK)
 
 
 async def commit(connection: asyncpg.Connection, *, before: int, version: int) -> None:
-    """Commit the transaction, and tell everybody who listens if there is a new version."""
+    """Commit the transaction, and notify listeners if there is a new version."""
+    # One round trip for all three. PostgreSQL delivers a notification only if and when its
+    # transaction commits, so no listener can be woken before the version is visible.
     news = f"UPDATE head SET version = {version:d}; NOTIFY {CHANNEL}, '{version:d}'; "  # noqa: S608
     await connection.execute(f"{news if version != before else ''}COMMIT")
 
@@ -63,7 +67,7 @@ async def commit(connection: asyncpg.Connection, *, before: int, version: int) -
 async def commit_batch(
     connection: asyncpg.Connection, units: Sequence[Unit], *, at_s: float
 ) -> tuple[list[Outcome], int, int]:
-    """Judge units and write down what they did, in the transaction that is open.
+    """Apply units and store what they changed, in the open transaction.
 
     Returns:
         The outcomes, and the versions before and after.
@@ -88,20 +92,23 @@ async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> Worki
     keys = [list(keys) for keys in keys_in_order(required)]
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
     if row is None:
-        raise LedgerError("the ledger has no head row; it was not made by `berth`, or is damaged")
+        raise LedgerError(
+            "the ledger has no head row: it was not created by `berth`, or is damaged"
+        )
     return working_set_of(kinds, row[0], row[1:])
 
 
 async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
-    """Write down what a batch did, but for its version, in the order that constraints want."""
+    """Write a batch, except its version, in the one order that satisfies every constraint."""
     pairs = zip(batch.spent, batch.generations, strict=True)
     spent = [(*row[:3], generation) for row, generation in pairs]
     changed = await _run(connection, _SPEND, spent)
     if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(batch.spent)} inventories had the room that was counted on; "
-            "the database was changed by something else, or is damaged"
+            f"{changed} of {len(batch.spent)} inventories had the expected capacity; "
+            "the database was changed by another program, or is damaged"
         )
+    # Before providers go and before the same consumers' new allocations come.
     await _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
     await _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
     for kind, keys in batch.removed.items():
@@ -122,9 +129,10 @@ async def _delete(
 
 
 async def _run(connection: asyncpg.Connection, statement: str, rows: Sequence[Row]) -> int:
-    """Run a statement on columns of rows; return how many rows it changed."""
+    """Run a statement on the columns of rows; return the number of rows it changed."""
     if not rows:
         return 0
+    # Arrays by column make it one statement and one round trip, whatever the number of rows.
     status = await connection.execute(
         statement, *(list(column) for column in zip(*rows, strict=True))
     )

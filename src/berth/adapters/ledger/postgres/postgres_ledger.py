@@ -1,7 +1,7 @@
-"""A ledger in PostgreSQL: for several machines, or where a database is kept already.
+"""A ledger in PostgreSQL: for several machines, or where a database exists already.
 
-Writing is the business of one task (`PostgresWriter`), one transaction at a time over all
-processes. Reads go to a pool. One more connection listens for versions.
+One task per process writes (`PostgresWriter`), with one transaction at a time over all processes.
+Reads use a pool of connections. One more connection listens for versions.
 """
 
 import asyncio
@@ -43,23 +43,25 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 _READERS_MAX: Final = 4
+# The timeout of a statement that reads much, as a multiple of the usual one.
 _LONG: Final = 6
-"""How many times as long as a statement one may take that reads much."""
+# Seconds between attempts to listen. Meanwhile `wait` queries the version itself.
 _RECONNECT_S: Final = 0.5
+# REPEATABLE READ, so that all statements of a read see one version.
 _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
 
 
 class PostgresLedger(SqlReads):
-    """Keeps the ledger in a database. Made by `PostgresLedger.open`.
+    """Keeps the ledger in a database. Created by `PostgresLedger.open`.
 
     Args:
         url: of the database, as asyncpg reads it, with the schema in place.
         pool: connections for reading.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds; claim keys are forgotten by it.
-        timeout_s: how long to wait for a connection, and for the answer to a statement; six
-            times as long for one that reads much.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds, by which claim keys expire.
+        timeout_s: seconds to wait for a connection, and for the answer to a statement; six times as
+            long for one that reads much.
         on_batch: see `PostgresWriter`.
     """
 
@@ -103,9 +105,9 @@ class PostgresLedger(SqlReads):
         """Connect to a database whose schema is in place.
 
         Raises:
-            LedgerError: it cannot be reached.
+            LedgerError: the database cannot be reached.
         """
-        # It tells of each connection that cannot be made with a traceback; we tell of it, too.
+        # asyncpg logs a traceback for each failed connection, which Berth reports itself.
         logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
         try:
             pool = await asyncpg.create_pool(
@@ -125,7 +127,7 @@ class PostgresLedger(SqlReads):
     # --- Writer ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`."""
         return await self._writer.commit(units)
 
     # --- Records ---
@@ -155,8 +157,8 @@ class PostgresLedger(SqlReads):
         return await self._read_consistently(read_snapshot(self._queries, now_s), long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return what happened after that version, oldest first, in whole versions."""
-        # Mostly nothing has happened, and one statement tells.
+        """Return the changes after a version, oldest first, in whole versions."""
+        # Mostly there is nothing new, which one statement outside a transaction can tell.
         if (await self._read(read_head(self._queries))).version == after:
             return []
         return await self._read_consistently(
@@ -164,17 +166,21 @@ class PostgresLedger(SqlReads):
         )
 
     def news(self, after: int) -> list[Change]:
-        """Return nothing: what there is, `changes` tells. See `berth.ports.ledger.Feed`."""
+        """Return nothing: this process knows no changes without a query.
+
+        See `berth.ports.ledger.Feed`.
+        """
         return []
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; False when the time ran out."""
+        """Wait until there is a version above `after`; return False on timeout."""
+        # Notifications sent while no connection listens are lost, so the version must be queried.
         if not self._listening.is_set():
             self._watch.advance(await self.version())
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Finish what was accepted, then disconnect."""
+        """Commit what was accepted, then disconnect."""
         await self._writer.close()
         if self._closed:
             return
@@ -192,15 +198,15 @@ class PostgresLedger(SqlReads):
     # --- reading ---
 
     async def _read(self, read: Read[T]) -> T:
-        """Answer a read's questions, each from the newest state."""
+        """Run a read; each of its statements sees the newest state."""
         async with self._reader() as connection:
             return await _answered(connection, read)
 
     async def _read_consistently(self, read: Read[T], long_s: float) -> T:
-        """Answer a read's questions from one and the same state of the ledger.
+        """Run a read on one consistent state of the ledger.
 
-        The first is short, and tells whether the server is there at all; each of the others may
-        take up to `long_s` seconds.
+        Its first statement is short and shows whether the server answers at all. Each of the others
+        may take up to `long_s` seconds.
         """
         async with self._reader() as connection:
             await connection.execute(_BEGIN_READING)
@@ -221,7 +227,7 @@ class PostgresLedger(SqlReads):
                 try:
                     yield connection
                 except (*LOST, asyncio.CancelledError):
-                    # To have it back in order may take as long again, when nobody answers.
+                    # Resetting it for the pool could take as long again, if the server is gone.
                     connection.terminate()
                     raise
         except LOST as error:
@@ -233,7 +239,7 @@ class PostgresLedger(SqlReads):
     # --- listening ---
 
     async def _listen(self) -> None:
-        """Hear of versions for as long as the ledger is open, over one connection or another."""
+        """Listen for versions for as long as the ledger is open, reconnecting as necessary."""
         while True:
             with suppress(*LOST, UnavailableError):
                 await self._listen_once()
@@ -246,13 +252,15 @@ class PostgresLedger(SqlReads):
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._hear)
+            # After LISTEN, since a version committed before it was not notified. Reset, since the
+            # database may have been restored from a backup while it was unreachable.
             self._watch.reset(await self.version())
             self._listening.set()
             while not ended.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(timeout_s):
                         await ended.wait()
-                # A connection that was forgotten on the way hears nothing, not even of its end.
+                # A connection that a firewall dropped receives nothing, not even its end: probe it.
                 await connection.execute("SELECT 1")
         finally:
             self._listening.clear()

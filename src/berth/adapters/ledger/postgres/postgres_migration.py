@@ -1,6 +1,6 @@
-"""Bringing the schema of a ledger in PostgreSQL to the version that this Berth knows.
+"""Migration of a PostgreSQL ledger to the schema of this Berth.
 
-Loaded by who has such a ledger only, since its drivers take long to load.
+Imported only for such ledgers, since the drivers take long to load.
 """
 
 from typing import Any, Final
@@ -15,15 +15,15 @@ from berth.domain.errors import LedgerError
 
 _TIMEOUT_S: Final = 10.0
 
+# Number of the PostgreSQL advisory lock that migrating processes take (`berth` in ASCII).
 _LOCK: Final = 0x62_65_72_74_68
-"""Number of the PostgreSQL advisory lock that processes which migrate take (`berth`)."""
 
 
 async def schema_of_postgres(url: str) -> Schema | None:
-    """Return which tables a database has; None when it has none.
+    """Return the schema of a database, or None if it has no tables.
 
     Raises:
-        LedgerError: it cannot be reached.
+        LedgerError: the database cannot be reached.
     """
     try:
         connection = await asyncpg.connect(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
@@ -45,10 +45,10 @@ async def _ask(connection: Any, query: str) -> str | None:  # noqa: ANN401 - asy
 
 
 async def migrate_postgres(url: str) -> None:
-    """Bring a PostgreSQL database to the newest schema.
+    """Migrate a PostgreSQL database to the newest schema.
 
     Raises:
-        LedgerError: it is newer than this Berth, or cannot be reached or written.
+        LedgerError: the database is newer than this Berth, or cannot be reached or written.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -56,6 +56,8 @@ async def migrate_postgres(url: str) -> None:
     )
     try:
         async with engine.begin() as connection:
+            # Processes that start together all try to migrate: the first one does, the others wait
+            # and find the schema current. The lock ends with the transaction.
             await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
             await connection.run_sync(upgrade)
     except (SQLAlchemyError, OSError) as error:

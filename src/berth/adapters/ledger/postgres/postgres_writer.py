@@ -1,8 +1,8 @@
 """The one task of a process that writes to a PostgreSQL ledger.
 
-It commits whatever waits in one transaction, as `sqlite_writer` does. When the connection is
-lost, those who wait are told that their units may or may not have been committed, and the next
-batch connects anew.
+It commits all waiting requests in one transaction, as `sqlite_writer` does. If the connection is
+lost, the callers are told that their units may or may not have been committed, and the next batch
+connects again.
 """
 
 import asyncio
@@ -45,8 +45,11 @@ LOST: Final = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-"""What says that the server cannot do it now, and nothing about what it was asked."""
+"""Errors which mean that the server cannot answer now, and which say nothing about the request."""
 
+# Every statement of the writer looks rows up by their keys, however few rows the statistics show: a
+# plan made while a table was small would scan all of it after it has grown. JIT compilation would
+# cost more than such statements take.
 _SETTINGS: Final = {
     "application_name": "berth ledger",
     "jit": "off",
@@ -54,35 +57,34 @@ _SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
 }
-"""Every statement here looks rows up by their keys, however few the statistics say there are: a
-plan made when a table was small would read all of it when it has grown."""
 
 CLOSE_TIMEOUT_S: Final = 2.0
-"""How long a server may take to hear that we leave; all is committed by then."""
+"""Seconds that the server may take to close a connection; everything is committed by then."""
 
 _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
 
 def describe_loss(error: BaseException, timeout_s: float) -> str:
-    """Say why the server cannot do it, in words that anybody may read: no address, no user."""
+    """Return why the server cannot answer. No address or user is named, so any user may see it."""
     if isinstance(error, TimeoutError):
-        return f"PostgreSQL has not answered in {timeout_s:g} s"
+        return f"PostgreSQL did not answer within {timeout_s:g} s"
     if isinstance(error, OSError):
         return f"PostgreSQL cannot be reached ({type(error).__name__})"
-    return f"PostgreSQL cannot do it ({type(error).__name__})"
+    return f"PostgreSQL cannot answer the request ({type(error).__name__})"
 
 
 class PostgresWriter:
-    """Takes jobs and answers them when they are durable.
+    """Takes write requests and answers them once they are durable.
 
     Args:
         url: of the database, as asyncpg reads it.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds.
-        timeout_s: how long to wait for a connection, and for other writers; twice as long for the
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds.
+        timeout_s: seconds to wait for a connection, and for other writers; twice as long for the
             answer to a statement.
         on_version: called with the newest version after each batch.
-        on_batch: called with the units of a batch that was committed, and the seconds that took.
+        on_batch: called with the number of units in a committed batch, and the seconds that its
+            commit took.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class PostgresWriter:
         self._task = asyncio.create_task(self._run(), name="berth-ledger")
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit units; those of a caller who is cancelled are committed all the same.
+        """Commit units. If the caller is cancelled, they are committed all the same.
 
         Raises:
             UnavailableError: the ledger is closed, or the server cannot be reached or is busy.
@@ -132,7 +134,7 @@ class PostgresWriter:
         return await answer
 
     async def close(self) -> None:
-        """Finish what was accepted, then disconnect."""
+        """Finish the accepted requests, then disconnect."""
         self._closing = True
         self._wake.set()
         await asyncio.shield(self._task)
@@ -159,7 +161,7 @@ class PostgresWriter:
             await begin(connection)
             requests = self._drain()
             await self._finish(connection, requests)
-        except Exception as error:  # noqa: BLE001 - goes to those who asked
+        except Exception as error:  # noqa: BLE001 - is passed on to the callers
             await self._fail(requests or self._drain(), error)
             return
         units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
@@ -167,7 +169,10 @@ class PostgresWriter:
             self._on_batch(units, time.monotonic() - began_s)
 
     def _drain(self) -> list[WriteRequest]:
-        """Take what waits, as late as can be: while the lock was waited for, more has come."""
+        """Take the waiting requests.
+
+        Called as late as possible: more have come while this process waited for the lock.
+        """
         requests: list[WriteRequest] = []
         count = 0
         while self._requests and count < UNITS_MAX:
@@ -176,7 +181,7 @@ class PostgresWriter:
         return requests
 
     async def _finish(self, connection: asyncpg.Connection, requests: list[WriteRequest]) -> None:
-        """Do the jobs in the transaction that is open, commit it, and answer."""
+        """Carry out the requests in the open transaction, commit it, and answer."""
         now_s = self._now_s()
         outcomes, before, version = await commit_batch(connection, units_of(requests), at_s=now_s)
         if self._retention.is_due(before, version):
@@ -188,12 +193,13 @@ class PostgresWriter:
             for request in requests
             if request.counter is not None
         ]
+        # Answers follow only after this returns: PostgreSQL has flushed its log by then.
         await commit(connection, before=before, version=version)
         deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)
 
     async def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
-        """Roll back and answer with the error; or find the one job that is at fault."""
+        """Roll back and answer with the error, or find the one request that causes it."""
         if isinstance(error, LOST):
             self._drop()
             why = describe_loss(error, self._timeout_s)
@@ -205,6 +211,7 @@ class PostgresWriter:
         if len(requests) == 1:
             deliver(failures_of(requests, error))
             return
+        # One caller's units that cannot be stored must not fail the others.
         for request in requests:
             await self._retry_alone(request)
 
@@ -213,7 +220,7 @@ class PostgresWriter:
             connection = await self._connected()
             await begin(connection)
             await self._finish(connection, [request])
-        except Exception as error:  # noqa: BLE001 - goes to the one who asked
+        except Exception as error:  # noqa: BLE001 - is passed on to the caller
             await self._fail([request], error)
 
     async def _connected(self) -> asyncpg.Connection:
@@ -223,7 +230,8 @@ class PostgresWriter:
             self._connection = await asyncpg.connect(
                 self._url,
                 timeout=self._timeout_s,
-                # More than what the server itself waits for others, which it says in words.
+                # Longer than `lock_timeout`, so that the wait for other writers ends with an error
+                # of the server and the connection stays usable.
                 command_timeout=2 * self._timeout_s,
                 server_settings={**_SETTINGS, **dict.fromkeys(_WAITS, f"{self._timeout_s:g}s")},
             )
@@ -243,7 +251,7 @@ class PostgresWriter:
         self._drop()
 
     def _drop(self) -> None:
-        """Let go of the connection without a word to the server."""
+        """Discard the connection without telling the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()

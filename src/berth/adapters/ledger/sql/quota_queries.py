@@ -73,7 +73,7 @@ def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
     here = f"SELECT project_id, uuid AS item_key, {_sizes(dialect)} FROM instances"  # noqa: S608
     vcpus, memory_mb = (_BELOW[dialect].format(at=at) for at in range(len(_NAMES)))
     # Remote instances that an older Berth has stored without a footprint do not count, and neither
-    # do those being withdrawn: the child zone gives their room back.
+    # do those being withdrawn: the child zone is freeing them.
     below = (
         f"SELECT project_id, '{REMOTE_KEY_PREFIX}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
         f" {memory_mb} AS memory_mb FROM errands"
@@ -84,10 +84,10 @@ def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
 
 
 def _sizes(dialect: DialectName) -> str:
-    told = [_FROM_BODY[dialect].format(name=name, at=at) for at, name in enumerate(_NAMES)]
+    sizes = [_FROM_BODY[dialect].format(name=name, at=at) for at, name in enumerate(_NAMES)]
     return ", ".join(
         f"CASE WHEN counted_revision = revision THEN {name} ELSE {from_body} END AS {name}"
-        for name, from_body in zip(_NAMES, told, strict=True)
+        for name, from_body in zip(_NAMES, sizes, strict=True)
     )
 
 

@@ -1,1 +1,1 @@
-"""A ledger in a SQLite file."""
+"""The ledger in a SQLite file."""

@@ -1,10 +1,10 @@
 """What a batch reads and writes on a SQLite connection.
 
-Python's sqlite3 gives the interpreter lock away and takes it back at every step of a statement,
-that is for every row. Beside a thread that is busy with Python each time costs up to 5 ms, so
-here every statement is one step, whatever the size of the batch: what is loaded comes as one row
-of JSON, and rows are written by one multi-row statement. `OR ROLLBACK` spares SQLite the journal
-that it would keep to undo such a statement alone.
+Python's sqlite3 releases the interpreter lock at every step of a statement, that is, for every row,
+and takes it again. Beside a thread that is busy with Python, each time costs up to 5 ms. Every
+statement here is therefore a single step, whatever the size of the batch: rows are loaded as one
+row of JSON, and written by one multi-row statement. `OR ROLLBACK` spares SQLite the journal that it
+would keep to undo such a statement alone.
 """
 
 import sqlite3
@@ -26,22 +26,26 @@ from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import Kind
 
 Loaded = tuple[int | None, int, *tuple[str, ...]]
-"""The first version in the daybook, the newest of all, and texts of JSON."""
+"""The first logged version, the newest version, and JSON texts."""
 
 _STATE: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
 
+# Claim keys, allocations, providers and inventories of a batch that requires none.
 _NOTHING: Final = ("[]",) * 4
-"""Claim keys, allocations, providers and inventories of a batch that needs none."""
 
+# Rows of one statement: 256 rows of 13 columns stay far below SQLite's 32,766 parameters.
 _ROWS_MAX: Final = 256
-"""Rows of one statement: 256 x 13 columns stay far below SQLite's 32,766 parameters."""
 
+# The condition repeats the check that the batch has passed. The number of changed rows tells
+# whether capacity in the file is what the working set assumed.
 _SPEND: Final = """
 UPDATE OR ROLLBACK inventories SET used = used + spent.column3, generation = spent.column4
   FROM (VALUES {values}) AS spent
  WHERE provider_uuid = spent.column1 AND resource_class = spent.column2
    AND (spent.column3 <= 0 OR used + spent.column3 <= capacity)"""
 
+# For checkpoints: usage is written as an absolute value and the generation only ever rises, so that
+# a step that was done before an interruption can be done again.
 _USE: Final = """
 UPDATE OR ROLLBACK inventories
    SET used = now.column3, generation = max(generation, now.column4)
@@ -55,7 +59,7 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
 
 
 def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
-    """Load what judging needs, in one step."""
+    """Load the required keys, in one step."""
     all_keys = keys_in_order(required)
     if not any(all_keys):
         first, version = read_state(connection)
@@ -68,7 +72,7 @@ def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
 
 
 def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> str:
-    """Return what the instances of projects count for, as the table of instances has them."""
+    """Return the footprints of the instances of projects as JSON, as the tables have them."""
     found: tuple[str] = connection.execute(
         counting_statement("sqlite"), (encode(list(projects)),)
     ).fetchone()
@@ -76,19 +80,22 @@ def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> s
 
 
 def read_state(connection: sqlite3.Connection) -> tuple[int | None, int]:
-    """Return the first version in the daybook and the newest of all, as `load` does."""
+    """Return the first logged version and the newest version, as `load` does."""
     state: tuple[int | None, int] = connection.execute(_STATE).fetchone()
     return state
 
 
 def write(connection: sqlite3.Connection, batch: RowBatch) -> None:
-    """Write down what a batch did, in the one order that keeps every constraint satisfied.
+    """Write a batch to the tables, in the one order that satisfies every constraint.
 
     Raises:
-        LedgerError: an inventory had no room for what was judged to fit: nothing is committed.
+        LedgerError: an inventory lacks the capacity that the batch was granted; nothing is
+            committed.
     """
+    # First: if the capacity check fails, nothing else need be written.
     spent = [(*row[:3], number) for row, number in _with_generations(batch)]
     _check_spent(batch, _run(connection, _SPEND, spent))
+    # Before providers go and before the same consumers' new allocations come.
     _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
     _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
     for kind, keys in batch.removed.items():
@@ -105,15 +112,16 @@ Step = Callable[[sqlite3.Connection], None]
 
 
 def checkpoint_steps(batch: RowBatch, *, in_doubt: bool = False) -> list[Step]:
-    """Return what writes down what pages came to, table by table, each in any transaction.
+    """Return the steps that write merged batches to the tables, each in a transaction of its own.
 
-    The version is left alone, since it counted already when the pages were written.
+    The version stays: it already advanced when the batches were logged.
 
     Args:
-        batch: what the pages came to.
+        batch: the merged batches.
         in_doubt: some of the steps may have been done before.
     """
     kinds = {schema.KIND_OF_TABLE.get(name) for name in batch.upserts} | batch.removed.keys()
+    # In doubt, a row whose key exists was inserted by the interrupted checkpoint.
     conflict = "IGNORE" if in_doubt else "ROLLBACK"
     return [
         *(
@@ -133,7 +141,11 @@ def _checkpoint_kind(connection: sqlite3.Connection, batch: RowBatch, kind: Kind
 
 
 def _checkpoint_claims(connection: sqlite3.Connection, batch: RowBatch, conflict: str) -> None:
-    """Write allocations together with consumers, whose generations say which they go with."""
+    """Write allocations together with consumers.
+
+    The generation of a consumer says which allocations it goes with, so no reader may see only one
+    of the two.
+    """
     _checkpoint_kind(connection, batch, Kind.CONSUMER)
     _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
     _checkpoint_rows(connection, schema.allocations, batch, conflict)
@@ -160,8 +172,8 @@ def _with_generations(batch: RowBatch) -> Iterator[tuple[tuple[str, str, int, in
 def _check_spent(batch: RowBatch, changed: int) -> None:
     if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(batch.spent)} inventories had the room that was counted on; "
-            "the ledger's file was changed by something else, or is damaged"
+            f"{changed} of {len(batch.spent)} inventories had the expected capacity; "
+            "the ledger's file was changed by another program, or is damaged"
         )
 
 
@@ -189,10 +201,10 @@ def _deletion(table: Table, column: str) -> str:
 
 
 def _run(connection: sqlite3.Connection, template: str, rows: Sequence[Row]) -> int:
-    """Run a statement on rows, many at a time; return how many rows it changed.
+    """Run a statement on rows, many at a time; return the number of rows it changed.
 
-    The number of rows is rounded up to a power of two, with rows of NULL that the statements
-    pass over, so that few different statements are ever prepared.
+    The number of rows is rounded up to a power of two, so that few distinct statements are ever
+    prepared. The statements ignore the rows of NULL that fill the gap.
     """
     changed = 0
     remaining = iter(rows)
@@ -228,10 +240,10 @@ def _upsert(table: Table) -> str:
 
 @cache
 def _rewrite_rarely_changed(table: Table) -> str:
-    """Write settled columns where they differ after all.
+    """Return the statement that writes rarely changed columns where they differ after all.
 
-    SQLite writes every index whose column is assigned, though to the same value; an upsert that
-    left nothing out would cost a third more.
+    SQLite updates every index whose column is assigned, even with an equal value. An upsert that
+    assigned all columns would cost a third more.
     """
     names = schema.RARELY_CHANGED[table]
     values = ", ".join(f"new.column{number}" for number in range(2, len(names) + 2))
@@ -244,7 +256,7 @@ def _rewrite_rarely_changed(table: Table) -> str:
 
 
 def _rarely_changed(table: Table, rows: Sequence[Row], born: Collection[str]) -> list[Row]:
-    """Return key and settled columns of the rows that may have been there before."""
+    """Return key and rarely changed columns of the rows that may have existed before."""
     columns = {column.name: number for number, column in enumerate(table.columns)}
     key = columns[schema.key_column(table).name]
     picked = itemgetter(key, *(columns[name] for name in schema.RARELY_CHANGED[table]))

@@ -1,4 +1,4 @@
-"""Opening a SQLite file the way the ledger wants it, and asking it questions."""
+"""Access to a SQLite file: opening it durably, running reads, detecting foreign writes."""
 
 import sqlite3
 import time
@@ -11,13 +11,17 @@ from berth.domain.errors import LedgerError
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S: Final = 10.0
-"""How long a writer waits for the writers of other processes."""
+"""Seconds that a writer waits for the writers of other processes."""
 
 _PAUSE_S: Final = 0.005
 
+# The first version with RETURNING; UPDATE FROM is older.
 _OLDEST: Final = (3, 35, 0)
-"""The first that knows RETURNING; UPDATE FROM is older."""
 
+# FULL: the write-ahead log is flushed at every commit, since a commit is acknowledged right after.
+# 4000 pages (16 MB) between SQLite's own checkpoints, in place of 1000: each one flushes the
+# database file, and hot pages then are written once for many commits. The log file shrinks to 64 MB
+# after a long reader has let it grow.
 _PRAGMAS: Final = """
 PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
@@ -29,19 +33,23 @@ PRAGMA journal_size_limit = 67108864;
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a file, and make it if there is none, durable at every commit.
+    """Open a file, creating it if necessary, so that every commit is durable.
 
     Raises:
-        LedgerError: it cannot be opened, or is no database, or SQLite itself is too old.
+        LedgerError: the file cannot be opened or is no database, or SQLite is too old.
     """
     if sqlite3.sqlite_version_info < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        raise LedgerError(f"SQLite {sqlite3.sqlite_version} is too old; {oldest} is needed")
+        raise LedgerError(
+            f"SQLite {sqlite3.sqlite_version} is too old; {oldest} or newer is needed"
+        )
     try:
         connection = sqlite3.connect(
             path,
             timeout=BUSY_TIMEOUT_S,
+            # Transactions are begun and ended explicitly; sqlite3 would begin them on its own.
             isolation_level=None,
+            # A connection moves between threads, but only one thread uses it at a time.
             check_same_thread=False,
             cached_statements=512,
         )
@@ -53,10 +61,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
-    """Wait for other connections where SQLite itself does not.
+    """Retry a statement while the file is busy, in the one case where SQLite does not wait itself.
 
-    Turning a new file into a write-ahead log needs the file alone, and SQLite answers at once
-    that it is busy, whatever the timeout, when two connections try at the same time.
+    Switching a new file to WAL mode needs exclusive access. If two connections try at the same
+    time, SQLite fails one of them immediately, whatever the timeout.
     """
     deadline_s = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -72,7 +80,7 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
 
 
 def run_read(connection: sqlite3.Connection, read: Read[T]) -> T:
-    """Answer a read's questions one after the other, each in one step of SQLite."""
+    """Run the statements of a read one after the other, each in one step of SQLite."""
     try:
         statement, parameters = next(read)
         while True:
@@ -84,7 +92,8 @@ def run_read(connection: sqlite3.Connection, read: Read[T]) -> T:
 
 
 def run_in_transaction(connection: sqlite3.Connection, read: Read[T]) -> T:
-    """Answer a read's questions from one and the same state of the ledger."""
+    """Run the statements of a read on one consistent state of the ledger."""
+    # In WAL mode a read transaction sees the state at its first statement and blocks no writer.
     connection.execute("BEGIN")
     try:
         return run_read(connection, read)
@@ -97,19 +106,22 @@ def _gathered(text: str) -> str:
     return f"SELECT {array} FROM ({text})"  # noqa: S608 - the text is one of our queries
 
 
+# File times advance in steps of some milliseconds, so two writes within one step look alike.
 _SETTLED_NS: Final = 50_000_000
-"""Dates of files go in steps of some milliseconds: what was written twice within one shows once."""
 
 
+# The file counts as changed at least every 0.5 s, so that nothing depends on file times alone.
 _ASK_NS: Final = 500_000_000
-"""So often it is said to have changed in any case: nothing is to depend on dates alone."""
 
 
 class WalFileWatch:
-    """Remembers what the write-ahead log of a database looked like.
+    """Detects that a SQLite database may have been written, without asking SQLite.
+
+    Each commit goes to SQLite's write-ahead log file (`-wal`) and changes its modification time or
+    its size. Checking these costs a tenth of a query.
 
     Args:
-        database: its file.
+        database: the database file.
     """
 
     def __init__(self, database: Path) -> None:
@@ -118,7 +130,7 @@ class WalFileWatch:
         self._asked_ns = 0
 
     def may_have_changed(self) -> bool:
-        """Tell whether there may be something new since the last time this was True."""
+        """Return whether there may be new commits since this last returned True."""
         now_ns = time.time_ns()
         try:
             found = self._log.stat()
@@ -127,7 +139,7 @@ class WalFileWatch:
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen == self._seen and 0 <= now_ns - self._asked_ns < _ASK_NS:
             return False
-        # A write that comes now could leave a date that is as new as this one unchanged.
+        # The next write could fall into the same step of the file's clock and not change its time.
         self._seen = seen if now_ns - found.st_mtime_ns > _SETTLED_NS else None
         self._asked_ns = now_ns
         return True

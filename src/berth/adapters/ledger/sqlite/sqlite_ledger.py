@@ -46,32 +46,34 @@ from berth.domain.ledger.write import Outcome, Unit
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
+# Threads for long reads, each with a connection.
 _READERS: Final = 2
+# Changes of up to so many versions are read on the event loop.
 _FEW_VERSIONS: Final = 100
 
+# Polls without a waiter before polling stops.
 _IDLE_POLLS: Final = 100
-"""Looks that nobody waits for, before there are none any more."""
 _POLL_S: Final = 0.01
 _QUIET_POLL_S: Final = 0.05
+# If no other process has committed for so long, polls become less frequent. Each one wakes a
+# process that sleeps, which at ten times the rate costs a percent of a core.
 _QUIET_S: Final = 10.0
-"""Where no other process has committed anything for so long, it is looked for less often: each look
-wakes a process that sleeps, which costs a percent of a core at ten times as many."""
 _DEFAULT: Final = Retention()
 
 _HEAD: Final = """
 SELECT version, feed_floor, coalesce((SELECT min(first) FROM daybook) - 1, version) FROM head"""
 
+# Kinds whose tables may lag behind the log: usage and heartbeats are checkpointed, too.
 _LAGGING_KINDS: Final = DEFERRED_KINDS | {Kind.PROVIDER, Kind.SERVICE}
-"""Kinds whose tables may lag behind: usage and heartbeats wait to be posted, too."""
 
 
 class SqliteLedger(SqlReads):
-    """Keeps the ledger in one file. Made by `open_ledger`, which sees to its schema.
+    """Keeps the ledger in one file. `open_ledger` creates it and migrates its schema.
 
     Args:
         path: the database file, with the schema in place.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds; claim keys are forgotten by it.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds, by which claim keys expire.
         on_batch: see `SqliteWriter`.
     """
 
@@ -86,8 +88,8 @@ class SqliteLedger(SqlReads):
         super().__init__(Queries("sqlite"))
         self._watch = VersionWatch()
         self._commit_cache = CommitCache()
+        # The newest version that any caller has seen: no answer may be older.
         self._shown = 0
-        """The newest version that anybody here was told of: no answer may fall behind it."""
         self._inline = connect(path)
         self._trace = WalFileWatch(path)
         self._connections: SimpleQueue[sqlite3.Connection] = SimpleQueue()
@@ -110,7 +112,7 @@ class SqliteLedger(SqlReads):
     # --- Writer ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit for itself, in order. See `berth.ports.ledger.Writer`."""
+        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`."""
         return await self._writer.commit(units)
 
     # --- Records ---
@@ -123,6 +125,7 @@ class SqliteLedger(SqlReads):
         head, record = self._read_inline(read_beside_head(self._queries, noun, key))
         if head.checkpointed == head.version:
             return record
+        # The commit cache has no usage of providers, and no batches of other processes.
         if kind is Kind.PROVIDER or not self._is_own(head):
             await self._writer.checkpoint()
             return self._read_inline(read_one(self._queries, noun, key))
@@ -153,11 +156,13 @@ class SqliteLedger(SqlReads):
         return await self._read(read_snapshot(self._queries, now_s))
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return what happened after that version, oldest first, in whole versions."""
+        """Return the changes after a version, oldest first, in whole versions."""
         head = self._head()
         check_in_feed(after, head.feed_floor, head.version)
         if self._is_own(head):
             found = self._commit_cache.changes(after, limit)
+            # An empty answer is right only if the cache is not behind a version that a caller has
+            # seen.
             if found or (found is not None and after >= self._shown):
                 return found
         read = read_changes(self._queries, after, limit)
@@ -166,14 +171,17 @@ class SqliteLedger(SqlReads):
         return await self._read_in_thread(read)
 
     def news(self, after: int) -> list[Change]:
-        """Return what this process has committed itself. See `berth.ports.ledger.Feed`."""
+        """Return the changes after a version that this process committed itself, without I/O.
+
+        See `berth.ports.ledger.Feed`.
+        """
         return self._commit_cache.changes(after, _FEW_VERSIONS) or []
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; False when the time ran out.
+        """Wait until there is a version above `after`; return False on timeout.
 
-        Commits of this process wake at once, those of others within 10 ms; the first one after
-        some seconds without any within 50 ms.
+        Commits of this process wake waiters at once, those of other processes within 10 ms. The
+        first one after 10 s without any takes up to 50 ms.
         """
         self._check_open()
         if self._poller is None or self._poller.done():
@@ -183,7 +191,8 @@ class SqliteLedger(SqlReads):
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Finish what was accepted, then close the file."""
+        """Commit what was accepted, then close the file."""
+        # First: waiters and readers may still depend on commits that were accepted.
         await self._writer.close()
         if self._closed:
             return
@@ -197,11 +206,11 @@ class SqliteLedger(SqlReads):
             self._connections.get().close()
 
     async def _poll(self) -> None:
-        """Look for versions that other processes committed, as long as anybody waits.
+        """Poll for commits of other processes while any caller waits.
 
-        A batch of this process comes after theirs, and says so. So the file is only looked at
-        when there was none for a while: each look lets the writer's thread run in between. And
-        only when its log looks as if somebody had written.
+        A batch of this process follows theirs and reports the version, so the file is polled only
+        after a while without one: each poll makes the writer's thread compete for the interpreter
+        lock. It is queried only if its log file looks changed.
         """
         clock = asyncio.get_running_loop().time
         idle = 0
@@ -217,18 +226,19 @@ class SqliteLedger(SqlReads):
                         self._others_at_s = clock()
                     self._watch.advance(version)
 
-    # --- what is in the daybook ---
+    # --- the write-ahead log ---
 
     def _is_own(self, head: LedgerHead) -> bool:
-        """Tell whether all up to a version was committed by this process, since some time.
+        """Return whether this process committed everything since some earlier version.
 
-        What was committed but not told of yet is not acknowledged either, so it need not be seen.
+        Commits that are not in the commit cache yet are not acknowledged yet either, so no caller
+        can expect to see them.
         """
         epoch, version = self._writer.newest
         return epoch == self._commit_cache.epoch and head.version <= version
 
     async def _ensure_checkpointed(self) -> None:
-        """See to it that all that was committed before is in the tables."""
+        """Make sure that everything committed before this call is in the tables."""
         head = self._head()
         if head.checkpointed < head.version:
             await self._writer.checkpoint()
@@ -244,7 +254,7 @@ class SqliteLedger(SqlReads):
             raise UnavailableError("the ledger is closed")
 
     def _head(self) -> LedgerHead:
-        """Read how far the ledger is, in a single statement: everybody does so all the time."""
+        """Read the ledger's versions in a single statement, since every read begins with them."""
         self._check_open()
         with _translated_errors():
             return LedgerHead(*self._inline.execute(_HEAD).fetchone())
@@ -270,7 +280,7 @@ class SqliteLedger(SqlReads):
 
 @contextmanager
 def _translated_errors() -> Generator[None, None, None]:
-    """Turn errors of SQLite into errors of Berth."""
+    """Convert errors of SQLite to errors of Berth."""
     try:
         yield
     except sqlite3.OperationalError as error:

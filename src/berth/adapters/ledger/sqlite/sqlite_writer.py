@@ -1,7 +1,7 @@
 """The one thread of a process that writes to its SQLite ledger.
 
-Whatever waits when a transaction begins is committed with it, so that callers share one flush
-of the disk: with one caller a commit costs a flush, with many it costs a share of it.
+All requests that wait when a transaction begins are committed with it, so that callers share one
+flush of the disk: with one caller a commit costs a flush, with many it costs a share of one.
 """
 
 import asyncio
@@ -31,31 +31,31 @@ from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
+# Seconds that committed batches may be missing from the tables while no read needs them.
 _CHECKPOINT_AFTER_S: Final = 2.0
-"""How long what is committed may be missing in the tables, when nobody asks for it."""
 
 _WAIT_MAX_S: Final = 0.001
 _WAITS_MAX: Final = 4
+# Before a batch the writer waits up to 1 ms for more requests, up to 4 times, until 16 have come.
 _ENOUGH_REQUESTS: Final = 16
-"""How long to wait for company at a time, how often at most, and how much is enough."""
 
+# The time of a flush is a moving average over about so many flushes.
 _INERTIA: Final = 8
-"""The time of a flush is a mean over so many, about."""
 
 
 class SqliteWriter:
-    """Takes jobs from the event loop and answers them there, when they are durable.
+    """Takes write requests from the event loop and answers them there once they are durable.
 
     Args:
         path: the database file.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds.
-        on_news: called in the event loop with what was committed, before it is answered.
-        on_batch: called in the thread with the units of a batch that was committed, and the
-            seconds that took.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds.
+        on_notice: called in the event loop with each commit, before its callers are answered.
+        on_batch: called in the thread with the number of units in a committed batch, and the
+            seconds that its commit took.
 
     Attributes:
-        newest: epoch and version of the newest batch, which `on_news` may not have been told of.
+        newest: epoch and version of the newest batch, which `on_notice` may not have received yet.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SqliteWriter:
     # --- in the event loop ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit units; those of a caller who is cancelled are committed all the same.
+        """Commit units. If the caller is cancelled, they are committed all the same.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
@@ -106,7 +106,7 @@ class SqliteWriter:
         return await answer
 
     async def checkpoint(self) -> None:
-        """Have all that was committed before, by whomever, written to the tables.
+        """Write everything committed before, by any process, to the tables.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
@@ -116,7 +116,7 @@ class SqliteWriter:
         await answer
 
     async def close(self) -> None:
-        """Finish what was accepted, then end the thread."""
+        """Finish the accepted requests, then end the thread."""
         if not self._closing:
             self._closing = True
             self._queue.put(None)
@@ -136,16 +136,19 @@ class SqliteWriter:
                 pass
         finally:
             self._closing = True
+            # Leaves the file without log records, so that its tables are complete for other
+            # programs, too.
             self._checkpoint(self._transactor.checkpoint)
             self._connection.close()
             self._fail_remaining()
             self._call_in_loop(lambda: self._done.set_result(None))
 
     def _next(self) -> bool:
-        """Commit the next batch, and post some of what waits; return False at the end."""
+        """Commit the next batch and advance a checkpoint; return False if the writer is closed."""
         goes_on = True
         patience_s = _CHECKPOINT_AFTER_S if self._transactor.has_logged_batches else None
         try:
+            # Without a timeout of 0 a running checkpoint would pause until the next request.
             request = self._queue.get(
                 timeout=0 if self._transactor.is_checkpointing else patience_s
             )
@@ -161,10 +164,10 @@ class SqliteWriter:
         return goes_on
 
     def _await_more_requests(self) -> None:
-        """Wait a moment for others to share the flush with, as long as they keep coming.
+        """Wait briefly for more requests to share the flush with, as long as they keep coming.
 
-        Whoever was alone the last time does not wait. All waits together are no longer than a
-        flush takes, so that a quick disk is not made slow.
+        A caller that was alone in the last batch does not wait. All waits together last no longer
+        than a flush, so that a fast disk is not slowed down.
         """
         waiting = self._queue.qsize()
         wait_s = min(_WAIT_MAX_S, self._flush_s / _WAITS_MAX)
@@ -177,7 +180,7 @@ class SqliteWriter:
                 break
 
     def _fail_remaining(self) -> None:
-        """Leave nobody waiting, should the thread end before it was asked to."""
+        """Answer the remaining requests, in case the thread ends unexpectedly."""
         with suppress(Empty):
             while True:
                 request = self._queue.get_nowait()
@@ -186,20 +189,22 @@ class SqliteWriter:
                     self._answer(failures_of([request], gone))
 
     def _call_in_loop(self, callback: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop was closed before the ledger was
+        with suppress(RuntimeError):  # the event loop was closed before the ledger
             self._loop.call_soon_threadsafe(callback)
 
     def _commit_batch(self, first: WriteRequest) -> bool:
-        """Commit what waits; return False when it was the last."""
+        """Commit the waiting requests; return False if the writer is to close after them."""
         requests = [first]
         goes_on = True
         began_s = time.monotonic()
         try:
+            # The lock first, then the queue: requests that arrive while another process holds the
+            # lock are still in this batch.
             self._transactor.begin()
             goes_on = self._drain(requests)
             self._is_shared = len(requests) > 1
             self._finish(requests)
-        except Exception as error:  # noqa: BLE001 - goes to those who asked
+        except Exception as error:  # noqa: BLE001 - is passed on to the callers
             self._fail(requests, error)
             return goes_on
         units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
@@ -208,7 +213,7 @@ class SqliteWriter:
         return goes_on
 
     def _drain(self, requests: list[WriteRequest]) -> bool:
-        """Take what waits; return False when it ends with the wish to close."""
+        """Take the waiting requests; return False if the last one is the request to close."""
         count = len(requests[0].units)
         with suppress(Empty):
             while count < UNITS_MAX:
@@ -220,7 +225,7 @@ class SqliteWriter:
         return True
 
     def _finish(self, requests: list[WriteRequest]) -> None:
-        """Do the jobs in the transaction that is open, commit it, and answer."""
+        """Carry out the requests in the open transaction, commit it, and answer."""
         transactor = self._transactor
         result = transactor.apply_batch(units_of(requests))
         numbers = [
@@ -231,12 +236,13 @@ class SqliteWriter:
         if any(request.checkpoints for request in requests):
             transactor.checkpoint()
         began_s = time.monotonic()
+        # Answers follow only after this returns, when the batch is on disk.
         transactor.commit()
         self._flush_s += (time.monotonic() - began_s - self._flush_s) / _INERTIA
         self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
     def _is_checkpoint_due(self) -> bool:
-        """Tell whether pages are many, or have waited long."""
+        """Return whether many batches are logged, or one has been for long."""
         now_s = time.monotonic()
         if not self._transactor.has_logged_batches:
             self._checkpointed_at_s = now_s
@@ -246,11 +252,12 @@ class SqliteWriter:
         )
 
     def _checkpoint(self, checkpoint: Callable[[], None]) -> None:
-        """Post pages, if there are any; what stands in the way is told with the next batch."""
+        """Checkpoint if there are logged batches. An error reappears with the next batch."""
         transactor = self._transactor
         if not transactor.has_logged_batches:
             return
         try:
+            # Not flushed: the log still has everything that a crash could undo here.
             transactor.begin(is_flushed=False)
             checkpoint()
             transactor.commit()
@@ -263,7 +270,10 @@ class SqliteWriter:
             self._answer([], transactor.notice())
 
     def _answer(self, answers: Answers, notice: CommitNotice | None = None) -> None:
+        """Answer requests in the event loop, after the notice of their commit."""
         if notice is not None:
+            # Set in this thread, before the event loop hears of it: reads compare it with the
+            # commit cache to find out whether a commit is on its way.
             self.newest = (notice.epoch, notice.version)
 
         def notify_and_deliver() -> None:
@@ -274,7 +284,7 @@ class SqliteWriter:
         self._call_in_loop(notify_and_deliver)
 
     def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
-        """Roll back and answer with the error; or find the one job that is at fault."""
+        """Roll back and answer with the error, or find the one request that causes it."""
         self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             gone = UnavailableError(f"the ledger cannot be written now: {error}")
@@ -283,6 +293,8 @@ class SqliteWriter:
         elif len(requests) == 1:
             self._answer(failures_of(requests, error))
         else:
+            # One caller's units that cannot be stored (a NaN, a lone surrogate) must not fail the
+            # others.
             for request in requests:
                 self._retry_alone(request)
 
@@ -290,5 +302,5 @@ class SqliteWriter:
         try:
             self._transactor.begin()
             self._finish([request])
-        except Exception as error:  # noqa: BLE001 - goes to the one who asked
+        except Exception as error:  # noqa: BLE001 - is passed on to the caller
             self._fail([request], error)

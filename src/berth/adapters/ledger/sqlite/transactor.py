@@ -1,13 +1,15 @@
-"""The clerk: keeps a SQLite ledger, batch by batch, in transactions of one connection.
+"""The transactor: commits batches to a SQLite ledger, in transactions of one connection.
 
-A batch is judged on what the clerk remembers, and on what has to be loaded for it. What it did
-becomes a page in the daybook, which is all that has to be flushed to the disk. Later the pages
-are posted: what many of them come to together is written to the tables that queries read, table
-by table, so that batches need not wait until all is done.
+A batch is applied to what the transactor remembers and to what it loads for the batch. The result
+becomes one record of the write-ahead log (table `daybook`), the only thing that must be flushed to
+disk before callers are answered. A checkpoint later writes many logged batches, merged, to the
+tables that queries read. It does so table by table in short transactions, so that batches need not
+wait for all of it.
 
-All of it is in one file, in transactions. Whoever finds pages there that are not its own, since
-another process wrote them, or died, posts them before anything else. A batch that comes after
-one of somebody else is written to the tables at once, as pages would be posted for it anyway.
+Everything is in one file, in transactions. A process that finds log records written by another
+process, or by its own former life, checkpoints them before anything else. A batch that follows
+another process's write goes to the tables directly, since its log record would be checkpointed at
+once anyway (docs/adr/0011-the-daybook.md).
 """
 
 import sqlite3
@@ -46,12 +48,16 @@ from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
+# Logged rows, about, that make a checkpoint due: writing them takes some tens of milliseconds.
 _ROWS_MAX: Final = 8192
-"""Rows that wait to be posted, about: posting them takes some tens of milliseconds in all."""
 
 
 class FileState(NamedTuple):
-    """What a file was like after a transaction: whoever finds another mark was not alone."""
+    """The oldest logged version and the newest version after a transaction.
+
+    If a later transaction finds another state, another process has written in between: every write
+    advances the version, and every checkpoint changes the oldest logged version.
+    """
 
     first: int | None
     version: int
@@ -59,9 +65,9 @@ class FileState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What came of a batch. `before` is the newest version before it.
+    """The outcomes and changes of a batch. `before` is the newest version before it.
 
-    `page` is what it did, if that was not written to the tables.
+    `logged` is what the batch changed, if that is only in the write-ahead log.
     """
 
     outcomes: list[Outcome]
@@ -72,7 +78,7 @@ class BatchResult:
 
 @dataclass(slots=True)
 class _RunningCheckpoint:
-    """Pages on their way into the tables: how many, and the steps that are left."""
+    """A checkpoint in progress: the batches it covers, their last version, the remaining steps."""
 
     batches: int
     version: int
@@ -80,15 +86,15 @@ class _RunningCheckpoint:
 
 
 class Transactor:
-    """Used by one thread. After `begin` comes `commit` or `roll_back`, whatever happens.
+    """Used by one thread. Each `begin` must be followed by `commit` or `roll_back`.
 
     Args:
-        connection: the clerk's own.
-        retention: how much of the past to keep.
-        now_s: tells Unix time in seconds.
+        connection: the transactor's own.
+        retention: how much history to keep.
+        now_s: returns Unix time in seconds.
 
     Attributes:
-        epoch: grows when others were found to have written; what was remembered is void then.
+        epoch: grows whenever another process is found to have written, which voids all caches.
     """
 
     def __init__(
@@ -116,17 +122,17 @@ class Transactor:
 
     @property
     def has_logged_batches(self) -> bool:
-        """Whether there are pages to post."""
+        """Whether there are batches to checkpoint."""
         return bool(self._logged)
 
     @property
     def is_checkpointing(self) -> bool:
-        """Whether pages are posted by half."""
+        """Whether a checkpoint is in progress."""
         return self._running is not None
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether it is time to post: there are many pages, or some are posted by half."""
+        """Whether to checkpoint: many rows are logged, or a checkpoint is in progress."""
         if not self._logged:
             return False
         is_much = self._running is not None or self._rows >= _ROWS_MAX
@@ -135,7 +141,7 @@ class Transactor:
         )
 
     def notice(self, result: BatchResult | None = None) -> CommitNotice:
-        """Tell what was committed last: a batch, or pages that were posted."""
+        """Return what was committed last: a batch, or the end of a checkpoint."""
         state = self._state or FileState(None, 0)
         checkpointed = state.version if state.first is None else state.first - 1
         if result is None:
@@ -145,33 +151,41 @@ class Transactor:
         )
 
     def begin(self, *, is_flushed: bool = True) -> None:
-        """Begin a transaction as the one that may write.
+        """Begin a transaction that may write.
 
         Args:
-            is_flushed: have `commit` wait until all is on the disk. Without it some of what was
-                committed last may be lost with the machine, until the next flush.
+            is_flushed: make `commit` wait until everything is on disk. Without it, the machine may
+                lose the latest transactions in a crash, up to the next flush.
         """
+        # In WAL mode, `synchronous = NORMAL` never corrupts the file, and a crash loses
+        # transactions from the end only. A checkpoint that is lost finds its batches in the log
+        # again, because the transaction that deletes them comes last.
         if is_flushed != self._is_flushed:
             level = "FULL" if is_flushed else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_flushed = is_flushed
+        # IMMEDIATE takes the write lock now. A deferred transaction would take it at its first
+        # write, and fail if another process had written since its first read.
         self._connection.execute("BEGIN IMMEDIATE")
         self._has_read_state = False
 
     def commit(self) -> None:
         """Commit the transaction."""
         self._connection.execute("COMMIT")
+        # Only after COMMIT: if it fails, the remembered state must not match the file.
         self._state = self._next_state
 
     def roll_back(self) -> None:
-        """Undo the transaction, if there is one, and forget what was remembered."""
+        """Roll back the transaction, if there is one, and forget everything remembered."""
+        # The working set may contain changes of the rolled-back transaction. Without a remembered
+        # state the next transaction finds a foreign state and recovers.
         self._state = self._running = None
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
     def apply_batch(self, units: Sequence[Unit]) -> BatchResult:
-        """Judge units and enter what they did, in the transaction that is open."""
+        """Apply units and store what they changed, in the open transaction."""
         is_alone = self._load(required_keys(units))
         working_set = self._cache.working_set
         before = working_set.version
@@ -182,6 +196,9 @@ class Transactor:
         if working_set.version != before:
             batch = row_batch_of(working_set, change_set, at_s=self._now_s(), first=before + 1)
             rows = count_rows(batch)
+            # After another process's write the log is empty (it was just recovered), and logging
+            # would make the other process recover in turn. Large batches gain nothing from being
+            # written twice.
             if is_alone and rows < _ROWS_MAX and is_deferrable(batch):
                 self._append_to_log(batch)
                 self._rows += rows
@@ -193,15 +210,15 @@ class Transactor:
         return BatchResult(outcomes, before, change_set.changes, logged)
 
     def checkpoint(self) -> None:
-        """Bring the tables up to date, in the transaction that is open; it may have a batch."""
+        """Bring the tables up to date in the open transaction, which may also hold a batch."""
         if not self._has_read_state and not self._is_unchanged(self._read_state()):
             self._recover(self._next_state)
         self._checkpoint()
 
     def checkpoint_step(self) -> None:
-        """Take pages one step further into the tables, in the transaction that is open.
+        """Do the next step of a checkpoint in the open transaction.
 
-        It need not be flushed: what is lost of it is in the daybook still.
+        It need not be flushed: whatever a crash loses is still in the log.
         """
         if self._is_unchanged(self._read_state()):
             self._run_step()
@@ -209,7 +226,7 @@ class Transactor:
             self._recover(self._next_state)
 
     def next_id(self, kind: Kind) -> int:
-        """Draw the next number of a kind, in the transaction that is open."""
+        """Draw the next number of a kind, in the open transaction."""
         parameters = self._next_id_statement.bind(kind=str(kind))
         number: int = self._connection.execute(self._next_id_statement.text, parameters).fetchone()[
             0
@@ -217,7 +234,7 @@ class Transactor:
         return number
 
     def _load(self, required: RequiredKeys) -> bool:
-        """Learn what a batch needs; tell whether nobody else has written since the last one."""
+        """Load what a batch requires; return whether this process wrote the last batch."""
         missing = self._cache.missing(required)
         first, version, *texts = load(self._connection, missing)
         state = FileState(first, version)
@@ -226,8 +243,9 @@ class Transactor:
         if not is_alone:
             self._recover(state)
         elif not is_counted:
-            self._checkpoint()  # instances are counted in their table
+            self._checkpoint()  # instances are counted in their table, which must be current
         if not (is_alone and is_counted):
+            # Again: the cache was emptied, or the tables have changed, since the first load.
             missing = self._cache.missing(required)
             _, version, *texts = load(self._connection, missing)
         self._cache.add_loaded(required, missing, version, texts)
@@ -235,7 +253,7 @@ class Transactor:
         return is_alone
 
     def _count(self, projects: AbstractSet[str]) -> None:
-        """Begin to count the instances of projects that are not counted yet."""
+        """Start counting the projects that are not counted yet."""
         working_set = self._cache.working_set
         uncounted = projects - working_set.counted.keys()
         if uncounted:
@@ -250,17 +268,20 @@ class Transactor:
         return state == self._state
 
     def _recover(self, state: FileState) -> None:
-        """Forget everything, and post the pages that are there, whoever wrote them."""
+        """Forget everything, and checkpoint all logged batches, whichever process wrote them."""
         self.epoch += 1
         self._cache = WriterCache()
         self._logged, self._running = deque(), None
         if state.first is not None:
             found = self._connection.execute("SELECT body FROM daybook ORDER BY first")
             self._logged.extend(unpack_batch(body) for (body,) in found)
+        # The process that logged them may have died in the middle of a checkpoint, so some tables
+        # may have some of the rows.
         self._checkpoint(in_doubt=True)
 
     def _append_to_log(self, batch: RowBatch) -> None:
         self._connection.execute(
+            # OR ROLLBACK spares SQLite the journal that would undo this statement alone.
             "INSERT OR ROLLBACK INTO daybook VALUES (?, ?, ?)",
             (batch.first, batch.version, pack_batch(batch)),
         )
@@ -275,9 +296,10 @@ class Transactor:
         self._next_state = FileState(None, batch.version)
 
     def _checkpoint(self, *, in_doubt: bool = False) -> None:
-        """Post all pages; in doubt some of them may be posted by half."""
+        """Checkpoint all logged batches. In doubt, some tables may have some of them already."""
         if not self._logged:
             return
+        # The steps of a running checkpoint that are done are in the tables already.
         in_doubt = in_doubt or self._running is not None
         batch = merge_batches(self._logged, in_doubt=in_doubt)
         for step in checkpoint_steps(batch, in_doubt=in_doubt):
@@ -290,7 +312,7 @@ class Transactor:
         self._next_state = FileState(None, batch.version)
 
     def _run_step(self) -> None:
-        """Do one step of a round, that is for the pages which are there when it begins."""
+        """Do one step of a checkpoint. It covers the batches that are logged when it begins."""
         if self._running is None:
             batch = merge_batches(self._logged)
             steps = deque(checkpoint_steps(batch))
@@ -298,6 +320,7 @@ class Transactor:
             self._rows = 0
             self._cache.begin_generation()
         self._running.steps.popleft()(self._connection)
+        # The log records go last: until then, reads and a recovery after a crash need them.
         if not self._running.steps:
             self._finish_running(self._running)
 
@@ -313,6 +336,7 @@ class Transactor:
         self._trim(before, done.version)
 
     def _trim(self, before: int, version: int) -> None:
+        """Delete what retention no longer covers, if it is due."""
         if not self._retention.is_due(before, version):
             return
         values = self._retention.trim_parameters(version, self._now_s())

@@ -166,7 +166,7 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
 
 
 def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[ConsumerAllocations]]:
-    """Read who holds what: of a consumer, of a provider, or by consumers of a project."""
+    """Read allocations with their consumers: of a consumer, of a provider, or of a project."""
     statement = queries.holdings(by)
     text = yield statement, statement.bind(key=key)
     consumers: dict[str, Consumer] = {}
@@ -314,18 +314,18 @@ class SqlReads(ABC):
     # --- Holdings ---
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all that it holds; None when it holds nothing."""
+        """Return a consumer with all its allocations, or None if it holds nothing."""
         found = await self._holdings("consumer_uuid", consumer_uuid)
         return found[0] if found else None
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """Return who holds something of a provider, and only that, in order of consumers."""
+        """Return the consumers of a provider with their allocations on it, by uuid."""
         return await self._holdings("provider_uuid", provider_uuid)
 
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return all that consumers of a project hold, or those of one user in it."""
+        """Return the consumers of a project, or of one of its users, with their allocations."""
         found = await self._holdings("project_id", project_id)
         return [one for one in found if user_id in {None, one.consumer.user_id}]
 

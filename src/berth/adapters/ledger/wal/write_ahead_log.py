@@ -75,8 +75,8 @@ _MAY_WAIT: Final = frozenset(
 def is_deferrable(batch: RowBatch) -> bool:
     """Return whether a batch changed only what the log can hold.
 
-    That is the lives of instances and consumers. Changes of the fleet are rare, and are written to
-    their tables at once.
+    That is the lives of instances and consumers. Changes of the fleet are rare, and go to their
+    tables directly.
     """
     return (
         not batch.emptied
@@ -104,8 +104,8 @@ def pack_batch(batch: RowBatch) -> bytes:
         rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in batch.upserts[_INSTANCES]]
         batch = replace(batch, upserts={**batch.upserts, _INSTANCES: rows})
     if numbers and changes:
-        told = [(*row[:-1], numbers.get(id(row[-1]), row[-1])) for row in changes]
-        batch = replace(batch, inserts={**batch.inserts, CHANGES: told})
+        numbered = [(*row[:-1], numbers.get(id(row[-1]), row[-1])) for row in changes]
+        batch = replace(batch, inserts={**batch.inserts, CHANGES: numbered})
     return zlib.compress(_ENCODER.encode(batch), _LEVEL)
 
 
@@ -119,15 +119,15 @@ def unpack_batch(packed: bytes) -> RowBatch:
         batch = _DECODER.decode(zlib.decompress(packed))
         _widen(batch)
         rows, changes = batch.upserts.get(_INSTANCES, ()), batch.inserts.get(CHANGES, ())
-        told = [
+        expanded = [
             (*row[:-1], rows[row[-1]][-1]) if isinstance(row[-1], int) else row for row in changes
         ]
     except (zlib.error, msgspec.MsgspecError, IndexError) as error:
         raise LedgerError(
             f"a record of the write-ahead log (table `daybook`) cannot be decoded: {error}"
         ) from error
-    if told:
-        batch.inserts[CHANGES] = told
+    if expanded:
+        batch.inserts[CHANGES] = expanded
     return batch
 
 

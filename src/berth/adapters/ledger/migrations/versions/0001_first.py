@@ -16,7 +16,7 @@ _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresq
 
 
 def upgrade() -> None:
-    """Make all tables, and the one row of `head`."""
+    """Create all tables, and the one row of `head`."""
     _create_head()
     _create_fleet()
     _create_capacity()

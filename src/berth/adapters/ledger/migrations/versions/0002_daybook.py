@@ -1,4 +1,4 @@
-"""The daybook: batches that are committed and not yet written down in the other tables."""
+"""The write-ahead log (`daybook`): committed batches that are not yet in the other tables."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _BIG: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "daybook",
         sa.Column("first", _BIG, autoincrement=False, nullable=False),

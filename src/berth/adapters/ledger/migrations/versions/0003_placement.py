@@ -1,4 +1,4 @@
-"""The Placement API: consumers, names that were made, and generations that count claims."""
+"""The Placement API: consumers, custom names, and generations that count claims."""
 
 from typing import Final
 
@@ -15,10 +15,10 @@ _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresq
 
 
 def upgrade() -> None:
-    """Make the tables, and let followers begin anew.
+    """Create the tables, and make every follower load a new snapshot.
 
-    What the feed told of usage before has no generation beside it. Pages that wait in the daybook
-    are left alone: posting them takes no more than the tables had.
+    The usage in the existing feed has no generations. Batches in the write-ahead log stay there: a
+    checkpoint writes only columns that the tables had before.
     """
     op.create_table(
         "consumers",

@@ -1,4 +1,4 @@
-"""Moves of instances, and the history of what was asked of them."""
+"""Migrations of instances between hosts, and the history of actions on instances."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ def _seconds(*names: str) -> list[sa.Column[float]]:
 
 
 def upgrade() -> None:
-    """Make the tables; what was written before stays as it is."""
+    """Create the tables; existing rows stay as they are."""
     op.create_table(
         "migrations",
         *_text("uuid"),

@@ -1,4 +1,4 @@
-"""Quotas of projects, and what an instance counts for."""
+"""Quotas of projects, and the footprints of instances."""
 
 from typing import Final
 
@@ -12,13 +12,16 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""Nothing that was there is different; an older Berth leaves alone what an instance counts for."""
+"""Existing columns are unchanged; an older Berth leaves the footprint columns alone."""
 
 _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the table and columns; what instances count for that are there, their bodies tell."""
+    """Create the table and the columns.
+
+    Footprints of existing instances are read from their bodies.
+    """
     op.create_table(
         "quotas",
         sa.Column("project_id", _TEXT, nullable=False),

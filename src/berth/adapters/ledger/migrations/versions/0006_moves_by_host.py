@@ -1,4 +1,4 @@
-"""Moves of a host are found by either side."""
+"""Indexes that find the migrations of a host by either side."""
 
 from alembic import op
 
@@ -8,10 +8,10 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""Indexes are nobody's business."""
+"""An older Berth need not know of an index."""
 
 
 def upgrade() -> None:
-    """Make an index for each side."""
+    """Create an index for each side."""
     for side in ("source", "destination"):
         op.create_index(f"ix_migrations_{side}", "migrations", [f"{side}_host", "created_at_s"])

@@ -1,4 +1,4 @@
-"""Child zones, and the instances that were sent to them."""
+"""Child zones, and the instances that were delegated to them."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""An older Berth passes over kinds of records that it does not know."""
+"""An older Berth ignores kinds of records that it does not know."""
 
 _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
@@ -22,7 +22,7 @@ def _text(*names: str) -> list[sa.Column[str]]:
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "zones",
         *_text("zone_id", "name", "body"),

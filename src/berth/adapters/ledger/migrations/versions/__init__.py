@@ -1,1 +1,1 @@
-"""One module a migration, numbered."""
+"""One module per migration, numbered."""
