@@ -1,14 +1,20 @@
-/* The scores of one request class, kept in order as few hosts change.
+/* The scores of one request profile, updated as few hosts change.
 
-   Berth does without this module: what a Board does, engine/request_class.py does with numpy, and
-   the same tests hold for both. It pays because a warm decision looks at a few dozen hosts, and a
-   call of numpy costs more than all the arithmetic on them.
+   The module is optional. Every step of a Board exists in NumPy as well, in the modules
+   request_profile, stages, scoring and blocks of berth.scheduling.engine, and the same tests run
+   with both (tests/property/test_engine_law.py, test_kernel.py). Change both together. The kernel
+   exists because a warm decision updates a few dozen hosts, and about thirty NumPy calls of a
+   microsecond each cost more than the arithmetic (ADR 13).
 
-   Sums are made weigher by weigher, each product rounded on its own, so that scores are the same
-   to the last bit: built without -ffast-math, and with -ffp-contract=off.
+   Plans must not depend on whether a scheduler has the kernel, so scores are equal to the last bit:
+   the operations are those of NumPy, in the same order, each rounded on its own. Build without
+   -ffast-math, which reorders sums, and with -ffp-contract=off, because a fused multiply-add rounds
+   once where NumPy rounds twice.
 
-   Every array is the caller's: C-contiguous buffers of the stated type, checked for size when they
-   are handed over. Row numbers are checked against the number of rows. */
+   The caller owns every array. A Board holds buffers of the five arrays of its profile, which the
+   profile never replaces. Arrays that the tables may replace when they grow (ranks, readings, room)
+   are passed with each call and released before it returns. All are C-contiguous; type and size are
+   checked when they are passed, and row numbers are checked for range. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -18,10 +24,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Changes with what calls mean; Berth uses no kernel that says another number. */
+/* Increment when the meaning of a call changes: Berth ignores a kernel with another number. */
 #define BERTH_KERNEL_API 2
 
-/* So many of the best are found by insertion; for more, sorting is the caller's. */
+/* Up to this many best scores are found by insertion, which is quadratic; beyond, the caller
+   sorts. */
 #define BEST_MAX 64
 
 enum { STAGES_MOVED = 1, EXTREMES_MOVED = 2, SCORES_UNFIT = 4, VALUES_UNFIT = 8 };
@@ -30,8 +37,9 @@ typedef struct {
     double floor, ceiling, low, span, factor;
 } Ends;
 
-/* The greatest of a value, or of its negative, over the rows that pass. Bounds of blocks may be
-   too high until they are looked at. */
+/* The greatest of a value, or of its negative, over the rows that pass. `bounds` has an upper bound
+   for each block: a row whose value falls leaves it too high, and `search_anew` corrects it. Only
+   when the value of `holder` falls can the extreme have changed; it is stale then. */
 typedef struct {
     double *bounds;
     double value;
@@ -39,21 +47,22 @@ typedef struct {
     int is_stale;
 } Extreme;
 
-/* What is told of a host, weigher by weigher, idle ones too: they say the same of every host. */
+/* One term of a host's score as `tell` returns it. Idle weighers have the same value for every
+   host. */
 typedef struct {
     Py_ssize_t index; /* -1: idle */
     double value, factor;
-    Py_ssize_t own; /* among those without a line; -1: it has one */
+    Py_ssize_t own; /* index among the weighers without a line; -1: it has one */
 } Told;
 
 typedef struct {
     PyObject_HEAD
     Py_buffer stage, settled, counts, scores, greatest;
     Py_ssize_t rows, blocks;
-    Py_ssize_t weighers, owns; /* of them, those without a line */
+    Py_ssize_t weighers, owns; /* owns: number of weighers without a line */
     long *lines;
     Ends *ends;
-    Extreme *extremes; /* 2 a weigher: of the greatest, of the least */
+    Extreme *extremes; /* two per weigher: of the greatest value, of the least */
     Py_ssize_t told;
     Told *tells;
     int passed, shift, by_share;
@@ -101,7 +110,7 @@ give_back(Py_buffer *buffer)
     }
 }
 
-/* ---- making one -------------------------------------------------------------------------- */
+/* ---- construction ------------------------------------------------------------------------ */
 
 static void
 board_dealloc(PyObject *object)
@@ -135,7 +144,7 @@ board_init(PyObject *object, PyObject *args, PyObject *names)
     Board *self = (Board *)object;
     PyObject *stage, *settled, *counts, *scores, *greatest, *lines;
     if (self->stage.obj != NULL) {
-        PyErr_SetString(PyExc_TypeError, "a Board is made once");
+        PyErr_SetString(PyExc_TypeError, "a Board is initialised once");
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(args, names, "OOOiOOiO!p", keywords, &stage, &settled,
@@ -162,7 +171,7 @@ board_init(PyObject *object, PyObject *args, PyObject *names)
         return -1;
     }
     if (self->scores.len / 8 < self->rows || self->blocks << self->shift < self->rows) {
-        PyErr_SetString(PyExc_ValueError, "scores: fewer than there are rows");
+        PyErr_SetString(PyExc_ValueError, "scores: fewer than rows");
         return -1;
     }
     Py_ssize_t count = PyTuple_Size(lines);
@@ -190,7 +199,7 @@ board_set_ends(PyObject *object, PyObject *each)
 {
     Board *self = (Board *)object;
     if (!PyTuple_Check(each) || PyTuple_Size(each) != self->weighers) {
-        PyErr_SetString(PyExc_ValueError, "ends: one tuple of five for each weigher");
+        PyErr_SetString(PyExc_ValueError, "ends: expected one tuple of five numbers per weigher");
         return NULL;
     }
     for (Py_ssize_t i = 0; i < self->weighers; i++) {
@@ -205,7 +214,7 @@ board_set_ends(PyObject *object, PyObject *each)
 
 /* ---- extremes ---------------------------------------------------------------------------- */
 
-/* Return the greatest of some rows that pass; `line` has all rows' values. */
+/* Return the greatest value of the rows in a range that pass; `line` has the values of all rows. */
 static double
 greatest_of(const Board *self, const double *line, int sign, Py_ssize_t start, Py_ssize_t stop)
 {
@@ -232,7 +241,7 @@ board_begin(PyObject *object, PyObject *args)
         return NULL;
     }
     if (index < 0 || index >= self->weighers) {
-        PyErr_SetString(PyExc_IndexError, "no such weigher");
+        PyErr_SetString(PyExc_IndexError, "weigher out of range");
         return NULL;
     }
     if (take(from, &values, PyBUF_C_CONTIGUOUS, 8, self->rows, "values") < 0) {
@@ -269,6 +278,7 @@ board_begin(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Update an extreme for the current value of one row. */
 static void
 note(Board *self, Extreme *extreme, Py_ssize_t row, double value)
 {
@@ -286,7 +296,7 @@ note(Board *self, Extreme *extreme, Py_ssize_t row, double value)
     }
 }
 
-/* Find the greatest of one block anew; `search` is asked where values are not kept in a line. */
+/* Find the greatest value of one block; `search` computes the values of weighers without a line. */
 static int
 look_at(Board *self, Py_ssize_t index, int sign, Py_ssize_t block, const double *line,
         PyObject *search, Extreme *extreme, double *found)
@@ -329,6 +339,9 @@ look_at(Board *self, Py_ssize_t index, int sign, Py_ssize_t block, const double 
     return 0;
 }
 
+/* Find the greatest value. The block with the greatest bound is evaluated; if its bound was too
+   high, it is corrected, and the search goes on with the next greatest. Once a bound is exact, no
+   other block can hold a greater value. */
 static int
 search_anew(Board *self, Py_ssize_t index, int sign, const double *line, PyObject *search,
             Extreme *extreme)
@@ -374,7 +387,7 @@ board_extremes(PyObject *object, PyObject *Py_UNUSED(ignored))
     return found;
 }
 
-/* ---- what changed rows mean -------------------------------------------------------------- */
+/* ---- changed rows ------------------------------------------------------------------------ */
 
 typedef struct {
     Py_buffer room;
@@ -407,7 +420,8 @@ drop(Change *change)
     PyMem_Free(change->rows);
 }
 
-/* One block of memory for all scratch arrays; the widest come first. */
+/* Allocate all scratch arrays as one block. The widest elements come first, so that each array is
+   aligned. */
 static int
 make_room(Board *self, Change *change, PyObject *rows)
 {
@@ -445,7 +459,7 @@ take_limits(Board *self, Change *change, PyObject *limits)
         return 0;
     }
     if (!PyList_Check(limits)) {
-        PyErr_SetString(PyExc_TypeError, "limits: a list of (room, amount)");
+        PyErr_SetString(PyExc_TypeError, "limits: expected a list of (room, amount)");
         return -1;
     }
     Py_ssize_t count = PyList_Size(limits);
@@ -470,12 +484,13 @@ take_limits(Board *self, Change *change, PyObject *limits)
     return 0;
 }
 
-/* Read what the weighers without a line say of one row: a list of so many numbers. `step` apart. */
+/* Read the values of the weighers without a line for one row, and store them `step` apart. */
 static int
 take_own(const Board *self, PyObject *from, double *into, Py_ssize_t step)
 {
     if (!PyList_Check(from) || PyList_Size(from) != self->owns) {
-        PyErr_SetString(PyExc_ValueError, "own: for each row a list of a number a weigher");
+        PyErr_SetString(PyExc_ValueError,
+                        "own: expected per row one number per weigher without a line");
         return -1;
     }
     for (Py_ssize_t i = 0; i < self->owns; i++) {
@@ -488,12 +503,12 @@ take_own(const Board *self, PyObject *from, double *into, Py_ssize_t step)
     return 0;
 }
 
-/* Return the k-th row's part of `own`, borrowed; NULL with an error set. */
+/* Return the k-th row's values in `own` as a borrowed reference, or NULL with an error set. */
 static PyObject *
 own_of(PyObject *own, Py_ssize_t k, Py_ssize_t count)
 {
     if (!PyList_Check(own) || PyList_Size(own) != count) {
-        PyErr_SetString(PyExc_ValueError, "own: a list of one list a row");
+        PyErr_SetString(PyExc_ValueError, "own: expected one list per row");
         return NULL;
     }
     return PyList_GetItem(own, k);
@@ -511,7 +526,10 @@ take_all_own(Board *self, Change *change, PyObject *own)
     return 0;
 }
 
-/* Give every row its stage; returns whether any has another one. */
+/* Update the stages of the rows; return STAGES_MOVED if any has changed, else 0.
+
+   A limit is tested only for rows that no earlier filter removes: stages are indices of filters,
+   and the first filter that removes a host counts. */
 static int
 restage(Board *self, Change *change, int limited_stage)
 {
@@ -546,7 +564,8 @@ restage(Board *self, Change *change, int limited_stage)
     return moved;
 }
 
-/* Gather the values of the rows; returns whether all are finite. */
+/* Gather the values of the rows; return whether all are finite. Scores do not always reveal a value
+   that is not: clipping makes it finite, and a factor of 0 hides it. */
 static int
 gather(Board *self, Change *change)
 {
@@ -572,7 +591,10 @@ gather(Board *self, Change *change)
     return finite;
 }
 
-/* Take the values into the extremes; returns EXTREMES_MOVED, 0, or -1 with an error set. */
+/* Update the extremes; return EXTREMES_MOVED, 0, or -1 with an error set.
+
+   It follows `restage`, because an extreme is the greatest value of the rows that pass now. A
+   search follows all rows, because a row that is noted later may hold the extreme again. */
 static int
 note_all(Board *self, Change *change, PyObject *search)
 {
@@ -606,7 +628,10 @@ note_all(Board *self, Change *change, PyObject *search)
     return moved;
 }
 
-/* Score the rows on the scales that all others are on; returns whether all scores are finite. */
+/* Score the rows on the scales of the stored scores; return whether all scores are finite.
+
+   Extremes that have just moved do not matter here: all stored scores stay on the reference scales,
+   so that they remain comparable, and the caller accounts for the drift. */
 static int
 score(Board *self, Change *change)
 {
@@ -639,6 +664,8 @@ score(Board *self, Change *change)
     return finite;
 }
 
+/* Store the scores of the rows, and update the maxima of their blocks. A block is scanned only when
+   the score that was its maximum falls. */
 static int
 put(Board *self, Change *change)
 {
@@ -701,9 +728,10 @@ board_update(PyObject *object, PyObject *changes)
         goto done;
     }
     if (lines && change.kept.buf == NULL) {
-        PyErr_SetString(PyExc_ValueError, "some weighers have no values");
+        PyErr_SetString(PyExc_ValueError, "kept: missing, but some weighers have a line");
         goto done;
     }
+    /* From here on the Board is modified. If a later step fails, the caller drops the profile. */
     int flags = restage(self, &change, limited_stage);
     if (!gather(self, &change)) {
         result = PyLong_FromLong(flags | VALUES_UNFIT);
@@ -728,12 +756,13 @@ done:
     return result;
 }
 
-/* ---- everybody anew ---------------------------------------------------------------------- */
+/* ---- rescaling --------------------------------------------------------------------------- */
 
-/* So many rows are scored weigher by weigher before the next; their sums stay in the cache. */
+/* Rows that are scored weigher by weigher before the next rows, so that their sums stay in the
+   first-level cache. */
 #define STRETCH 1024
 
-/* Score a stretch of rows into `total`; returns flags. */
+/* Score a stretch of rows into `total`; return flags. */
 static int
 score_stretch(const Board *self, const double *kept, Py_ssize_t start, Py_ssize_t count,
               double *total)
@@ -789,7 +818,7 @@ board_rescale(PyObject *object, PyObject *args)
     }
     for (Py_ssize_t i = 0; i < self->weighers; i++) {
         if (self->lines[i] < 0) {
-            PyErr_SetString(PyExc_ValueError, "some weighers have no line");
+            PyErr_SetString(PyExc_ValueError, "rescale: some weighers have no line");
             return NULL;
         }
         lines = self->lines[i] >= lines ? self->lines[i] + 1 : lines;
@@ -813,7 +842,7 @@ board_rescale(PyObject *object, PyObject *args)
             goto done;
         }
         if (ranked > places) {
-            PyErr_SetString(PyExc_ValueError, "order: longer than there are scores");
+            PyErr_SetString(PyExc_ValueError, "order: longer than scores");
             goto done;
         }
     }
@@ -849,9 +878,10 @@ done:
     return result;
 }
 
-/* ---- the best ---------------------------------------------------------------------------- */
+/* ---- the best scores --------------------------------------------------------------------- */
 
-/* Insert into a list that is in order, best first; what comes later loses against its equals. */
+/* Insert into a list that is ordered best first. An entry goes behind its equals: entries are
+   inserted in the order of positions, which is the order of names and breaks ties. */
 static Py_ssize_t
 insert(double *scores, Py_ssize_t *places, Py_ssize_t held, Py_ssize_t most, double score,
        Py_ssize_t place)
@@ -897,7 +927,7 @@ board_best(PyObject *object, PyObject *args)
         above = insert(scores, places, above, count, greatest[b], b);
     }
     if (above == count) {
-        /* So many blocks hold one score each that is not below this. */
+        /* At least `count` blocks hold a score each that is not below this. */
         bound = scores[count - 1];
     }
     const Py_ssize_t width = (Py_ssize_t)1 << self->shift;
@@ -935,14 +965,14 @@ board_best(PyObject *object, PyObject *args)
     return found;
 }
 
-/* ---- what is told of hosts --------------------------------------------------------------- */
+/* ---- parts of scores --------------------------------------------------------------------- */
 
 static PyObject *
 board_set_told(PyObject *object, PyObject *each)
 {
     Board *self = (Board *)object;
     if (!PyTuple_Check(each)) {
-        PyErr_SetString(PyExc_TypeError, "told: a tuple of (index, value, factor)");
+        PyErr_SetString(PyExc_TypeError, "told: expected a tuple of (index, value, factor)");
         return NULL;
     }
     Py_ssize_t count = PyTuple_Size(each);
@@ -959,7 +989,7 @@ board_set_told(PyObject *object, PyObject *each)
         }
         if (one->index < -1 || one->index >= self->weighers) {
             PyMem_Free(tells);
-            PyErr_SetString(PyExc_IndexError, "no such weigher");
+            PyErr_SetString(PyExc_IndexError, "weigher out of range");
             return NULL;
         }
         one->own = -1;
@@ -1070,28 +1100,28 @@ board_tell(PyObject *object, PyObject *args)
 
 static PyMethodDef board_methods[] = {
     {"set_ends", board_set_ends, METH_O,
-     "set_ends(each): put scores on these scales; (floor, ceiling, low, span, factor) a weigher."},
+     "set_ends(each): set the scales; (floor, ceiling, low, span, factor) for each weigher."},
     {"begin", board_begin, METH_VARARGS,
-     "begin(index, sign, values): follow the greatest of a weigher's values, or of their\n"
+     "begin(index, sign, values): track the greatest of a weigher's values, or of their\n"
      "negatives, among the rows that pass."},
     {"extremes", board_extremes, METH_NOARGS,
-     "extremes(): (least, greatest) of each weigher's values; 0 where it is not followed."},
+     "extremes(): (least, greatest) of each weigher's values; 0 for a side not tracked."},
     {"update", board_update, METH_O,
-     "update((rows, rank, kept, limits, limited_stage, stages, own, factors, search)): take in\n"
-     "rows that changed; returns flags."},
+     "update((rows, rank, kept, limits, limited_stage, stages, own, factors, search)): update\n"
+     "changed rows; return flags."},
     {"rescale", board_rescale, METH_VARARGS,
-     "rescale(order, kept): score every row; returns flags."},
+     "rescale(order, kept): score every row; return flags."},
     {"set_told", board_set_told, METH_O,
-     "set_told(each): what `tell` says; (index, idle value, factor), idle ones with index -1."},
+     "set_told(each): the terms of `tell`; (index, idle value, factor), idle ones with index -1."},
     {"tell", board_tell, METH_VARARGS,
      "tell(rows, kept, own): (score, raw values, normalised values) of each row."},
     {"best", board_best, METH_VARARGS,
-     "best(count, order): the positions of the greatest scores, or what `order` has there."},
+     "best(count, order): the positions of the greatest scores, or what `order` has at them."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot board_slots[] = {
-    {Py_tp_doc, "The scores of one request class, kept in order as few hosts change."},
+    {Py_tp_doc, "The scores of one request profile, updated as few hosts change."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, board_init},
     {Py_tp_dealloc, board_dealloc},
@@ -1136,7 +1166,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_def = {
     PyModuleDef_HEAD_INIT,
     .m_name = "berth_kernel",
-    .m_doc = "The inner loops of Berth's engine, for those who can compile them.",
+    .m_doc = "The inner loops of Berth's scheduling engine.",
     .m_size = 0,
     .m_slots = module_slots,
 };
