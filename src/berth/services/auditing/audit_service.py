@@ -133,7 +133,7 @@ class AuditService:
                 found.append(told)
         found += islice(agent_discrepancies(snapshot, host), DISCREPANCIES_MAX)
         if mends:
-            found = await self._mend(snapshot, found)
+            found = await self._repair_all(snapshot, found)
         return AuditReport(
             version=snapshot.version,
             audited_at_s=now_s,
@@ -189,7 +189,7 @@ class AuditService:
                 found.append(told)
         return found, others, False
 
-    async def _mend(
+    async def _repair_all(
         self, snapshot: AuditSnapshot, found: Iterable[Discrepancy]
     ) -> list[Discrepancy]:
         """Free first: what is claimed may need the room."""
@@ -216,7 +216,7 @@ def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discr
         f"nothing says how old it is; this process has seen it for {age_text(snapshot, seen_s)}, "
         f"so `berth audit --fix` frees it {snapshot.ages.grace_s:g} s after it was first seen"
     )
-    return replace(orphan, advice=advice, repair=None)
+    return replace(orphan, advice=advice, mend=None)
 
 
 async def _suspicions(snapshot: AuditSnapshot) -> list[Discrepancy]:

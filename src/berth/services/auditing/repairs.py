@@ -39,8 +39,8 @@ async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) ->
     """
     if found.mend is None:
         return found
-    deed = _free if found.mend is Repair.FREE else _claim
-    return replace(found, outcome=await deed(ledger, snapshot, found))
+    apply = _free if found.mend is Repair.FREE else _claim
+    return replace(found, outcome=await apply(ledger, snapshot, found))
 
 
 async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairOutcome:

@@ -84,7 +84,7 @@ async def test_a_part_of_a_host_that_became_smaller_is_told() -> None:
 async def test_what_counts_as_used_and_nobody_holds_is_told() -> None:
     """No unit can do that: it would be a fault, or a hand in the database."""
     office = await office_of_two()
-    rooms = office.ledger._working_set.provider_capacities
+    rooms = office.ledger._working_set.capacities
     room = rooms[make_uuid("host", 1)]
     used = {name: amount + 1 for name, amount in room.used.items()}
     rooms[make_uuid("host", 1)] = ProviderCapacity(room.generation, room.limits, used)
