@@ -42,6 +42,7 @@ class Names(Generic[_T]):
 
     def all(self) -> list[str]:
         """Return all known names, in order."""
+        # A name that was created and is in use appears once.
         others: frozenset[str] = frozenset((*self.records, *self._in_use())).difference(
             self.standard
         )

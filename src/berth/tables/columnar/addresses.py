@@ -36,6 +36,8 @@ class Addresses:
         inside: Mask = self._version[rows] == network.version
         for words, shift in ((self._high, _WORD_BITS), (self._low, 0)):
             wanted, cared = first >> shift & _LOW, mask >> shift & _LOW
+            # Words outside the netmask are skipped: IPv4 and short IPv6 prefixes need one
+            # comparison.
             if cared:
                 inside &= (words[rows] & np.uint64(cared)) == np.uint64(wanted)
         return inside

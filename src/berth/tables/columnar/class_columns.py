@@ -42,6 +42,7 @@ class ClassColumns(ColumnSet):
         self.step_size = DerivedInts(lambda at: terms.step_size.take(self.terms[at]))
         self.ratio = DerivedFloats(lambda at: terms.ratio.take(self.terms[at]))
         self.unit_max = DerivedInts(self._unit_max)
+        # The one-row forms avoid NumPy, whose cost per call exceeds that of the arithmetic.
         self.free = DerivedInts(
             lambda at: self.capacity[at] - self.used[at],
             lambda row: self.capacity.item(row) - self.used.item(row),
@@ -124,5 +125,7 @@ class ClassColumns(ColumnSet):
 
     def _unit_max(self, at: RowIndex) -> Ints:
         asked = self._terms.unit_max.take(self.terms[at])
+        # For a single row `where` returns an array without dimensions; `[()]` makes it a scalar, as
+        # indexing an array by a number does.
         most: Ints = np.where(asked > 0, asked, self.total[at])[()]
         return most

@@ -56,6 +56,7 @@ class DerivedInts(Derived[np.int64]):
             read_one: returns the value of one row as a plain int, when that is faster than `read`.
         """
         super().__init__(np.int64, read)
+        # An attribute instead of a method saves a call per value.
         self.item: Final[Callable[[int], int]] = read_one or (lambda row: int(self[row]))
         """Return the value of one row."""
 

@@ -90,6 +90,7 @@ class HostNames:
         rows_by_text = self.of_name(node)
         if self._nodes is None:
             return rows_by_text
+        # Rows named like the node may have another node.
         mine = (row for row in rows_by_text if self.other_node(row) is None)
         return self._nodes.rows(node).union(mine)
 

@@ -39,6 +39,7 @@ class Journal:
         self.step = 0
         self.lasting = 0
         self._kept = kept
+        # Four bytes per entry, where a list would store a reference and a Python integer.
         self._rows = {group: array("i") for group in GROUPS}
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
 

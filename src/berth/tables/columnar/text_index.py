@@ -56,6 +56,7 @@ class TextIndex:
         """Add a row with its text, which no other row in the index may have."""
         if (self._used + self._gone + 1) > _FULL * len(self._slots):
             self._rebuild(self._used + 1)
+        # Python salts `hash` per process, which does no harm: the index is never stored.
         hashed = hash(text) & _HASH_MASK
         if row >= len(self._hashes):
             self._hashes.extend(array("I", [0]) * (row + 1 - len(self._hashes)))

@@ -22,6 +22,7 @@ class Uuids:
 
     def get(self, row: int) -> str:
         """Return the uuid of a row as it was put; the nil uuid for a row that has none."""
+        # Nearly always empty, and testing that is faster than a look-up.
         if self._texts:
             text = self._texts.get(row)
             if text is not None:

@@ -89,6 +89,7 @@ class AggregateSets:
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]
+        # For few rows, testing their sets one by one is faster than testing all distinct sets.
         if indices.size <= max(_FEW, len(self._sets.all) // _COSTLIER):
             wanted = frozenset(numbers)
             mine = map(self._sets.all.__getitem__, indices.tolist())
@@ -114,6 +115,7 @@ class AggregateSets:
         by_place = np.full(len(flat.place_of) + 1, np.nan)
         known = [number for number in values if number in flat.place_of]
         by_place[flat.places(known)] = [values[number] for number in known]
+        # `fmin` ignores NaN, which stands for members without a value.
         least: Floats = np.fmin.reduceat(by_place[flat.members], flat.starts)
         return least
 

@@ -55,6 +55,7 @@ class ComputeServices:
             self._kept[name] = replace(kept, last_seen_s=at_s)
         rows = self._names.of_name(name)
         last_seen_s, is_served = self._columns.last_seen_s, self._columns.is_served
+        # A heartbeat may arrive before the record of its service, or after its removal.
         seen = frozenset(row for row in rows if is_served.item(row))
         for row in seen:
             last_seen_s[row] = at_s

@@ -22,6 +22,7 @@ def hold(
         assignment: amounts by provider, cells and devices that the instance gets in addition to, or
             in place of, the amounts.
     """
+    # An assignment may take requested amounts from child providers instead of the root.
     hosts.hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():

@@ -154,6 +154,7 @@ class HostTable:
 
         It is independent of the order in which hosts were added.
         """
+        # Computed when read: sorting a large fleet takes long, and hosts are added in bursts.
         if not self._is_ranked:
             # Most fleets have unique names, and comparing names is faster than whole identities.
             key = self._names.name if self._names.are_unique else self.identity
@@ -457,9 +458,11 @@ class HostTable:
         row = self.row_of(provider.uuid)
         if row is None:
             if provider.parent_uuid is None:
+                # It may have been a child before.
                 self.trees.remove(provider.uuid)
                 self.orphans.providers[provider.uuid] = provider
             else:
+                # It may have been a root without a host before.
                 self.orphans.providers.pop(provider.uuid, None)
                 self.trees.put(provider)
             return
@@ -473,6 +476,7 @@ class HostTable:
         self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
+            # The host itself stays: the ledger has it as a record of its own.
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
@@ -490,6 +494,7 @@ class HostTable:
 
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; its hosts may be added later."""
+        # A service record contains the last heartbeat as well, hence both groups.
         for row in self._services.put(service):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")

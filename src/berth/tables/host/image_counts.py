@@ -105,6 +105,7 @@ class ImageCounts:
             if counts is None:
                 counts = self._counts[item] = RowTally()
             counts.add(row, by)
+            # Clients choose the values of properties, so unused ones must not accumulate.
             if not counts.total:
                 del self._counts[item]
 

@@ -58,7 +58,9 @@ class Memberships:
             for key, text in aggregate.metadata.items():
                 self.by_key.setdefault(key, {})[number] = _words(text)
                 self._forget_numbers(key)
+        # After the metadata, from which the zones of moved rows are computed.
         moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
+        # New metadata changes the other rows of the aggregate as well.
         if old is None or not is_restated:
             return moved
         return self._restate(old, aggregate, moved)
@@ -120,6 +122,7 @@ class Memberships:
         """
         if key not in self.by_key:
             return None
+        # Every decision reads the same few keys, while aggregates seldom change.
         version, least = self._least.get((key, above), (-1, None))
         if least is None or version != self.by_row.version:
             least = self.by_row.least(self._numbers(key, above))

@@ -198,6 +198,7 @@ class NumaCells:
         """Undo `take` with equal shares; shares that are not in use are ignored."""
         taken = self._taken.get(row, Counter[CellShare]())
         for share in shares:
+            # A release may be repeated, or follow a removal of the host.
             if taken[share]:
                 taken.subtract((share,))
                 if not taken[share]:
@@ -244,6 +245,7 @@ class NumaCells:
             for size_kb, column in self._pages_kb.items():
                 grown = self._pages_kb[size_kb] = np.full(rows, -1, dtype=np.int64)
                 grown[:first] = column
+            # Descending, so that `pop` returns the lowest place first.
             self._unused.extend(range(rows - 1, first - 1, -1))
         return self._unused.pop()
 

@@ -80,6 +80,7 @@ class Orphans:
     def take(self, name: str, node: str) -> list[LocatedResident]:
         """Remove and return the instances of a host that is being added."""
         here = self._by_name.get(name, {}).values()
+        # An instance without a recorded node belongs to any node of its host.
         taken = [located for located in here if located.node is None or located.node == node]
         for located in taken:
             self.remove(located.uuid)

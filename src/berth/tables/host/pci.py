@@ -92,6 +92,7 @@ def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[Free
     }
     found: list[FreePool] = []
     for one in pools:
+        # A report may shrink a pool below its usage.
         free = max(one.pool.count - used.get(one.key, 0), 0)
         others = (one.pool.address, one.pool.dev_type is not DeviceType.PHYSICAL)
         if one.pool.dev_type in SHARING and others in busy:

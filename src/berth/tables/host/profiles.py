@@ -15,6 +15,7 @@ from berth.tables.columnar.interned import Interned
 
 _FIRST = 16
 
+# Sorted keys: equal descriptions of a CPU must have equal texts.
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 

@@ -143,6 +143,7 @@ class Trees:
         provider = self._known.get(uuid)
         if provider is None:
             return None
+        # Holds outlive the removal, since `put` removes a child to move it to another parent.
         self._detach(uuid, keep_held=True)
         del self._known[uuid]
         siblings = self._below[provider.parent_uuid or ""]
@@ -226,6 +227,8 @@ class Trees:
     def _attach(self, uuid: str, row: int) -> None:
         for one in self._subtree(uuid):
             provider = self._known.get(one)
+            # The subtree of a host's uuid begins with the host itself, and descendants may have
+            # been attached before.
             if provider is None or one in self._slot_of:
                 continue
             slot = self._slot_of[one] = self._new_slot()
@@ -273,6 +276,7 @@ class Trees:
         return self._known[uuid].name, uuid
 
     def _note(self, row: int) -> None:
+        # Rules read children through the row of their host, so that row counts as changed.
         self._journal.record(row, "used")
         self._journal.record(row, "traits")
 

@@ -45,6 +45,7 @@ class ProviderRecords:
         old, new = self._all[row], self._take(provider, parent_uuid)
         if old is not None:
             self._release(old)
+            # The stored object stays, so that its identity tells callers that nothing has changed.
             if old == new:
                 return old
         self._all[row] = new

@@ -245,6 +245,8 @@ class ProviderTable:
         """
         row = self._row_of.get(uuid)
         if row is not None:
+            # No new revision: usage changes with every claim, and cached responses do not contain
+            # it.
             self._stock.put_used(row, self.base_record(row).inventories, used)
             if generation is not None:
                 self._generation[row] = generation
@@ -281,12 +283,14 @@ class ProviderTable:
 
     def _detach(self, top: int) -> None:
         """Make a provider and its descendants unattached, and free their rows."""
+        # The record is built from the columns, so before the row is cleared.
         for row in self._lineage.detach(top):
             self._unattached.put(self.record(row))
             self._clear(row)
 
     def _place(self, row: int, parent: int) -> None:
         self._lineage.attach(row, parent)
+        # A revision covers the root, which changes for all descendants.
         for one in self._lineage.subtree(row):
             self._revision[one] = self._next_revision()
         self._forest = self._sharing = None
@@ -310,6 +314,7 @@ class ProviderTable:
         del self._row_of[old.uuid]
         self._alive[row] = False
         self._generation[row] = 0
+        # A freed row gets a new revision too: values derived from its provider end here.
         self._revision[row] = self._next_revision()
         self._unused.append(row)
         self._forest = self._sharing = None

@@ -50,6 +50,7 @@ def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Aggregate
         return Sharing(rows, {}, {})
     mine = {row: sets.get(row) for row in rows.tolist()}
     roots = _roots_by_aggregate(frozenset[int]().union(*mine.values()), alive, root, sets)
+    # Once per distinct set of aggregates, since thousands of providers may share few sets.
     reached = {one: _union(roots[number] for number in one) for one in set(mine.values())}
     anchors: dict[int, Rows] = {}
     for row, numbers in mine.items():
