@@ -34,7 +34,7 @@ from berth.testing.builders import (
 )
 from berth.testing.ledger_conformance.claims import HOST_1, HOST_2, used_of
 from berth.testing.ledger_conformance.fixtures import commit, refused
-from berth.testing.ledger_conformance.hand_overs import LEAVES, MOVE, VM, arrives, holds
+from berth.testing.ledger_conformance.transfers import LEAVES, MOVE, VM, arrives, holds
 
 _OLD = Path(__file__).with_name("ledger_0003.sql")
 """The dump of a file with schema 0003, in which `UNITS` were committed; see `old_file`."""

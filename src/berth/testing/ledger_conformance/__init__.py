@@ -16,18 +16,18 @@ pytest-asyncio in its `auto` mode.
 """
 
 from berth.testing.ledger_conformance.claims import ClaimTests
+from berth.testing.ledger_conformance.consumers import ConsumerTests
 from berth.testing.ledger_conformance.durability import DurableLedgerConformance
 from berth.testing.ledger_conformance.feed import FeedTests
 from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures
 from berth.testing.ledger_conformance.guards import GuardTests
-from berth.testing.ledger_conformance.hand_overs import HandOverTests
-from berth.testing.ledger_conformance.holdings import HoldingTests
-from berth.testing.ledger_conformance.limits import LimitTests
 from berth.testing.ledger_conformance.listing import ListingTests
 from berth.testing.ledger_conformance.migrations import MigrationTests
+from berth.testing.ledger_conformance.quotas import QuotaTests
 from berth.testing.ledger_conformance.reallocations import ReallocationTests
 from berth.testing.ledger_conformance.records import RecordTests
 from berth.testing.ledger_conformance.revisions import RevisionTests
+from berth.testing.ledger_conformance.transfers import TransferTests
 from berth.testing.ledger_conformance.trees import TreeTests
 
 __all__ = ["DurableLedgerConformance", "LedgerConformance", "LedgerFactory", "LedgerFixtures"]
@@ -37,11 +37,11 @@ class LedgerConformance(
     ClaimTests,
     TreeTests,
     ReallocationTests,
-    HandOverTests,
-    HoldingTests,
+    TransferTests,
+    ConsumerTests,
     RevisionTests,
     GuardTests,
-    LimitTests,
+    QuotaTests,
     RecordTests,
     ListingTests,
     MigrationTests,

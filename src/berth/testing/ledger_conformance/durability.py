@@ -23,7 +23,7 @@ from berth.testing.builders import (
 )
 from berth.testing.ledger_conformance.claims import HOST_1, used_of
 from berth.testing.ledger_conformance.fixtures import LedgerFactory, LedgerFixtures, commit
-from berth.testing.ledger_conformance.hand_overs import LEAVES, MOVE, RETURNS, VM, arrives, holds
+from berth.testing.ledger_conformance.transfers import LEAVES, MOVE, RETURNS, VM, arrives, holds
 
 
 class DurableLedgerConformance(LedgerFixtures):

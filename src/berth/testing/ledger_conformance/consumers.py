@@ -37,7 +37,7 @@ SHARE = replace(make_share(1, on_1=2, on_2={VCPU: 1, MEMORY_MB: 64}), consumer=O
 UNITS: list[Unit] = [*make_fleet(2), (make_take(1), Put(INSTANCE)), put(SHARE)]
 
 
-class HoldingTests(LedgerFixtures):
+class ConsumerTests(LedgerFixtures):
     """What `Holdings` reads."""
 
     async def test_a_consumer_holds_all_that_it_was_given(self, ledger: Ledger) -> None:

@@ -58,7 +58,7 @@ async def holds(ledger: Ledger, uuid: str) -> Mapping[str, Mapping[str, int]]:
     return {} if holding is None else holding.allocations
 
 
-class HandOverTests(LedgerFixtures):
+class TransferTests(LedgerFixtures):
     """What `TransferAllocations` does."""
 
     async def test_all_of_a_holding_is_handed_over(self, ledger: Ledger) -> None:

@@ -45,7 +45,7 @@ def _errand(number: int, vcpus: int, *, is_old: bool = False) -> RemoteInstance:
     )
 
 
-class LimitTests(LedgerFixtures):
+class QuotaTests(LedgerFixtures):
     """What `QuotaCheck` refuses, and what `project_footprint` tells."""
 
     async def test_a_project_gets_what_it_may_and_no_more(self, ledger: Ledger) -> None:
