@@ -146,7 +146,7 @@ def dump(table: ProviderTable) -> dict[str, object]:
             table.uuid(row): {numbers[number] for number in table.aggregates.get(row)}
             for row in rows
         },
-        "names": {name: uuids(table.rows_named(name)) for name in ("", "a", "b", "c")},
+        "names": {name: uuids(table.by_name.rows(name)) for name in ("", "a", "b", "c")},
         "classes": {
             (name, table.uuid(row)): terms(columns, row)
             for name, columns in classes.items()

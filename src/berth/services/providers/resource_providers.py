@@ -181,7 +181,7 @@ class ResourceProviders(ProviderWrites):
             return _filtered(table, query)
         found = set[int]() if query.uuid is None else {table.row_of(query.uuid)}
         if query.name is not None:
-            named = table.rows_named(query.name)
+            named = table.by_name.rows(query.name)
             found = set(named) if query.uuid is None else found & named
         rows = np.array(sorted(row for row in found if row is not None), dtype=np.intp)
         rest = replace(query, name=None, uuid=None)
@@ -223,7 +223,7 @@ def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
 
 
 def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
-    taken = {table.uuid(row) for row in table.rows_named(name)}
+    taken = {table.uuid(row) for row in table.by_name.rows(name)}
     taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
         raise ProviderRefusedError(RefusalRule.NAME_TAKEN, name)

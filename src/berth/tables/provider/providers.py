@@ -44,6 +44,7 @@ class ProviderTable:
 
     Attributes:
         version: the ledger version that the table reflects.
+        by_name: the rows of the providers by name, which need not be unique.
         traits: the set of traits of each row.
         aggregates: the set of aggregate numbers of each row (see `aggregate_numbers`).
     """
@@ -61,7 +62,7 @@ class ProviderTable:
         self._stock = ProviderStock(0)
         self._records = ProviderRecords()
         self._row_of: dict[str, int] = {}
-        self._names = RowsByText()
+        self.by_name = RowsByText()
         self._lineage = Lineage()
         self._unused: list[int] = []
         self._unattached = UnattachedProviders()
@@ -142,10 +143,6 @@ class ProviderTable:
     def row_of(self, uuid: str) -> int | None:
         """Return the row of a provider, or None when it is unknown or unattached."""
         return self._row_of.get(uuid)
-
-    def rows_named(self, name: str) -> frozenset[int]:
-        """Return the rows of the providers with a name, which need not be unique."""
-        return self._names.rows(name)
 
     def alive_rows(self) -> Rows:
         """Return the rows that hold a provider, ascending."""
@@ -324,9 +321,9 @@ class ProviderTable:
         self._stock.put(row, old.inventories, new.inventories, used)
         if old is _NO_PROVIDER or new is _NO_PROVIDER or old.name != new.name:
             if old is not _NO_PROVIDER:
-                self._names.discard(old.name, row)
+                self.by_name.discard(old.name, row)
             if new is not _NO_PROVIDER:
-                self._names.add(new.name, row)
+                self.by_name.add(new.name, row)
         if old.traits != new.traits:
             self.traits.put(row, new.traits)
             self._traits.take(new.traits)

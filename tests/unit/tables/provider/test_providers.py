@@ -36,13 +36,13 @@ def test_a_provider_is_found_by_uuid_and_name() -> None:
     """Names may be shared, and change."""
     table = table_of(Provider("u", "n"), Provider("v", "n"), Provider("w", "m"))
     rows = {uuid: row_of(table, uuid) for uuid in "uvw"}
-    assert table.rows_named("n") == {rows["u"], rows["v"]}
+    assert table.by_name.rows("n") == {rows["u"], rows["v"]}
     table.put(Provider("u", "m"))
-    assert table.rows_named("n") == {rows["v"]}
-    assert table.rows_named("m") == {rows["u"], rows["w"]}
+    assert table.by_name.rows("n") == {rows["v"]}
+    assert table.by_name.rows("m") == {rows["u"], rows["w"]}
     assert table.uuid(rows["u"]) == "u"
     assert table.row_of("x") is None
-    assert table.rows_named("x") == set()
+    assert table.by_name.rows("x") == set()
 
 
 def test_a_record_is_as_the_ledger_has_it() -> None:
