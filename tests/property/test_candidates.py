@@ -116,7 +116,7 @@ def test_looking_ahead_takes_no_candidate_away(seed: int) -> None:
         query = tangled_query(random, forest)
     if can_all_be_tried(forest, query):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(arrangement_search, "LOOKS_AT_FIRST", 10**6)
+            patch.setattr(arrangement_search, "LOOKAHEADS_AT_FIRST", 10**6)
             patch.setattr(arrangement_search, "PATIENCE", (1, 3))
             check_all(random, forest, query)
 

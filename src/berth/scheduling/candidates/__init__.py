@@ -1,5 +1,5 @@
-"""Allocation candidates: which providers together could give what a query asks for.
+"""Allocation candidates: the sets of providers that could together serve a query.
 
-Pure policy on the table of providers: `find` lists them, `explain` tells what each constraint
-left of the fleet.
+The policy is a pure function of the table of providers: `find_candidates` lists the candidates, and
+`explain` reports what each constraint of a query leaves of the fleet (docs/adr/0015-candidates.md).
 """

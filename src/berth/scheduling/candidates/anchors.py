@@ -1,4 +1,4 @@
-"""The trees that could serve a query: which of them alone, and which need a closer look."""
+"""Anchors: the trees that could serve a query, and which of them serve it without a search."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,13 @@ from berth.tables.provider.providers import ProviderTable
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """Roots of the trees that could serve a query.
+    """The roots of the trees that could serve a query.
 
     Attributes:
-        rows: (A,) roots at which each slot has somebody, ascending.
-        is_alone: (A,) bool: the root is all of its tree, nobody lends to it, and it serves all
-            groups by itself. Any other may turn out to serve none.
+        rows: (A,) roots of trees in which every slot has a provider, ascending.
+        is_alone: (A,) bool: the tree is the root alone, no provider lends to it, and the root
+            serves all
+        groups. Any other anchor may turn out to have no candidate.
     """
 
     rows: Rows
@@ -28,9 +29,11 @@ class Anchors:
 
 
 def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> Anchors:
-    """Find the trees in which each part of a query has somebody to give it, and enough."""
+    """Return the trees in which each part of a query has a provider, with sufficient capacity."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
+    # These tests are necessary, not sufficient. They cost one pass over arrays and spare the search
+    # most trees that cannot serve the query.
     for name, amount in contested(query).items():
         asking = [slot for slot in masks.slots if name in slot.classes]
         viable &= reach.has_enough(name, amount, asking)
@@ -42,7 +45,7 @@ def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -
 
 
 def contested(query: CandidateQuery) -> Mapping[str, int]:
-    """Return the classes that more than one group asks for, and how much all of them ask."""
+    """Return the classes that several groups request, with the total amount requested."""
     groups = Counter(name for group in query.groups for name in group.amounts)
     return {
         name: sum(group.amounts.get(name, 0) for group in query.groups)
@@ -52,11 +55,12 @@ def contested(query: CandidateQuery) -> Mapping[str, int]:
 
 
 class Reach:
-    """Which trees the providers of a mask can give to: their own, and those that they lend to."""
+    """The trees that providers can give to: their own tree, and those to which they lend."""
 
     def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
         self._table = table
         self._sizes = table.forest().sizes
+        # In a fleet without children every tree is one row, and masks are already per tree.
         self._is_flat = not bool((self._sizes > 1).any())
         self._anchors = table.sharing().anchors
         self._lenders = [
@@ -66,9 +70,9 @@ class Reach:
         ]
 
     def of_slots(self, masks: QueryMasks) -> Mask:
-        """Tell for each row whether it is a root that may be an anchor and where all have somebody.
+        """Return for each row whether it is a root at which every slot has a provider.
 
-        The providers of the unsuffixed group must have its traits between them.
+        The providers of the unsuffixed group must together have its traits.
         """
         viable = self.of_slot(masks.slots[0])
         for slot in masks.slots[1:]:
@@ -84,11 +88,11 @@ class Reach:
         return viable
 
     def of_slot(self, slot: Slot, among: Mask | None = None) -> Mask:
-        """Tell for each row whether it is a root where somebody gives a slot.
+        """Return for each row whether it is a root at which some provider can give a slot.
 
         Args:
-            slot: what is to be given.
-            among: (N,) those who count; None for all.
+            slot: the slot.
+            among: (N,) the providers to consider; None for all.
         """
         own = slot.own if among is None else slot.own & among
         if self._is_flat:
@@ -102,20 +106,21 @@ class Reach:
         return reached
 
     def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
-        """Tell for each root whether those who give slots of a class have so much together."""
+        """Return for each root whether the providers of some slots together have enough."""
         columns = self._table.resource(name)
         if columns is None:
             return no_rows(self._table)
+        # Clipped to the amount: more does not matter, and the sums cannot overflow.
         room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
     def has_as_many(self, slots: Sequence[Slot]) -> Mask:
-        """Tell for each root whether as many providers give the slots as there are slots."""
+        """Return for each root whether at least as many providers as slots can give the slots."""
         ones = np.ones(len(self._table), dtype=np.int64)
         return self._sums(ones, slots) >= len(slots)
 
     def is_alone(self, rows: Rows) -> Mask:
-        """Tell for each of the roots whether it is all of its tree, and nobody lends to it."""
+        """Return for each of the roots whether it is its whole tree and no provider lends to it."""
         alone: Mask = self._sizes[rows] == 1
         if self._lenders:
             lent_to = no_rows(self._table)
@@ -125,7 +130,7 @@ class Reach:
         return alone
 
     def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
-        """Return for each root the sum of what those have who could give any of the slots."""
+        """Return for each root the sum of values of all providers that could give any slot."""
         givers = no_rows(self._table)
         for slot in slots:
             givers |= slot.own
@@ -133,16 +138,18 @@ class Reach:
         totals = np.bincount(self._table.root[rows], values[rows], minlength=len(self._table))
         sums: Ints = totals.astype(np.int64)
         for roots, lenders in self._by_roots(self._lenders_of(slots)):
+            # A lender is counted at every tree that it lends to. Its own tree already counts it as
+            # a member, so it is subtracted there once.
             sums[roots] += values[lenders].sum()
             np.subtract.at(sums, self._table.root[lenders], values[lenders])
         return sums
 
     def _lenders_of(self, slots: Sequence[Slot]) -> list[int]:
-        """Return the providers that share and could give any of the slots elsewhere."""
+        """Return the sharing providers that could give any of the slots to another tree."""
         return [row for row in self._lenders if any(slot.lent.item(row) for slot in slots)]
 
     def _by_roots(self, lenders: Iterable[int]) -> Iterable[tuple[Rows, list[int]]]:
-        """Put lenders together that lend to the same trees: many do, and share one array."""
+        """Yield the lenders grouped by the trees they lend to, as many share one array of roots."""
         found: dict[int, tuple[Rows, list[int]]] = {}
         for row in lenders:
             roots = self._anchors[row]

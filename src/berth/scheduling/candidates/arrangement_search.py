@@ -1,10 +1,10 @@
-"""The arrangements of one anchor, one at a time: which provider gives which slot.
+"""The search for arrangements at one anchor: which provider gives which slot.
 
-The search goes depth first, the slot with the fewest choices first, and undoes one step at a
-time. What led to nothing is remembered, by what mattered to it: rows that look alike stand for
-each other, so of many equal devices the search tries one. After dead ends it looks ahead before
-it goes on, and begins again with the slots that were to blame if nothing is found for long. With
-no rule about what is chosen together every step is an arrangement.
+The search is depth first, with the slot that has the fewest choices first, and undoes one choice at
+a time. Dead ends are remembered by the part of the state that matters, in which equivalent rows are
+interchangeable: of many equal devices the search tries one. After dead ends it looks ahead before
+each choice, and it restarts with the slots to blame first if it finds nothing for long. Without
+constraints, every combination of choices is an arrangement.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -16,13 +16,13 @@ from berth.domain.errors import InvalidInputError
 from berth.scheduling.candidates.constraints import Constraint
 from berth.scheduling.candidates.lookahead import OpenRows
 
-
 PATIENCE: Final = (30, 100, 300, 1000)
-"""Dead ends after which the slots are put in another order, as long as nothing was found."""
+"""Numbers of dead ends after which the search restarts with another order, if it has found nothing.
+"""
 
 
-LOOKS_AT_FIRST: Final = 0
-"""Looks ahead before any dead end has paid for them."""
+LOOKAHEADS_AT_FIRST: Final = 0
+"""Look-aheads allowed before any dead end; 0, because easy queries do not need them."""
 
 
 STEPS_AT_LEAST: Final = 50_000
@@ -32,42 +32,48 @@ STEPS_AN_ANCHOR: Final = 500
 
 
 STEPS_A_CANDIDATE: Final = 200
-"""What a query may take together, and for each of its anchors and of the candidates found."""
+"""Step budget of a query: a base, plus this many for each anchor and for each candidate found."""
 
 
 class TooManyWaysError(InvalidInputError):
-    """So much was tried that nobody could wait for the answer; nothing is known of the rest."""
+    """The step budget was exhausted; it is unknown whether there are further candidates.
+
+    Args:
+        steps: the number of steps taken.
+    """
 
     def __init__(self, steps: int) -> None:
+        # An error rather than a partial list: the caller could not tell "no more" from "not found
+        # yet".
         super().__init__(
             "allocation_candidates",
-            f"there are too many ways to arrange these groups: after {steps:,} steps it is not "
-            "known which go together. Ask for fewer groups, a smaller limit or one tree.",
+            f"there are too many ways to arrange these groups: after {steps:,} steps it is unknown "
+            "whether they fit. Request fewer groups, a smaller limit or a single tree.",
         )
 
 
 class Steps:
-    """How many choices were tried, over all anchors of a query.
+    """The step budget of a query, over all of its anchors.
 
     Attributes:
-        count: choices that were tried.
-        most: how many may be.
+        count: the choices that were tried.
+        most: the number of choices that may be tried.
     """
 
     def __init__(self, anchors: int) -> None:
-        """Start with none, for a query of so many anchors."""
+        """Start at 0 for a query with a number of anchors."""
         self.count = 0
         self.most = STEPS_AT_LEAST + STEPS_AN_ANCHOR * anchors
 
     def allow_more(self) -> None:
-        """Let a candidate that was found pay for the next one."""
+        """Increase the budget after a candidate was found."""
         self.most += STEPS_A_CANDIDATE
 
     def check(self) -> None:
-        """Check that not too many were tried.
+        """Check the budget.
 
         Raises:
-            TooManyWaysError: they were.
+            TooManyWaysError: it is exhausted.
         """
         if self.count > self.most:
             raise TooManyWaysError(self.count)
@@ -77,24 +83,25 @@ Arrangement = tuple[int, ...]
 """A row for each slot, in the order of the query."""
 
 RowsBySlot = Sequence[Sequence[int]]
-"""Rows for each slot."""
+"""The rows that could give each slot."""
 
 MakeConstraints = Callable[[Sequence[int], RowsBySlot], list[Constraint]]
-"""Makes the rules of one search, from places of slots and their choices, in its order."""
+"""Creates the constraints of one search from the positions of the slots and their choices, both in
+the order of the search."""
 
 
 def arrangements(
     choices: RowsBySlot, make: MakeConstraints | None, steps: Steps
 ) -> Iterator[Arrangement]:
-    """Yield each way to give all slots at one anchor, every one once.
+    """Yield each arrangement at one anchor exactly once.
 
     Args:
         choices: rows that could give each slot, in the order of the query.
-        make: the rules about what is chosen together; None when there are none.
-        steps: counts what is tried.
+        make: creates the constraints between slots; None when there are none.
+        steps: the budget of the query.
 
     Raises:
-        TooManyWaysError: more was tried than may be.
+        TooManyWaysError: the budget is exhausted.
     """
     if make is None:
         for arrangement in product(*choices):
@@ -103,6 +110,7 @@ def arrangements(
         return
     sizes = list(map(len, choices))
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
+    # Restarts never repeat an arrangement: a search only restarts while it has found nothing.
     for patience in (*PATIENCE, inf):
         ordered = [choices[slot] for slot in order]
         search = _Search(ordered, make(order, ordered), steps)
@@ -110,15 +118,17 @@ def arrangements(
         if not search.has_given_up:
             return
         blamed = dict(zip(order, search.blamed, strict=True))
+        # Slots that were involved in many dead ends are decided first, so that the next search
+        # fails early instead of deep in the tree.
         order.sort(key=lambda slot: (-blamed[slot], sizes[slot]))
 
 
 class _Search:
-    """A search through the choices of one anchor.
+    """One search through the choices of an anchor.
 
     Attributes:
-        has_given_up: it was told to end before it had found anything, and did.
-        blamed: by depth, how often it was among the slots that could not all be given.
+        has_given_up: whether the search ended early without a result.
+        blamed: by depth, the number of dead ends in which the slot was involved.
     """
 
     def __init__(self, choices: RowsBySlot, constraints: list[Constraint], steps: Steps) -> None:
@@ -127,23 +137,24 @@ class _Search:
         self._steps = steps
         self._chosen = [0] * len(choices)
         self._rest: list[Iterator[int]] = [iter(rows) for rows in choices]
-        self._is_fruitful = [False] * len(choices)
-        self._barren: set[Hashable] = set()
-        self._outlook: OpenRows | None = None
+        self._has_result = [False] * len(choices)
+        self._dead_ends: set[Hashable] = set()
+        self._open_rows: OpenRows | None = None
         self._is_ahead_known = False
-        self._looks_left = LOOKS_AT_FIRST
+        self._lookaheads_left = LOOKAHEADS_AT_FIRST
         self.has_given_up = False
         self.blamed = [0] * len(choices)
-        self._looks: dict[Hashable, int] = {}
-        self._look_of: dict[int, int] = {}
+        self._row_classes: dict[Hashable, int] = {}
+        self._class_of_row: dict[int, int] = {}
 
     def run(self, order: Sequence[int], patience: float) -> Iterator[Arrangement]:
         """Yield the chosen rows, in the order of the query, whenever all slots have one.
 
         Args:
-            order: the slots as the query has them, in the order of the search.
-            patience: how many dead ends to remember before giving up, if nothing was found;
-                infinity never gives up.
+            order: the slots of the query, in the order of the search.
+            patience: number of remembered dead ends after which the search gives up if it has found
+                nothing;
+            infinity never gives up.
         """
         depth, last, is_found = 0, len(self._choices) - 1, False
         depths = [order.index(slot) for slot in range(len(order))]
@@ -153,21 +164,23 @@ class _Search:
                 if depth == 0:
                     return
                 depth = self._back(depth)
-                if len(self._barren) > patience and not is_found:
+                if len(self._dead_ends) > patience and not is_found:
                     self.has_given_up = True
                     return
             elif depth == last:
                 self._chosen[depth] = row
-                self._is_fruitful[depth] = is_found = True
+                self._has_result[depth] = is_found = True
                 yield tuple([self._chosen[at] for at in depths])
             else:
                 depth = self._enter(depth, row)
 
     def _next(self, depth: int) -> int | None:
-        """Return the next row that may give a slot; None when there is no other."""
+        """Return the next row that may give a slot; None when there is none left."""
         constraints = self._constraints
         for row in self._rest[depth]:
             self._steps.count += 1
+            # An explicit loop: `all` with a generator costs more than the constraints themselves,
+            # and this is the innermost loop of the search.
             for constraint in constraints:
                 if not constraint.allows(depth, row):
                     break
@@ -176,74 +189,77 @@ class _Search:
         return None
 
     def _enter(self, depth: int, row: int) -> int:
-        """Choose a row and go on to the next slot, unless nothing can come of it."""
+        """Choose a row and proceed to the next slot, unless that is known to be a dead end."""
         self._chosen[depth] = row
         for constraint in self._constraints:
             constraint.take(depth, row)
         below = depth + 1
         self._is_ahead_known = False
-        if (self._barren or self._looks_left) and self._is_barren(below):
+        if (self._dead_ends or self._lookaheads_left) and self._is_dead_end(below):
             self._release(depth)
             return depth
         self._rest[below] = iter(self._open(below))
-        self._is_fruitful[below] = False
+        self._has_result[below] = False
         return below
 
     def _back(self, depth: int) -> int:
-        """Go back to the slot before, remembering when nothing came of this one.
+        """Return to the previous slot, and remember a dead end if this one led to nothing.
 
         Raises:
-            TooManyWaysError: too much was tried.
+            TooManyWaysError: the budget is exhausted.
         """
         self._steps.check()
-        if not self._is_fruitful[depth]:
-            self._barren.add(self._state(depth))
-            self._looks_left += len(self._choices)
+        if not self._has_result[depth]:
+            self._dead_ends.add(self._state(depth))
+            # Each dead end earns look-aheads, so their cost stays proportional to the trouble.
+            self._lookaheads_left += len(self._choices)
             self.blamed[depth] += 1
         above = depth - 1
-        self._is_fruitful[above] |= self._is_fruitful[depth]
+        self._has_result[above] |= self._has_result[depth]
         self._release(above)
         return above
 
-    def _is_barren(self, depth: int) -> bool:
-        """Tell whether nothing can come of a depth, as far as it is known.
+    def _is_dead_end(self, depth: int) -> bool:
+        """Return whether a depth is known to be a dead end.
 
-        Looking ahead costs more than a step, so dead ends pay for it.
+        A look-ahead costs more than a step, so dead ends pay for it.
         """
         state = self._state(depth)
-        if state in self._barren:
+        if state in self._dead_ends:
             return True
-        if self._looks_left:
-            self._looks_left -= 1
+        if self._lookaheads_left:
+            self._lookaheads_left -= 1
             if not self._looks_ahead(depth):
-                self._barren.add(state)
-                self._looks_left += 1
+                self._dead_ends.add(state)
+                # A look-ahead that found a dead end has paid for itself.
+                self._lookaheads_left += 1
                 for at in range(depth, len(self.blamed)):
                     self.blamed[at] += 1
                 return True
         return False
 
     def _looks_ahead(self, depth: int) -> bool:
-        """Narrow what may still be chosen until nothing changes; tell whether that is enough."""
-        outlook = self._outlook
-        if outlook is None:
-            outlook = self._outlook = OpenRows(self._choices)
-        outlook.reopen()
+        """Narrow the remaining choices to a fixed point; return whether each slot keeps one."""
+        open_rows = self._open_rows
+        if open_rows is None:
+            open_rows = self._open_rows = OpenRows(self._choices)
+        open_rows.reopen()
         self._steps.count += len(self._choices) - depth
         before: list[int] = []
-        while outlook.open != before:
-            before = list(outlook.open)
-            if not all(constraint.narrow(depth, outlook) for constraint in self._constraints):
+        # One constraint's narrowing may let another narrow further, hence the fixed point.
+        while open_rows.open != before:
+            before = list(open_rows.open)
+            if not all(constraint.narrow(depth, open_rows) for constraint in self._constraints):
                 return False
         self._is_ahead_known = True
         return True
 
     def _open(self, depth: int) -> Sequence[int]:
-        """Return the rows that may give a slot, as far as it is known."""
-        outlook, rows = self._outlook, self._choices[depth]
-        if outlook is None or not self._is_ahead_known or not outlook.is_narrowed(depth):
+        """Return the rows that may give a slot, without those that a look-ahead excluded."""
+        open_rows, rows = self._open_rows, self._choices[depth]
+        if open_rows is None or not self._is_ahead_known or not open_rows.is_narrowed(depth):
             return rows
-        bits, bit_of = outlook.open[depth], outlook.bit_of
+        bits, bit_of = open_rows.open[depth], open_rows.bit_of
         return [row for row in rows if bit_of[row] & bits]
 
     def _release(self, depth: int) -> None:
@@ -252,14 +268,18 @@ class _Search:
             constraint.release(depth, row)
 
     def _state(self, depth: int) -> Hashable:
-        """Return what of the slots before a depth matters to it and those after."""
-        return depth, *(constraint.state(depth, self._look) for constraint in self._constraints)
+        """Return the part of the choices before a depth that matters for the slots from it on."""
+        return depth, *(
+            constraint.state(depth, self._row_class) for constraint in self._constraints
+        )
 
-    def _look(self, row: int) -> int:
-        """Return the number of a row's look: the slots it could give, and what rules see of it."""
-        number = self._look_of.get(row)
+    def _row_class(self, row: int) -> int:
+        """Return the number of a row's equivalence class: its slots and what constraints see."""
+        number = self._class_of_row.get(row)
         if number is None:
             slots = tuple(row in rows for rows in self._choices)
-            seen = (slots, *(constraint.look(row) for constraint in self._constraints))
-            number = self._look_of[row] = self._looks.setdefault(seen, len(self._looks))
+            seen = (slots, *(constraint.row_class(row) for constraint in self._constraints))
+            number = self._class_of_row[row] = self._row_classes.setdefault(
+                seen, len(self._row_classes)
+            )
         return number

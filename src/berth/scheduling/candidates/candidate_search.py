@@ -1,4 +1,4 @@
-"""Finding allocation candidates: a round of all anchors, then another, until there are enough."""
+"""The search for candidates: one of each anchor in turn, until there are enough."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -19,22 +19,22 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.providers import ProviderTable
 
 CANDIDATES_MAX: Final = 100_000
-"""How many candidates are listed at most when a query sets no limit."""
+"""Maximum number of candidates when the query has no limit."""
 
 PendingAnchors = deque[Iterator[Arrangement]]
-"""Anchors that may have more, each as what it has left."""
+"""Anchors that may have further candidates, each as an iterator over the remaining ones."""
 
 Amounts = tuple[tuple[str, int], ...]
-"""(class, amount) pairs, each class once, in the unit of the class."""
+"""(class, amount) pairs with each class once, in the unit of the class."""
 
 
 class CompositeCandidate(NamedTuple):
-    """A candidate of one anchor that the search put together.
+    """A candidate composed by the search.
 
     Attributes:
-        amounts: who gives what, each row once, in the order in which groups first use it. What
-            several groups ask of one row is one amount.
-        mappings: the rows that serve each group, each once, in the order of `query.groups`.
+        amounts: (row, amounts) pairs, each row once, in the order in which groups first use it. The
+        amounts of several groups from one row are added up.
+        mappings: the distinct rows that serve each group, in the order of `query.groups`.
     """
 
     amounts: tuple[tuple[int, Amounts], ...]
@@ -43,13 +43,13 @@ class CompositeCandidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates of a query, no two the same.
+    """The candidates of a query, without duplicates.
 
     Attributes:
-        alone: rows each of which serves all groups by itself.
-        amounts: what each of these gives.
-        composed: all others.
-        steps: choices that were tried to compose these.
+        alone: rows that serve all groups by themselves.
+        amounts: the amounts that each of these gives.
+        composed: all other candidates.
+        steps: the number of choices tried to compose these.
     """
 
     alone: Rows
@@ -64,27 +64,29 @@ def find_candidates(
     start: int = 0,
     candidates_max: int = CANDIDATES_MAX,
 ) -> Candidates:
-    """List the candidates of a query: all of them, or as many as it wants.
+    """Return the candidates of a query: all of them, or as many as requested.
 
-    Each is one that a claim would take now. With fewer wanted than there are, they are of as many
-    anchors as possible. What it costs grows with the number of providers by some microseconds a
-    thousand, and with what is listed; but proving that groups do not fit in a tree may take all
-    ways to arrange them that are really different.
+    A claim for any of them would succeed now. A limited list covers as many anchors as possible.
+    The cost grows by some microseconds per thousand providers, and with the number of candidates;
+    but proving that groups do not fit in a tree may take all essentially different arrangements.
 
     Args:
         table: N rows.
-        query: what is asked; names that nobody has are no error, they leave nothing.
-        start: how many anchors to begin after; any number, equal ones give equal answers.
-        candidates_max: how many to list when the query has no limit, or a larger one.
+        query: the query; unknown names are no error and match nothing.
+        start: the number of anchors to skip at first, modulo their number; equal numbers give equal
+        results.
+        candidates_max: the limit if the query has none or a higher one.
 
     Raises:
-        TooManyWaysError: how groups go together takes more steps to tell than a query may have.
+        TooManyWaysError: the step budget is exhausted.
     """
     masks = masks_of(table, query)
+    # Rotation spreads concurrent clients with equal queries over different hosts.
     anchors = _rotated(anchors_of(table, query, masks), start)
     wanted = min(query.limit or candidates_max, candidates_max)
     composing = CandidateBuilder(masks.slots)
     all_slots = composing.merged(range(len(masks.slots)))
+    # A flat fleet is never searched: its anchors are the candidates.
     if anchors.is_alone.all():
         return Candidates(anchors.rows[:wanted], all_slots, (), 0)
     ways = AnchorArrangements(table, query, masks, anchors.rows.size)
@@ -94,16 +96,16 @@ def find_candidates(
 
 
 class AnchorArrangements:
-    """The arrangements of each anchor, none of which is also one of an anchor before.
+    """The arrangements of each anchor, without those that an earlier anchor has yielded.
 
-    Different anchors have equal ones only of providers that share. Where the same sharers could
-    give the slots, the first anchor lists what they give without anybody of the tree.
+    Different anchors share only arrangements of sharing providers. Among anchors at which the same
+    sharers could give the slots, only the first yields arrangements without a provider of its tree.
     """
 
     def __init__(
         self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks, anchors: int
     ) -> None:
-        """Prepare for any of so many anchors."""
+        """Prepare for a number of anchors."""
         self._choices = SlotChoices(table, masks)
         self._rules = ConstraintBuilder(table, query, masks)
         self._sharers = frozenset(table.sharing().rows.tolist())
@@ -114,9 +116,11 @@ class AnchorArrangements:
         self.steps = Steps(anchors)
 
     def at(self, root: int) -> Iterator[Arrangement]:
-        """Return the arrangements of an anchor."""
+        """Return an iterator over the arrangements of an anchor."""
         lenders = self._choices.lent_alone(root)
         if lenders is not None:
+            # Equal lenders are the same tuple object (see `SlotChoices.lent_alone`), so identity
+            # suffices.
             if id(lenders) in self._lenders:
                 return iter(())
             self._lenders.add(id(lenders))
@@ -134,22 +138,22 @@ class AnchorArrangements:
 
     @property
     def are_free(self) -> bool:
-        """Whether all choices of an anchor go together, and no two anchors have the same."""
+        """Whether all choices of an anchor are compatible and no two anchors share arrangements."""
         return not (self._rules.are_needed or self._choices.are_lent)
 
     def first_of(self, roots: Rows) -> list[Arrangement]:
-        """Return the first arrangement of each anchor, of ways that are free."""
+        """Return the first arrangement of each anchor; only valid if `are_free`."""
         self.steps.count += roots.size
         return self._choices.first_of(roots)
 
     def after_first(self, root: int) -> Iterator[Arrangement]:
-        """Yield the arrangements of an anchor after the first, of ways that are free."""
+        """Yield the arrangements of an anchor after the first; only valid if `are_free`."""
         for arrangement in islice(product(*self._choices.at(root).choices), 1, None):
             self.steps.count += 1
             yield arrangement
 
     def is_possible(self, root: int) -> bool:
-        """Tell whether an anchor has any arrangement."""
+        """Return whether an anchor has any arrangement."""
         lenders = self._choices.lent_alone(root)
         if lenders is not None and id(lenders) in self._possible:
             return self._possible[id(lenders)]
@@ -173,7 +177,7 @@ class AnchorArrangements:
 
 
 class CandidateBuilder:
-    """Makes candidates of arrangements."""
+    """Builds candidates from arrangements."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         """Prepare for the slots of a query."""
@@ -187,7 +191,7 @@ class CandidateBuilder:
         self._merged: dict[tuple[int, ...], Amounts] = {}
 
     def candidate(self, rows: Arrangement) -> CompositeCandidate:
-        """Return the candidate in which these rows give the slots."""
+        """Return the candidate in which the rows give the slots."""
         distinct = dict.fromkeys(rows)
         if self._is_plain and len(distinct) == len(rows):
             return CompositeCandidate(tuple(zip(rows, self._single, strict=True)), tuple(zip(rows)))
@@ -204,8 +208,9 @@ class CandidateBuilder:
         return CompositeCandidate(amounts, mappings)
 
     def merged(self, places: Sequence[int]) -> Amounts:
-        """Return what a row gives that gives some slots."""
+        """Return the total amounts of a row that gives some slots."""
         key = tuple(places)
+        # Few combinations of slots occur among many candidates.
         found = self._merged.get(key)
         if found is None:
             sums: dict[str, int] = {}
@@ -226,12 +231,12 @@ class CandidateBuilder:
 
 
 def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arrangement]:
-    """Take one arrangement of each anchor in turn until there are enough, or no more.
+    """Take one arrangement of each anchor in turn until there are enough, or none is left.
 
     Args:
-        ways: of the anchors that are not alone.
-        anchors: those that are alone have their turn in the first round, too.
-        wanted: how many candidates, those that are alone included.
+        ways: the arrangements of the anchors that are not alone.
+        anchors: all anchors; those that are alone take their turn in the first round.
+        wanted: the number of candidates, including the anchors that are alone.
     """
     first_round = _free_round if ways.are_free else _first_round
     taken, going_on = first_round(ways, anchors, wanted)
@@ -239,6 +244,8 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
     while going_on and len(taken) < more:
         way = going_on.popleft()
         for following in way:
+            # Iterators are advanced one by one: a full list of one anchor's arrangements may be
+            # huge.
             ways.steps.allow_more()
             taken.append(following)
             going_on.append(way)
@@ -249,7 +256,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
 def _free_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Take one arrangement of each anchor, which are sure to have one; all at once."""
+    """Take the first arrangement of each anchor, which is known to exist, all at once."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
     going_on = () if is_enough else map(ways.after_first, roots.tolist())
@@ -259,7 +266,7 @@ def _free_round(
 def _first_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Take one arrangement of each anchor that has any, one anchor after another."""
+    """Take the first arrangement of each anchor that has any, one anchor after another."""
     places = np.flatnonzero(~anchors.is_alone)
     roots: list[int] = anchors.rows[places].tolist()
     alone_before: list[int] = (places - np.arange(places.size)).tolist()
@@ -278,7 +285,7 @@ def _first_round(
 
 
 def _rotated(anchors: Anchors, start: int) -> Anchors:
-    """Let the anchors begin somewhere else."""
+    """Return the anchors rotated by `start`."""
     if not (start and anchors.rows.size):
         return anchors
     shift = -(start % anchors.rows.size)

@@ -1,6 +1,7 @@
-"""Room: what one provider gives to several groups must fit together, and some groups want it alone.
+"""The capacity constraint: the total that one provider gives to several slots must fit.
 
-A provider to oneself is room for one of something that every provider has, so both are one rule.
+Groups that need a provider to themselves are the same constraint: each takes 1 of a pseudo-class of
+which every provider has 1.
 """
 
 from bisect import bisect_right
@@ -8,15 +9,15 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from berth.scheduling.candidates.constraints import Look
+from berth.scheduling.candidates.constraints import RowClass
 from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 SUMS_MAX: Final = 1_000
-"""Sums of amounts that are told apart when rooms are compared; with more, rooms must be equal."""
+"""Maximum number of distinct sums of amounts; beyond it, only equal capacities are equivalent."""
 
 
 class CapacityConstraint:
-    """Keeps what is left of each row that may give several slots (see `Constraint`)."""
+    """The remaining capacity of each row that may give several slots (see `Constraint`)."""
 
     def __init__(
         self,
@@ -27,9 +28,9 @@ class CapacityConstraint:
         """Start with nothing taken.
 
         Args:
-            costs: by depth, (place of a class, amount) pairs of what is contested.
-            room_of: gives a row's room by place, as a list of its own.
-            apart: the place of what slots take that want a provider to themselves.
+            costs: by depth, (index of a class, amount) pairs of the contested classes.
+            room_of: returns the capacity of a row by class index, as a new list.
+            apart: the index of the pseudo-class for slots that need a provider to themselves.
         """
         self._costs = costs
         self._room_of = room_of
@@ -40,8 +41,9 @@ class CapacityConstraint:
         self._asked: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def allows(self, depth: int, row: int) -> bool:
-        """Tell whether there is room left."""
+        """Return whether the remaining capacity suffices."""
         left = self._left.get(row)
+        # Only rows that the search reaches are read from the table.
         if left is None:
             left = self._left[row] = self._room_of(row)
         for place, amount in self._costs[depth]:  # noqa: SIM110 - `all` takes twice as long
@@ -50,7 +52,7 @@ class CapacityConstraint:
         return True
 
     def take(self, depth: int, row: int) -> None:
-        """Leave less of it."""
+        """Subtract the slot's amounts."""
         if costs := self._costs[depth]:
             left = self._left[row]
             for place, amount in costs:
@@ -58,45 +60,50 @@ class CapacityConstraint:
             self._taken[row] = self._taken.get(row, 0) + 1
 
     def release(self, depth: int, row: int) -> None:
-        """Leave as much as before."""
+        """Add the slot's amounts back."""
         if costs := self._costs[depth]:
             left = self._left[row]
             for place, amount in costs:
                 left[place] += amount
             self._taken[row] -= 1
 
-    def state(self, depth: int, look: Look) -> Hashable:
-        """Return what was and is left of rows that gave something, by their looks."""
+    def state(self, depth: int, row_class: RowClass) -> Hashable:
+        """Return the initial and the remaining useful capacity of the rows in use."""
+        # Sorted, so that the same capacities on interchangeable rows are the same state.
         return tuple(
             sorted(
-                (look(row), *self._useful(depth, self._room_of(row)), *self._useful(depth, left))
+                (
+                    row_class(row),
+                    *self._useful(depth, self._room_of(row)),
+                    *self._useful(depth, left),
+                )
                 for row, left in self._left.items()
                 if self._taken.get(row)
             )
         )
 
-    def look(self, _row: int) -> Hashable:
-        """Return nothing: the room of a row counts by what can be made of it, in the state."""
+    def row_class(self, _row: int) -> Hashable:
+        """Return None: the capacity of a row is part of the state instead."""
         return None
 
-    def narrow(self, depth: int, outlook: OpenRows) -> bool:
-        """Take away rows that have not enough left; tell whether the others have all together."""
+    def narrow(self, depth: int, open_rows: OpenRows) -> bool:
+        """Exclude rows without sufficient capacity; return whether the others suffice together."""
         for row, left in self._left.items():
             if self._taken.get(row):
-                bit = outlook.bit_of[row]
+                bit = open_rows.bit_of[row]
                 for at in range(depth, len(self._costs)):
-                    if outlook.open[at] & bit and not _has(left, self._costs[at]):
-                        outlook.open[at] &= ~bit
-        return all(outlook.open[depth:]) and all(
-            self._is_enough(depth, place, slots, outlook)
+                    if open_rows.open[at] & bit and not _has(left, self._costs[at]):
+                        open_rows.open[at] &= ~bit
+        return all(open_rows.open[depth:]) and all(
+            self._is_enough(depth, place, slots, open_rows)
             for place, slots in self._asking(depth).items()
             if len(slots) > 1
         )
 
     def _asking(self, depth: int) -> dict[int, list[tuple[int, int]]]:
-        """Return by place of a class the slots from a depth on that ask for it, largest first.
+        """Return, by class index, the slots from a depth on that need it, largest first.
 
-        Each is a pair of its depth and the amount.
+        Each slot is a pair of its depth and the amount.
         """
         asking = self._asked.get(depth)
         if asking is None:
@@ -109,40 +116,43 @@ class CapacityConstraint:
         return asking
 
     def _is_enough(
-        self, depth: int, place: int, slots: Sequence[tuple[int, int]], outlook: OpenRows
+        self, depth: int, place: int, slots: Sequence[tuple[int, int]], open_rows: OpenRows
     ) -> bool:
-        """Tell whether a class is enough: its sum, and for the largest amounts, their number."""
-        wanted = [outlook.open[at] for at, _ in slots]
+        """Return whether a class suffices: by its sum, and by the number of large amounts."""
+        wanted = [open_rows.open[at] for at, _ in slots]
         amounts = [amount for _, amount in slots]
         return (
-            place == self._apart or self._sum_is_enough(depth, place, wanted, sum(amounts), outlook)
+            place == self._apart
+            or self._sum_is_enough(depth, place, wanted, sum(amounts), open_rows)
         ) and all(
-            self._fit(place, wanted[:count], amounts[:count], outlook)
+            self._fit(place, wanted[:count], amounts[:count], open_rows)
+            # Amounts differ, so the count is tested for the two largest slots, then the three
+            # largest, and so on, skipping prefixes that end amid equal amounts.
             for count in range(2, len(slots) + 1)
             if count == len(slots) or amounts[count] < amounts[count - 1]
         )
 
     def _sum_is_enough(
-        self, depth: int, place: int, wanted: Sequence[int], amount: int, outlook: OpenRows
+        self, depth: int, place: int, wanted: Sequence[int], amount: int, open_rows: OpenRows
     ) -> bool:
-        """Tell whether what is left of a class, as far as slots can use it, comes to an amount."""
+        """Return whether the useful remaining capacity of a class is at least an amount."""
         for bit in each_bit(union(wanted)):
-            amount -= self._useful_of(depth, place, self._left_of(outlook.row_of(bit))[place])
+            amount -= self._useful_of(depth, place, self._left_of(open_rows.row_of(bit))[place])
             if amount <= 0:
                 return True
         return False
 
     def _fit(
-        self, place: int, wanted: Sequence[int], amounts: Sequence[int], outlook: OpenRows
+        self, place: int, wanted: Sequence[int], amounts: Sequence[int], open_rows: OpenRows
     ) -> bool:
-        """Tell whether each slot finds a row if a row gives as many as there is room for.
+        """Return whether each slot finds a row, with as many slots per row as it has capacity for.
 
-        That is so many of the smallest of their amounts.
+        That number is counted with the smallest of the amounts, so the test is necessary only.
         """
         sums = list(accumulate(reversed(amounts)))
 
         def capacity(bit: int) -> int:
-            return bisect_right(sums, self._left_of(outlook.row_of(bit))[place])
+            return bisect_right(sums, self._left_of(open_rows.row_of(bit))[place])
 
         return can_give(wanted, capacity)
 
@@ -156,15 +166,16 @@ class CapacityConstraint:
         return [self._useful_of(depth, place, left) for place, left in enumerate(room)]
 
     def _useful_of(self, depth: int, place: int, left: int) -> int:
-        """Return the largest sum of amounts still to come that there is room for."""
+        """Return the largest sum of later amounts that fits in a capacity."""
         key = (depth, place)
         if key not in self._sums:
             self._sums[key] = self._sums_from(depth, place)
         sums = self._sums[key]
+        # Capacities between two such sums are equivalent, which makes many more states equal.
         return left if sums is None or left < 0 else sums[bisect_right(sums, left) - 1]
 
     def _sums_from(self, depth: int, place: int) -> list[int] | None:
-        """Return all sums of amounts of a class that slots from a depth on ask for."""
+        """Return all sums of the amounts of a class from a depth on; None if there are too many."""
         sums = {0}
         for costs in self._costs[depth:]:
             for one, amount in costs:
@@ -176,5 +187,5 @@ class CapacityConstraint:
 
 
 def _has(left: Sequence[int], cost: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether what is left is enough for a slot."""
+    """Return whether a capacity suffices for a slot."""
     return all(left[place] >= amount for place, amount in cost)

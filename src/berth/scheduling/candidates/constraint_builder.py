@@ -1,4 +1,4 @@
-"""The rules of one query about what is chosen together, made for each anchor."""
+"""The constraints of a query, built anew for each anchor."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -22,23 +22,24 @@ from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
+# A signed 64-bit word minus its sign; with more masks NumPy falls back to Python integers.
 _WORD_BITS: Final = 63
+# Up to this many choices all are considered; above it, sharers of other trees are excluded first.
 _FEW: Final = 32
-"""Choices that are all looked at as they are; of more, sharers of other trees are left out."""
 
 
 class TreeColumns(NamedTuple):
-    """(N,) rows of the parent, -1 for roots, and of the root of each row."""
+    """(N,) rows of each row's parent, -1 for roots, and of the root of its tree."""
 
     parent: NDArray[np.int32]
     root: NDArray[np.int32]
 
 
 class ConstraintBuilder:
-    """Makes the constraints of a search, of those only that the query can break."""
+    """Builds the constraints of a search, limited to those that the query can violate."""
 
     def __init__(self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> None:
-        """Look at what groups ask for together."""
+        """Determine what the groups of the query request together."""
         self._lineage = TreeColumns(table.parent, table.root)
         self._slots = masks.slots
         self._together = len(masks.together)
@@ -47,6 +48,8 @@ class ConstraintBuilder:
         names = [
             name
             for name in contested(query)
+            # A class is contested only if some provider could give two of its slots. Every
+            # constraint that is left out speeds up each step of every search.
             if _meet(slot for slot in masks.slots if name in slot.classes)
         ]
         self._columns = [columns for name in names if (columns := table.resource(name))]
@@ -67,7 +70,7 @@ class ConstraintBuilder:
 
     @property
     def are_needed(self) -> bool:
-        """Whether some choices may not go together, at any anchor."""
+        """Whether some combination of choices may be invalid, at any anchor."""
         is_simple = self._is_aware and not (self._together or self._subtrees)
         return not is_simple or any(self._costs)
 
@@ -77,9 +80,9 @@ class ConstraintBuilder:
         """Return the constraints of one anchor.
 
         Args:
-            order: places of the slots, in the order of the search.
+            order: positions of the slots, in the order of the search.
             choices: rows by slot, in the same order.
-            sharers: rows of which not all that are chosen may be; None if they may.
+            sharers: rows that must not be the only ones chosen; None if they may be.
         """
         constraints: list[Constraint] = []
         if any(self._costs):
@@ -103,7 +106,7 @@ class ConstraintBuilder:
         return constraints
 
     def _room_of(self, row: int) -> list[int]:
-        """Return the room that a row has of each contested class, and for one slot by itself."""
+        """Return a row's capacity of each contested class, followed by the pseudo-class's 1."""
         return [*(columns.room.item(row) for columns in self._columns), 1]
 
     def _coverage(self, order: Sequence[int], choices: RowsBySlot) -> TraitCoverage:
@@ -115,7 +118,7 @@ class ConstraintBuilder:
 
 
 def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
-    """Return for each of so many rows the masks that are True of it, as bits."""
+    """Return, for each of `count` rows, the masks that are True for it, as bits."""
     words = np.int64 if len(masks) < _WORD_BITS else object
     bits: NDArray[Any] = np.zeros(count, dtype=words)
     for place, mask in enumerate(masks):
@@ -124,7 +127,7 @@ def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
 
 
 def _meet(slots: Iterable[Slot]) -> bool:
-    """Tell whether any provider could give two of the slots."""
+    """Return whether any provider could give two of the slots."""
     given: Mask | None = None
     for slot in slots:
         mine = slot.own | slot.lent
@@ -141,14 +144,14 @@ def subtree_of(
     *,
     are_apart: bool = False,
 ) -> Subtree:
-    """Return the rule that some slots are given in one subtree.
+    """Return the constraint that some slots are given within one subtree.
 
-    Tops are choices of these slots that have, for each of the slots, a choice below them or are
-    one themselves. Of trees in which some slot has no choice, as most that sharers are in, nobody
-    is a top.
+    Tops are choices of these slots such that every slot has a choice that is the top or below it.
+    Trees in which some slot has no choice, which most trees of sharers are, have no tops.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
     rows = list(dict.fromkeys(row for mine in inside for row in mine))
+    # Sharers bring in their whole trees: without this cut, bit masks have a bit for each of them.
     near = rows if len(rows) <= _FEW else _near(rows, inside, lineage.root)
     bit_of = {row: 1 << place for place, row in enumerate(near)}
     under = {row: _tops_above(row, bit_of, lineage.parent) for row in near}
@@ -164,7 +167,7 @@ def subtree_of(
 
 
 def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
-    """Return, by depth, the bits of all choices of later slots, of those that count."""
+    """Return, by depth, the combined bits of all choices of later slots that count."""
     later = [0] * len(choices)
     found = 0
     for depth in range(len(choices) - 1, -1, -1):

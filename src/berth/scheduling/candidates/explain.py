@@ -1,4 +1,4 @@
-"""Explaining allocation candidates: what each constraint of a query leaves of the fleet."""
+"""Explanations: what each constraint of a query leaves of the fleet."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,11 +25,11 @@ from berth.tables.provider.providers import ProviderTable
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """How much of the fleet is left.
+    """The part of the fleet that remains.
 
     Attributes:
-        providers: those that could give something, or all while nothing is asked for.
-        trees: trees that they could give it to.
+        providers: those that could give something; all of them while nothing is requested.
+        trees: the trees that they could give it to.
     """
 
     providers: int
@@ -38,14 +38,14 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class ExplainStep:
-    """One constraint, and what it leaves.
+    """One constraint and its effect.
 
     Attributes:
-        group: the suffix of the group that has it; None for the query as a whole.
-        constraint: what is asked.
-        names: the traits, aggregates, provider or class that it is about.
-        before: what was left by the steps before, of the same group.
-        after: what it leaves.
+        group: the suffix of the group that has the constraint; None for the query as a whole.
+        constraint: the kind of the constraint.
+        names: the traits, aggregates, provider or class concerned.
+        before: what remained after the previous steps of the same group.
+        after: what remains after this step.
     """
 
     group: str | None
@@ -57,16 +57,17 @@ class ExplainStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a query has the candidates that it has.
+    """The reason why a query has the candidates that it has.
 
-    Each group begins with the whole fleet. A class of an unsuffixed group that asks for several
-    begins with what its traits and aggregates leave, as each may come from another provider. The
-    query as a whole begins with what any of its groups leaves.
+    The steps of each group start with the whole fleet. In an unsuffixed group with several classes,
+    each class starts with what the group's traits and aggregates leave, because each may come from
+    a different provider. The query as a whole starts with what any of its groups leaves.
 
     Attributes:
         fleet: all providers and all trees.
-        steps: group by group, then of the query as a whole; the last has as `after` the trees
-            with a candidate.
+        steps: group by group, then for the query as a whole; `after` of the last step has the trees
+            with
+        a candidate.
     """
 
     fleet: Remaining
@@ -79,16 +80,16 @@ class Explanation:
 
 
 def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
-    """Tell what each constraint of a query leaves of the fleet; its limit is not looked at.
+    """Return what each constraint of a query leaves of the fleet, ignoring the query's limit.
 
-    Every tree that could serve all groups is searched for one candidate.
+    Each tree that could serve all groups is searched for one candidate.
 
     Args:
         table: N rows.
-        query: what is asked; names that nobody has are no error.
+        query: the query; unknown names are no error.
 
     Raises:
-        TooManyWaysError: how groups go together takes more steps to tell than a query may have.
+        TooManyWaysError: the step budget is exhausted.
     """
     masks = masks_of(table, query)
     steps = [step for group in query.groups for step in _of_group(table, group, masks)]
@@ -115,6 +116,7 @@ def _of_group(
         before = after
     first, first_before = slot, before
     for name, amount in group.amounts.items():
+        # Each class of an unsuffixed group may come from another provider, so it starts afresh.
         if is_spread(group):
             slot, before = first, first_before
         for fit in _fits(table, name, amount):
@@ -129,7 +131,7 @@ def _of_group(
 def _between_them(
     table: ProviderTable, group: CandidateGroup, masks: QueryMasks
 ) -> Iterator[ExplainStep]:
-    """Yield what the providers of an unsuffixed group must have between them: classes, traits."""
+    """Yield the steps for the classes and traits that an unsuffixed group needs jointly."""
     slots = tuple(slot for slot in masks.slots if not slot.is_single)
     reach = Reach(table, slots)
     before = _fleet(table)
@@ -166,6 +168,7 @@ def _of_whole(
     anchors = anchors_of(table, query, masks)
     ways = AnchorArrangements(table, query, masks, anchors.rows.size)
     for root, is_alone in zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True):
+        # A root that is alone needs no search: the masks decide it exactly.
         trees[root] = is_alone or ways.is_possible(root)
     yield ExplainStep(
         None, ConstraintKind.COMBINATION, (), before, _left_in(table, masks.slots, trees)
@@ -173,7 +176,7 @@ def _of_whole(
 
 
 def _fits(table: ProviderTable, name: str, amount: int) -> list[GroupMask]:
-    """Return what must be so for one allocation of a class; each counts those before it, too."""
+    """Return the conditions for allocating an amount; each includes the previous ones."""
     columns, every = table.resource(name), table.all_rows
     if columns is None:
         return [GroupMask(ConstraintKind.INVENTORY, (name,), no_rows(table))]
@@ -204,12 +207,12 @@ def _fleet(table: ProviderTable) -> Remaining:
 
 
 def _left(table: ProviderTable, slot: Slot) -> Remaining:
-    """Count those that could give a slot, and the trees that they could give it to."""
+    """Count the providers that could give a slot, and the trees that they could give it to."""
     return Remaining(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
 
 
 def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Remaining:
-    """Count those that could give any of the slots in any of the trees, and these trees."""
+    """Count the providers that could give any slot in any of the trees, and these trees."""
     own = no_rows(table)
     for slot in slots:
         own |= slot.own

@@ -1,19 +1,22 @@
-"""Looking ahead: which rows may still give the slots to come, as bits of whole numbers."""
+"""RowClass-ahead: the rows that may still give the remaining slots, as bits of integers.
+
+Python integers are unbounded, so one operation covers all rows of an anchor.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 
 class OpenRows:
-    """What may still be chosen in one search. Rules take away what nothing can come of.
+    """The rows that may still be chosen in one search; constraints remove those that cannot work.
 
     Attributes:
         bit_of: by row, its bit.
-        open: by depth, the bits of rows that may still give its slot.
+        open: by depth, the bits of the rows that may still give the slot.
     """
 
     def __init__(self, choices: Sequence[Sequence[int]]) -> None:
-        """Start with everything open.
+        """Start with all rows open.
 
         Args:
             choices: rows by depth.
@@ -24,15 +27,15 @@ class OpenRows:
         self.open = list(self._all)
 
     def reopen(self) -> None:
-        """Open everything again."""
+        """Open all rows again."""
         self.open = list(self._all)
 
     def is_narrowed(self, depth: int) -> bool:
-        """Tell whether anything was taken away at a depth."""
+        """Return whether any row was removed at a depth."""
         return self.open[depth] != self._all[depth]
 
     def bits(self, rows: Sequence[int]) -> int:
-        """Return the bits of rows."""
+        """Return the combined bits of rows."""
         return union(map(self.bit_of.__getitem__, rows))
 
     def row_of(self, bit: int) -> int:
@@ -41,7 +44,7 @@ class OpenRows:
 
 
 def each_bit(bits: int) -> Iterator[int]:
-    """Yield the bits of a number one by one, the lowest first."""
+    """Yield the bits that are set, lowest first."""
     while bits:
         bit = bits & -bits
         yield bit
@@ -49,7 +52,7 @@ def each_bit(bits: int) -> Iterator[int]:
 
 
 def union(each: Iterable[int]) -> int:
-    """Return the bits that are in any of some numbers."""
+    """Return the bits that are set in any of the numbers."""
     found = 0
     for bits in each:
         found |= bits
@@ -57,18 +60,18 @@ def union(each: Iterable[int]) -> int:
 
 
 def can_give(wanted: Sequence[int], capacity: Callable[[int], int]) -> bool:
-    """Tell whether all slots can have a row, each row giving so many at most.
+    """Return whether every slot can be assigned a row without exceeding the rows' capacities.
 
     Args:
         wanted: for each slot, the bits of the rows that may give it.
-        capacity: gives for the bit of a row how many slots it can give, at least 1.
+        capacity: returns, for the bit of a row, how many slots it can give, at least 1.
     """
     matching = _Matching(wanted, capacity)
     return all(matching.finds_row(slot) for slot in range(len(wanted)))
 
 
 class _Matching:
-    """Slots with rows, found by augmenting paths."""
+    """A bipartite matching of slots to rows, built by augmenting paths."""
 
     def __init__(self, wanted: Sequence[int], capacity: Callable[[int], int]) -> None:
         self._wanted = wanted
@@ -77,7 +80,7 @@ class _Matching:
         self._full = 0
 
     def finds_row(self, slot: int) -> bool:
-        """Give one more slot a row, if others can move for it."""
+        """Assign a row to one more slot, reassigning others if needed; return whether it worked."""
         return self._finds(slot, [0])
 
     def _finds(self, slot: int, tried: list[int]) -> bool:
@@ -87,6 +90,7 @@ class _Matching:
             return True
         while rest := self._wanted[slot] & ~tried[0]:
             bit = rest & -rest
+            # A row is visited once per augmenting path, which bounds the recursion.
             tried[0] |= bit
             slots = self._slots[bit]
             for place, other in enumerate(slots):

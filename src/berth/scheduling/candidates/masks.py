@@ -1,4 +1,4 @@
-"""What each provider could give to each part of a query, looked at by itself."""
+"""Masks: what each provider, considered alone, could give to each part of a query."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from berth.tables.provider.providers import ProviderTable
 
 
 class ConstraintKind(StrEnum):
-    """What a query asks, one thing at a time."""
+    """The kinds of constraints that a query can have; the values are shown to clients."""
 
     IN_TREE = "in_tree"
     MEMBER_OF = "member_of"
@@ -30,7 +30,10 @@ class ConstraintKind(StrEnum):
 
 
 class GroupMask(NamedTuple):
-    """One constraint of a group, the names it is about, and who keeps it: (N,) bool."""
+    """One constraint of a group: its kind, the names concerned, and the providers that satisfy it.
+
+    `mask` is (N,) bool.
+    """
 
     constraint: ConstraintKind
     names: tuple[str, ...]
@@ -39,15 +42,15 @@ class GroupMask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What one provider is to give: a group with a suffix, or one class of the unsuffixed one.
+    """The part of a query that one provider gives: a suffixed group, or one unsuffixed class.
 
     Attributes:
-        group: place of the group in the query.
-        amounts: (class, amount) pairs; none for a resourceless group.
-        is_single: the group has a suffix, so this provider is all that serves it.
-        own: (N,) providers that can give it in their own tree.
-        lent: (N,) providers that can give it in other trees, if they share with them.
-        borrowers: (N,) roots of the trees that it may be lent to; None for all.
+        group: index of the group in the query.
+        amounts: (class, amount) pairs; empty for a resourceless group.
+        is_single: whether the group has a suffix, so that this provider serves it alone.
+        own: (N,) bool: the providers that can give it within their own tree.
+        lent: (N,) bool: the providers that can give it to trees that they share with.
+        borrowers: (N,) bool: the roots of the trees that it may be lent to; None for all.
     """
 
     group: int
@@ -59,20 +62,21 @@ class Slot:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes that are asked for."""
+        """The requested classes."""
         return tuple(name for name, _ in self.amounts)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMasks:
-    """Every slot of a query, and what is asked of several providers together.
+    """All slots of a query, and the constraints on several providers together.
 
     Attributes:
         slots: in the order of the groups, and of the classes of the unsuffixed one.
-        together: (N,) for each set of traits of which the providers of the unsuffixed group
-            together need one: who has one. Empty when that group asks one provider, as its slot
-            says that already.
-        roots: (N,) roots that may be anchors; None for all.
+        together: for each set of traits of which the providers of the unsuffixed group need one
+        together: (N,) bool, the providers that have one. Empty if the group has a single slot,
+            whose
+        mask then includes the traits.
+        roots: (N,) bool: the roots that may be anchors; None for all.
     """
 
     slots: tuple[Slot, ...]
@@ -81,11 +85,11 @@ class QueryMasks:
 
 
 def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
-    """Look at every provider by itself.
+    """Return the masks of a query, considering every provider on its own.
 
     Args:
         table: N rows.
-        query: names of classes, traits and aggregates that nobody has are no error.
+        query: the query; unknown classes, traits and aggregates are no error.
     """
     slots: list[Slot] = []
     together: tuple[Mask, ...] = ()
@@ -102,17 +106,19 @@ def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
 def filters_of(
     table: ProviderTable, group: CandidateGroup, *, is_lent: bool = False
 ) -> Iterator[GroupMask]:
-    """Yield what a group asks of each provider, whatever the class, one constraint at a time.
+    """Yield the constraints of a group on each provider, apart from amounts, one at a time.
 
-    Some are as Placement has them: an aggregate of the root counts for all of its tree, for the
-    unsuffixed group; a resourceless group may be in any tree if only the one it names is known,
-    and finds nothing if it names neither traits nor aggregates that it must have.
+    Some follow Placement's implementation: for the unsuffixed group, an aggregate of the root
+    applies to its whole tree; a resourceless group with `in_tree` may be in any tree, provided that
+    the named provider exists; and it matches nothing without required traits or aggregates
+    (docs/adr/0015-candidates.md).
 
     Args:
         table: N rows.
-        group: what is asked.
-        is_lent: ask of providers that give to another tree than their own.
+        group: the group.
+        is_lent: whether to apply the rules for giving to another tree.
     """
+    # A provider that lends to another tree must be a member itself, as in Placement.
     spans_tree = not (group.suffix or is_lent)
     if group.in_tree is not None:
         yield GroupMask(
@@ -138,48 +144,50 @@ def filters_of(
     if group.forbidden:
         mask = ~has_any(table, group.forbidden)
         yield GroupMask(ConstraintKind.FORBIDDEN, tuple(sorted(group.forbidden)), mask)
+    # Placement's own behaviour: such a group constrains nothing, and it finds nothing.
     if not (group.amounts or group.required or group.member_of):
         yield GroupMask(ConstraintKind.NAMED, (), no_rows(table))
 
 
 def is_spread(group: CandidateGroup) -> bool:
-    """Tell whether several providers may serve the group together."""
+    """Return whether several providers may serve the group together."""
     return not group.suffix and len(group.amounts) > 1
 
 
 def fits(table: ProviderTable, name: str, amount: int) -> Mask:
-    """Tell for each row whether one allocation of one class could be made."""
+    """Return for each row whether it could give an amount of a class in one allocation."""
     columns = table.resource(name)
     return no_rows(table) if columns is None else columns.fits(amount, table.all_rows)
 
 
 def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
-    """Tell for each row whether it has any of the traits."""
+    """Return for each row whether it has any of the traits."""
     return table.traits.has_any(traits, table.all_rows)
 
 
 def is_member(table: ProviderTable, uuids: Iterable[str]) -> Mask:
-    """Tell for each row whether it is in any of the aggregates; unknown ones have no member."""
+    """Return for each row whether it is in any of the aggregates; unknown ones have no members."""
     numbers = table.aggregate_numbers
     known = [numbers[uuid] for uuid in uuids if uuid in numbers]
     return table.aggregates.has_any(known, table.all_rows)
 
 
 def with_root(table: ProviderTable, mask: Mask) -> Mask:
-    """Tell for each row whether the mask is True of it or of the root of its tree."""
+    """Return for each row whether the mask is True for it or for the root of its tree."""
     either: Mask = mask | mask[table.root]
     return either
 
 
 def no_rows(table: ProviderTable) -> Mask:
-    """Return False for each row."""
+    """Return a mask that is False for every row."""
     return np.zeros(len(table), dtype=np.bool_)
 
 
 def all_of(masks: Iterable[Mask]) -> Mask:
-    """Return where all of the masks, at least one, are True; it may be one of them."""
+    """Return the conjunction of at least one mask; a single mask is returned itself."""
     first, *others = masks
     if others:
+        # A new array only when there are several: the masks belong to the table or to other slots.
         first = first & others[0]
         for mask in others[1:]:
             first &= mask
@@ -187,7 +195,7 @@ def all_of(masks: Iterable[Mask]) -> Mask:
 
 
 def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
-    """Tell for each row whether its traits allow it to be an anchor; None when all may."""
+    """Return for each row whether its traits permit it as an anchor; None if all are."""
     masks = [has_any(table, (trait,)) for trait in query.root_required]
     if query.root_forbidden:
         masks.append(~has_any(table, query.root_forbidden))
@@ -195,14 +203,14 @@ def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
 
 
 def _single(table: ProviderTable, group: CandidateGroup, place: int) -> Slot:
-    """Return the slot of a group with a suffix."""
+    """Return the slot of a suffixed group."""
     masks = [fits(table, name, amount) for name, amount in group.amounts.items()]
     own = all_of((*masks, *(one.mask for one in filters_of(table, group))))
     return Slot(place, tuple(group.amounts.items()), is_single=True, own=own, lent=own)
 
 
 def _spread(table: ProviderTable, group: CandidateGroup, place: int) -> Iterator[Slot]:
-    """Yield the slots of the unsuffixed group, one a class."""
+    """Yield the slots of the unsuffixed group, one per class."""
     has_sharers = table.sharing().rows.size > 0
     mine = [one.mask for one in filters_of(table, group)]
     lent = [one.mask for one in filters_of(table, group, is_lent=True)] if has_sharers else []
@@ -222,7 +230,7 @@ def _spread(table: ProviderTable, group: CandidateGroup, place: int) -> Iterator
 
 
 def _in_tree(table: ProviderTable, group: CandidateGroup, *, is_lent: bool) -> Mask:
-    """Tell for each row whether it is where a group must be."""
+    """Return for each row whether it satisfies the group's `in_tree`."""
     row = table.row_of(group.in_tree or "")
     if row is None or (is_lent and not group.suffix):
         return no_rows(table)

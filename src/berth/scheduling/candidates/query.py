@@ -1,28 +1,29 @@
-"""What a query for allocation candidates asks for, free of how it was written down."""
+"""Queries for allocation candidates, independent of their syntax in a URL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 UNSUFFIXED: Final = ""
-"""The suffix of the one group that several providers may give together."""
+"""The suffix of the one group that several providers may serve together."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroup:
-    """What is asked of one provider or, without a suffix, of several of one tree together.
+    """The requirements on one provider or, without a suffix, on several providers of one tree.
 
     Args:
         suffix: its name in the query; empty for the unsuffixed group.
-        amounts: by resource class, each at least 1 and in the unit of its class. Empty for a
-            group that only names a provider (a resourceless group, which needs a suffix).
-        required: for each of these sets, one trait of it must be there.
-        forbidden: traits that no provider used may have.
-        member_of: for each of these sets, the provider must be in an aggregate of it. For the
-            unsuffixed group it is enough that the root of the tree is.
-        outside_of: aggregates that the provider must not be in; for the unsuffixed group nor
-            the root of the tree.
-        in_tree: a provider in whose tree the group must be.
+        amounts: by resource class, each at least 1, in the unit of its class. Empty for a
+            resourceless
+        group, which only names a provider and needs a suffix.
+        required: sets of traits; one trait of each set is required.
+        forbidden: traits that no provider in use may have.
+        member_of: sets of aggregates; the provider must be in one aggregate of each set. For the
+        unsuffixed group it suffices that the root of the tree is.
+        outside_of: aggregates that must not contain the provider or, for the unsuffixed group, the
+        root of the tree.
+        in_tree: a provider whose tree must contain the providers; None for any tree.
     """
 
     suffix: str = UNSUFFIXED
@@ -34,10 +35,10 @@ class CandidateGroup:
     in_tree: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no parser should let through.
+        """Reject groups that no parser should produce.
 
         Raises:
-            ValueError: an amount below 1, or an unsuffixed group that asks for nothing.
+            ValueError: an amount is below 1, or an unsuffixed group has no amounts.
         """
         if any(amount < 1 for amount in self.amounts.values()):
             raise ValueError(f"group {self.suffix!r}: amounts must be at least 1")
@@ -47,18 +48,19 @@ class CandidateGroup:
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """Groups, and what is asked of them together.
+    """Groups, and the constraints that relate them.
 
     Args:
-        groups: in the order in which the query names them first; suffixes differ.
-        isolates: groups with a suffix must all be on different providers.
+        groups: in the order in which the query first names them, with distinct suffixes.
+        isolates: whether suffixed groups must all be on different providers.
         root_required: traits that the root of the tree must have.
         root_forbidden: traits that the root of the tree must not have.
-        same_subtree: sets of suffixes; of the providers of these groups one must be an ancestor
-            of all others, or the only one.
-        limit: how many candidates are wanted at most, at least 1; None for all.
-        is_nested_aware: False leaves out candidates with two providers of one tree, for clients
-            older than trees.
+        same_subtree: sets of suffixes; one provider of each set's groups must be an ancestor of all
+        others, or the only one.
+        limit: maximum number of candidates, at least 1; None for all.
+        is_nested_aware: False excludes candidates with two providers of one tree, for clients that
+            use
+        microversions without nested providers.
     """
 
     groups: tuple[CandidateGroup, ...]
@@ -70,11 +72,11 @@ class CandidateQuery:
     is_nested_aware: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what no parser should let through.
+        """Reject queries that no parser should produce.
 
         Raises:
-            ValueError: no group, two of one suffix, a subtree of unknown or unsuffixed groups,
-                or a limit below 1.
+            ValueError: there is no group, a suffix occurs twice, `same_subtree` names unknown or
+            unsuffixed groups, or the limit is below 1.
         """
         suffixes = {group.suffix for group in self.groups}
         if not self.groups or len(suffixes) != len(self.groups):

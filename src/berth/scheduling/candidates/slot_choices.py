@@ -1,4 +1,4 @@
-"""Who could give each slot at one anchor: providers of its tree, and those that lend to it."""
+"""The providers that could give each slot at one anchor: those of its tree, and lenders."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from berth.tables.provider.providers import ProviderTable
 
 
 class AnchorChoices(NamedTuple):
-    """Who could give each slot at one anchor.
+    """The providers that could give each slot at one anchor.
 
     Attributes:
         choices: rows by slot, those of the tree first.
-        shared: those of them that share, by slot; equal where the same sharers could give.
+        shared: the sharing providers among them, by slot; equal where the same sharers could give.
     """
 
     choices: list[Sequence[int]]
@@ -24,10 +24,10 @@ class AnchorChoices(NamedTuple):
 
 
 class SlotChoices:
-    """Rows by slot at any anchor. What can be done for all trees at once is done before."""
+    """The rows by slot at any anchor, with the work common to all trees done once."""
 
     def __init__(self, table: ProviderTable, masks: QueryMasks) -> None:
-        """Sort the givers of each slot by tree."""
+        """Sort the providers of each slot by tree."""
         forest, sharing = table.forest(), table.sharing()
         self._own = [_ByTree(forest, slot) for slot in masks.slots]
         self._slots = masks.slots
@@ -51,9 +51,9 @@ class SlotChoices:
         return AnchorChoices(found, self._shared_at(root, lenders, found))
 
     def lent_alone(self, root: int) -> tuple[int, ...] | None:
-        """Return who may lend to an anchor whose own tree gives no slot; None for any other.
+        """Return the lenders of an anchor whose own tree gives no slot; None for any other anchor.
 
-        Anchors of the same sharers have the same choices, and the same tuple of them.
+        Anchors with the same lenders have the same choices, and the same tuple object.
         """
         lenders = self._anchored.get(root)
         if lenders is None or self._is_particular or any(own.has(root) for own in self._own):
@@ -62,15 +62,15 @@ class SlotChoices:
 
     @property
     def are_lent(self) -> bool:
-        """Whether anybody lends anything to another tree."""
+        """Whether any provider lends to another tree."""
         return bool(self._anchored)
 
     def first_of(self, roots: Rows) -> list[tuple[int, ...]]:
-        """Return the first row of each slot at each anchor; each slot must have one of the tree."""
+        """Return the first row of each slot at each anchor; each slot must have one in the tree."""
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
     def _lent_by(self, lenders: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return those of some sharers that lend each slot; few differ from tree to tree."""
+        """Return the lenders of each slot among some sharers; few sets differ from tree to tree."""
         lent = self._lent.get(lenders)
         if lent is None:
             lent = self._lent[lenders] = [
@@ -83,6 +83,7 @@ class SlotChoices:
     ) -> tuple[frozenset[int], ...]:
         if not self._sharers or not (lenders or root in self._roots_of_sharers):
             return self._nobody
+        # Here the sharers depend on the tree, so the result cannot be cached by lenders.
         if root in self._roots_of_sharers or self._is_particular:
             return tuple(self._sharers.intersection(rows) for rows in found)
         shared = self._shared.get(lenders)
@@ -92,29 +93,31 @@ class SlotChoices:
 
 
 class _ByTree:
-    """The providers that give a slot in their own tree, tree by tree."""
+    """The providers that give a slot within their own tree, grouped by tree."""
 
     def __init__(self, forest: Forest, slot: Slot) -> None:
         gives = slot.own[forest.members]
         self._forest = forest
         self._rows: Rows = forest.members[gives]
+        # A prefix sum over the members in tree order: the rows of a tree are one slice, found in
+        # constant time however many trees there are.
         self._before = np.zeros(gives.size + 1, dtype=np.intp)
         gives.cumsum(out=self._before[1:])
 
     def at(self, root: int) -> list[int]:
-        """Return those of one tree, ascending."""
+        """Return the rows of one tree, ascending."""
         start = self._forest.starts.item(root)
         end = start + self._forest.sizes.item(root)
         found: list[int] = self._rows[self._before.item(start) : self._before.item(end)].tolist()
         return found
 
     def has(self, root: int) -> bool:
-        """Tell whether one tree has any."""
+        """Return whether one tree has any."""
         start = self._forest.starts.item(root)
         end = start + self._forest.sizes.item(root)
         return self._before.item(start) < self._before.item(end)
 
     def first_of(self, roots: Rows) -> list[int]:
-        """Return the first of each tree, all of which have one."""
+        """Return the first row of each tree; every tree must have one."""
         first: list[int] = self._rows[self._before[self._forest.starts[roots]]].tolist()
         return first

@@ -56,7 +56,7 @@ def test_a_dead_end_is_entered_once() -> None:
             """Tell whether there is room left, and it is not the last slot."""
             return depth < 3 and super().allows(depth, row)
 
-        def narrow(self, depth: int, outlook: OpenRows) -> bool:
+        def narrow(self, depth: int, open_rows: OpenRows) -> bool:
             """Know nothing."""
             return depth >= 0
 

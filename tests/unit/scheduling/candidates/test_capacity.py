@@ -78,10 +78,10 @@ def test_rows_with_too_little_left_are_taken_away() -> None:
     room, choices = room_for([3, 3, 2], {1: 5, 2: 5}), [[1, 2]] * 3
     assert room.allows(0, 1)
     room.take(0, 1)
-    outlook = OpenRows(choices)
-    assert room.narrow(1, outlook)
-    one, two = outlook.bit_of[1], outlook.bit_of[2]
-    assert outlook.open == [one | two, two, one | two]
+    open_rows = OpenRows(choices)
+    assert room.narrow(1, open_rows)
+    one, two = open_rows.bit_of[1], open_rows.bit_of[2]
+    assert open_rows.open == [one | two, two, one | two]
     assert not has_enough(room, [[1, 2], [1], [1, 2]], depth=1)
 
 

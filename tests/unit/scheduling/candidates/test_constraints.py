@@ -21,17 +21,17 @@ FOREST = TreeColumns(
 
 def left_of(constraint: Constraint, choices: list[list[int]], *rows: int) -> list[set[int]] | None:
     """The rows that may still give each slot after the first ones were given; None: too few."""
-    outlook = OpenRows(choices)
+    open_rows = OpenRows(choices)
     for depth, row in enumerate(rows):
         constraint.take(depth, row)
-    is_enough = constraint.narrow(len(rows), outlook)
+    is_enough = constraint.narrow(len(rows), open_rows)
     for depth in range(len(rows) - 1, -1, -1):
         constraint.release(depth, rows[depth])
     if not is_enough:
         return None
     return [
-        {row for row in mine if outlook.bit_of[row] & bits}
-        for mine, bits in zip(choices, outlook.open, strict=True)
+        {row for row in mine if open_rows.bit_of[row] & bits}
+        for mine, bits in zip(choices, open_rows.open, strict=True)
     ][len(rows) :]
 
 

@@ -9,23 +9,27 @@ from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, 
 
 def test_bits_and_rows() -> None:
     """Each row has a bit of its own, at every depth the same."""
-    outlook = OpenRows([[7, 3], [3, 9], []])
-    assert {row: outlook.row_of(bit) for row, bit in outlook.bit_of.items()} == {7: 7, 3: 3, 9: 9}
-    assert outlook.open == [outlook.bits([3, 7]), outlook.bits([9, 3]), 0]
-    assert list(each_bit(outlook.open[0])) == [outlook.bit_of[7], outlook.bit_of[3]]
-    assert union(outlook.open) == outlook.bits([3, 7, 9])
+    open_rows = OpenRows([[7, 3], [3, 9], []])
+    assert {row: open_rows.row_of(bit) for row, bit in open_rows.bit_of.items()} == {
+        7: 7,
+        3: 3,
+        9: 9,
+    }
+    assert open_rows.open == [open_rows.bits([3, 7]), open_rows.bits([9, 3]), 0]
+    assert list(each_bit(open_rows.open[0])) == [open_rows.bit_of[7], open_rows.bit_of[3]]
+    assert union(open_rows.open) == open_rows.bits([3, 7, 9])
     assert union([]) == 0
 
 
 def test_what_is_taken_away_comes_back() -> None:
     """When everything is opened again."""
-    outlook = OpenRows([[7, 3], [3, 9]])
-    before = list(outlook.open)
-    outlook.open[0] &= ~outlook.bit_of[7]
-    assert (outlook.is_narrowed(0), outlook.is_narrowed(1)) == (True, False)
-    outlook.reopen()
-    assert outlook.open == before
-    assert not outlook.is_narrowed(0)
+    open_rows = OpenRows([[7, 3], [3, 9]])
+    before = list(open_rows.open)
+    open_rows.open[0] &= ~open_rows.bit_of[7]
+    assert (open_rows.is_narrowed(0), open_rows.is_narrowed(1)) == (True, False)
+    open_rows.reopen()
+    assert open_rows.open == before
+    assert not open_rows.is_narrowed(0)
 
 
 def can_be_given(wanted: Sequence[Sequence[int]], capacity: Sequence[int]) -> bool:
