@@ -41,7 +41,7 @@ async def _open(ledger: TappedLedger) -> tuple[Desk, InstanceTracker]:
 def _on(desk: Desk, host: str) -> dict[str, str]:
     """Return the instances that a table has on a host, with their flavors."""
     hosts = desk.replica.hosts
-    found = desk.replica.beside.residents_on(hosts, host, hosts.version)
+    found = desk.replica.overlay.residents_on(hosts, host, hosts.version)
     return {uuid: one.flavor_id for uuid, one in found.items()}
 
 
@@ -106,7 +106,7 @@ async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
                 await hear.apply_changes()
                 await until(lambda: not tracker.unheard())
                 stop()
-            assert "host-1" in desk.replica.beside.hosts
+            assert "host-1" in desk.replica.overlay.hosts
             version = await ledger.write(Put(one))
             await until(lambda: desk.replica.hosts.version >= version)
             assert _on(desk, "host-1") == {}

@@ -1,4 +1,4 @@
-"""Rounds: each host is audited again and again, and never many of them at the same time."""
+"""Audit rounds: the periodic audit of each host, with bounded concurrency."""
 
 import asyncio
 import heapq
@@ -10,26 +10,26 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
 _NS_PER_S: Final = 1_000_000_000
+# The shortest wait, so that a process with many hosts wakes up only a few times a second.
 _BEAT_S: Final = 0.25
-"""How long to wait at least, so that a process of many hosts wakes a few times a second."""
+# By which share of the interval each wait is longer or shorter.
 _JITTER: Final = 0.1
-"""The share of the interval by which it is longer or shorter each time."""
 _AT_ONCE: Final = 16
 
 
 class AuditRounds:
-    """Goes round the hosts of a process.
+    """Audits the hosts of a process in turn, forever.
 
-    The first round is spread over the whole interval, and no two hosts keep step: many agents that
-    were started together would else ask the ledger together for ever.
+    The first round is spread over the whole interval and each wait has jitter: agents that were
+    started together would otherwise query the ledger in step.
 
     Args:
-        hosts: all of them.
-        audit: looks at one of them; what it raises is told, and it is called again in time.
+        hosts: the names of the hosts.
+        audit: audits one host; its errors are reported, and it is called again after the interval.
         clock: the time.
-        telemetry: told of what went wrong.
-        interval_s: seconds between two looks at the same host, more or less.
-        randomness: draws when each host is looked at.
+        telemetry: receives failed audits.
+        interval_s: the mean time in seconds between two audits of a host.
+        randomness: the source of jitter.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class AuditRounds:
         heapq.heapify(self._due)
 
     async def run(self) -> None:
-        """Go round for ever."""
+        """Audit hosts as they become due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while self._due:
                 await self._clock.sleep(max(self._due[0][0] - self._now_s(), _BEAT_S))
@@ -62,13 +62,14 @@ class AuditRounds:
                     group.create_task(self._look_at(host))
 
     def _next(self) -> list[str]:
-        """Return the hosts that are due, and say when they are again."""
+        """Return the hosts that are due, and schedule their next audits."""
         now_s, found = self._now_s(), list[str]()
         while self._due[0][0] <= now_s:
             _, host = self._due[0]
             share = 1 + _JITTER * (2 * self._randomness.random() - 1)
             wait_s = max(self._interval_s * share, _BEAT_S)
             heapq.heapreplace(self._due, (now_s + wait_s, host))
+            # An audit that takes longer than the interval must not run twice at once.
             if host not in self._at_work:
                 self._at_work.add(host)
                 found.append(host)

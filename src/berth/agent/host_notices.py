@@ -1,7 +1,7 @@
-"""Host notes: what the agents of a process find and mend on their hosts, where all can read it.
+"""Host notices: what agents find and repair on their hosts, recorded in the ledger.
 
-They stand in the record of the host's compute service, since only the agent can see most of it and
-an audit of the ledger is to tell it all the same.
+They are part of the record of the host's compute service: only the agent can see them, and an audit
+of the ledger must report them without calling any agent (docs/adr/0022-agents-audit-themselves.md).
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,10 @@ from berth.services.replica.replica import Replica
 
 @dataclass(slots=True)
 class _Notices:
-    """Of one host; `seen_s` is when each was last seen, and `begun_s` when the last look began."""
+    """The notices of one host.
+
+    `seen_s` has the time when each finding was last seen, `begun_s` the start of the last pass.
+    """
 
     found: dict[tuple[str, str], HostNotice] = field(
         default_factory=dict[tuple[str, str], HostNotice]
@@ -30,20 +33,20 @@ class _Notices:
 
     @property
     def audit(self) -> HostAudit:
-        """What is to be saved of it."""
+        """The part that is saved."""
         found = sorted(self.found.values(), key=lambda note: (-note.at_s, note.code, note.key))
         return HostAudit(tuple(found[:NOTICES_MAX]), len(found), tuple(self.mended))
 
 
 class HostNotices:
-    """Keeps the notes of many hosts; those that have none cost nothing.
+    """Keeps the notices of many hosts; hosts without notices cost nothing.
 
     Args:
-        ledger: where they go.
-        replica: of it, with what an earlier process has noted.
-        clock: for dates.
-        telemetry: told of each, once.
-        metrics: where each is counted, once.
+        ledger: stores the notices.
+        replica: has the notices of earlier processes.
+        clock: dates the notices.
+        telemetry: receives each notice once.
+        metrics: counts each notice once.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class HostNotices:
         self._kept: dict[str, _Notices] = {}
 
     def begin(self, host: str) -> None:
-        """Note that a host is looked at anew: what the last look did not see is gone."""
+        """Begin a pass over a host, and drop the findings that the previous pass did not see."""
         notices = self._find(host)
         if notices is None:
             return
@@ -72,7 +75,7 @@ class HostNotices:
         notices.begun_s = self._clock.now_s()
 
     def record_finding(self, host: str, code: str, uuid: str, text: str) -> None:
-        """Note what is on a host and is left to people; it is dated by when it was first seen."""
+        """Record a finding that is left to the operator, dated by when it was first seen."""
         notices = self._get_or_create(host)
         now_s, key = self._clock.now_s(), (code, uuid)
         if key not in notices.found:
@@ -81,7 +84,7 @@ class HostNotices:
         notices.seen_s[key] = now_s
 
     def record_repair(self, host: str, code: str, uuid: str, text: str) -> None:
-        """Note what was mended on a host."""
+        """Record a repair."""
         notices = self._get_or_create(host)
         note = HostNotice(code, uuid, text, self._clock.now_s())
         notices.mended = [note, *notices.mended][:NOTICES_MAX]
@@ -90,13 +93,14 @@ class HostNotices:
         self._report(host, note, "mended")
 
     async def save(self, host: str) -> None:
-        """Write down what has changed; what cannot be written now is at the next time."""
+        """Save changed notices to the ledger; a failed save is repeated with the next pass."""
         notices = self._kept.get(host)
         stored = self._replica.hosts.service(host)
         if notices is None or stored is None or stored.audit == notices.audit:
             return
         audit = notices.audit
 
+        # Read and saved under a guard, since heartbeats and operators write the same record.
         async def read() -> Unit:
             service = await self._ledger.get(Service, host)
             if service is None or service.audit == audit:
@@ -112,7 +116,7 @@ class HostNotices:
             del self._kept[host]
 
     def _find(self, host: str) -> _Notices | None:
-        """Return the notes of a host; None when there are none."""
+        """Return the notices of a host, or None when there are none."""
         notices = self._kept.get(host)
         service = self._replica.hosts.service(host)
         if notices is not None or service is None or service.audit == NO_AUDIT:

@@ -1,7 +1,7 @@
-"""Reporting: keeping what the ledger says of hosts as their agents report it, all the time.
+"""Periodic host reports, of which only changes reach the ledger.
 
-Agents look at their hosts again and again, and mostly nothing is new. So a report is first compared
-with the table that the process has anyway; only what differs goes to the ledger.
+Agents report their hosts periodically, mostly without changes. So each report is first compared
+with the host table of this process; only a report that differs goes to the ledger.
 """
 
 from collections.abc import Sequence
@@ -17,30 +17,35 @@ from berth.tables.host.hosts import HostTable
 
 
 class HostReports:
-    """Takes in the reports of agents that run.
+    """Registers the changed reports of running agents.
 
-    A host that was removed while its agent runs stays away until the agent is started again.
+    A host that was removed while its agent runs stays removed until the agent restarts.
+
+    Args:
+        hosts: registers hosts in the ledger.
+        replica: has the host table.
+        ratios: the allocation ratios that apply to reports.
     """
 
     def __init__(self, hosts: Hosts, replica: Replica, ratios: AllocationRatios) -> None:
         self._hosts = hosts
         self._replica = replica
         self._ratios = ratios
+        # By the host's uuid, a digest of the parts that are not compared with the table.
         self._reported: dict[str, int] = {}
-        """A digest of what is not compared with the table, by the host's uuid."""
 
     async def report(self, reports: Sequence[HostReport]) -> list[str]:
-        """Register the hosts of which something is other than the ledger says.
+        """Register the hosts whose reports differ from the ledger.
 
-        Ratios that the agent's settings force are put back, whoever has changed them.
+        Allocation ratios that the agent's settings force are restored after any other change.
 
         Returns:
-            Their names.
+            The names of the registered hosts.
 
         Raises:
             InvalidInputError: see `Hosts.register`.
             ConflictError: see `Hosts.register`.
-            UnavailableError: the ledger cannot be reached; report again.
+            UnavailableError: the ledger cannot be reached; the report must be repeated.
         """
         news = [one for one in reports if self._is_news(one)]
         if news:
@@ -52,14 +57,15 @@ class HostReports:
     def _is_news(self, report: HostReport) -> bool:
         table, uuid = self._replica.hosts, report.host.uuid
         row = table.row_of(uuid)
+        # Removed by an operator: a periodic report must not bring the host back.
         if row is None:
             return False
         digest = _digest(report)
         if self._reported.setdefault(uuid, digest) != digest:
             return True
-        return not self._is_told(table, row, report)
+        return not self._is_known(table, row, report)
 
-    def _is_told(self, table: HostTable, row: int, report: HostReport) -> bool:
+    def _is_known(self, table: HostTable, row: int, report: HostReport) -> bool:
         known: Host = table.host(row)
         settled = self._ratios.settled(report, known, table.memberships.of_host(known.name))
         if replace(settled.host, child_uuids=known.child_uuids) != known:
@@ -83,7 +89,7 @@ def _terms(inventory: Inventory) -> tuple[float, ...]:
 
 
 def _digest(report: HostReport) -> int:
-    """Return a number that changes with the traits and the parts of a host, for this process."""
+    """Return a hash of a host's traits, resource classes and children, for this process only."""
     parts = tuple(
         (one.name, one.parent, one.traits, tuple(sorted(one.inventories.items(), key=_name)))
         for one in report.children

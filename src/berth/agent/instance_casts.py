@@ -1,9 +1,8 @@
-"""Telling: agents cast what instances their hosts have, to all schedulers.
+"""Instance casts: agents send the list of instances of their hosts to all schedulers.
 
-What is told follows from what is committed, not from what an agent is about to do: the feed says
-what came to a host and what left it, whichever operation did it, so the host that an instance
-moves to tells that it came, and the host that it leaves tells that it went. Nothing waits for a
-message, and none is needed; one that is lost shows in the digest of the next.
+The casts follow from committed changes rather than from what an agent is about to do: the change
+feed says what came to a host and what left it, whichever operation caused it. Nothing waits for a
+cast and none is required; a lost one shows in the digest of the next.
 """
 
 import asyncio
@@ -36,17 +35,17 @@ from berth.tables.host.feed import located_resident
 from berth.tables.host.orphans import LocatedResident
 
 _RETRY_S: Final = 1.0
-_FAILURES_TOLD: Final = 2
+_REPORTED_FAILURE: Final = 2
+# The largest message, below the smallest limit that a bus can be configured with (64 KiB).
 _BYTES_MAX: Final = 48 * 1024
-"""Of a message: below the least that a bus may be set to carry."""
 _UUID_BYTES: Final = 40
+# By which share of the interval a sync is early or late.
 _JITTER: Final = 0.1
-"""By how much of the interval a sync may be early or late."""
 
 
 @dataclass(slots=True)
-class _Desk:
-    """What is told of one host: its list, what is yet to be told of it, and the last number."""
+class _HostCasts:
+    """One host: its list, the unsent changes, and the sequence number of the last cast."""
 
     list: HostList = field(default_factory=HostList)
     changed: set[str] = field(default_factory=set[str])
@@ -55,16 +54,16 @@ class _Desk:
 
 
 class InstanceCaster:
-    """A subscriber of the feed that casts what becomes of the instances of some hosts.
+    """Subscribes to the change feed and casts the instances of some hosts to all schedulers.
 
     Args:
-        hosts: their names.
+        hosts: the names of the hosts.
         bus: to the schedulers.
-        clock: tells when the next sync is due.
-        telemetry: told when the bus does not carry.
-        rng: spreads the syncs.
-        session: new at each start of the process.
-        sync_interval_s: how often each host's whole list is told.
+        clock: schedules the syncs.
+        telemetry: receives repeated failures of the bus.
+        rng: the source of jitter.
+        session: an id that is new at each start of the process.
+        sync_interval_s: the seconds between two casts of a host's whole list.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and two values
@@ -78,32 +77,32 @@ class InstanceCaster:
         session: str,
         sync_interval_s: float,
     ) -> None:
-        self._desks = {host: _Desk() for host in hosts}
+        self._hosts = {host: _HostCasts() for host in hosts}
         self._bus = bus
         self._clock = clock
         self._telemetry = telemetry
         self._rng = rng
         self._session = session
         self._sync_interval_s = sync_interval_s
+        # The host, of those here, that each instance or move is on.
         self._where: dict[str, str] = {}
-        """The hosts, of those here, that instances and moves are on."""
         self._version = 0
+        # The hosts with unsent changes, in order.
         self._due: dict[str, None] = {}
-        """Hosts of which there is something to be told, in order."""
-        self._came = asyncio.Event()
+        self._has_changes = asyncio.Event()
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`. Everything is told anew."""
+        """See `Subscriber.load`. All lists are sent in full again."""
         self._where.clear()
-        for desk in self._desks.values():
-            desk.list, desk.in_full = HostList(), True
-            desk.changed.clear()
+        for casts in self._hosts.values():
+            casts.list, casts.in_full = HostList(), True
+            casts.changed.clear()
         records: tuple[Instance | Migration, ...] = (*snapshot.instances, *snapshot.migrations)
         for record in records:
             self._take(record)
         self._version = snapshot.version
-        self._due = dict.fromkeys(self._desks)
-        self._came.set()
+        self._due = dict.fromkeys(self._hosts)
+        self._has_changes.set()
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
@@ -112,32 +111,32 @@ class InstanceCaster:
         self._version = changes[-1].version
 
     async def run(self) -> None:
-        """Tell what changes, for ever.
+        """Send changes as they come, until cancelled.
 
-        A broker that is there at the second try is no news: a process that has just started
-        connects meanwhile.
+        Only the second failure in a row is reported: a process that has just started may still be
+        connecting to the broker.
         """
         failures = 0
         while True:
-            await self._came.wait()
-            self._came.clear()
+            await self._has_changes.wait()
+            self._has_changes.clear()
             while self._due:
                 host = next(iter(self._due))
                 try:
-                    await self._tell(host)
+                    await self._send_changes(host)
                 except UnavailableError as error:
                     failures += 1
-                    if failures == _FAILURES_TOLD:
+                    if failures == _REPORTED_FAILURE:
                         self._telemetry.failure("instances_untold", error, host=host)
                     await self._clock.sleep(_RETRY_S)
                 else:
                     failures = 0
 
     async def sync(self) -> None:
-        """Tell each host's list now and then, for ever, a few hosts at a time."""
+        """Send each host's whole list periodically, spread over the interval, until cancelled."""
         interval_s, rng = self._sync_interval_s, self._rng
         now_s = self._clock.now_s()
-        rounds = [(now_s + rng.uniform(0, interval_s), host) for host in self._desks]
+        rounds = [(now_s + rng.uniform(0, interval_s), host) for host in self._hosts]
         heapq.heapify(rounds)
         while rounds:
             due_s, host = rounds[0]
@@ -146,88 +145,89 @@ class InstanceCaster:
             heapq.heapreplace(rounds, (next_s, host))
             try:
                 if host in self._due:
-                    await self._tell(host)
+                    await self._send_changes(host)
                 await self._sync(host)
             except UnavailableError:
-                # The broker is away: what changed is told when it is back, and so is the rest.
+                # Without a broker the changes stay due, and the next sync covers this one.
                 continue
 
     def _take(self, event: Event) -> None:
         match event:
             case Instance():
-                if event.host in self._desks or event.uuid in self._where:
-                    self._note(event.uuid, located_resident(event))
+                if event.host in self._hosts or event.uuid in self._where:
+                    self._place(event.uuid, located_resident(event))
             case Migration():
                 place = event.elsewhere
                 host = None if place is None else place.host
-                if host in self._desks or event.uuid in self._where:
-                    self._note(event.uuid, located_resident(event))
+                if host in self._hosts or event.uuid in self._where:
+                    self._place(event.uuid, located_resident(event))
             case RecordRemoved(Kind.INSTANCE | Kind.MIGRATION, key) if key in self._where:
-                self._note(key, None)
+                self._place(key, None)
             case _:
                 pass
 
-    def _note(self, uuid: str, located: LocatedResident | None) -> None:
-        """Note where an instance is now."""
+    def _place(self, uuid: str, located: LocatedResident | None) -> None:
+        """Update the lists for the host that an instance is on now."""
         host = None if located is None else located.name
         before = self._where.pop(uuid, None)
         if before is not None and before != host:
-            self._desks[before].list.remove(uuid)
-            self._note_change(before, uuid)
-        if located is not None and located.name in self._desks:
+            self._hosts[before].list.remove(uuid)
+            self._mark_changed(before, uuid)
+        if located is not None and located.name in self._hosts:
             self._where[uuid] = located.name
-            if self._desks[located.name].list.put(ReportedInstance(located.resident, located.node)):
-                self._note_change(located.name, uuid)
+            if self._hosts[located.name].list.put(ReportedInstance(located.resident, located.node)):
+                self._mark_changed(located.name, uuid)
 
-    def _note_change(self, host: str, uuid: str) -> None:
-        self._desks[host].changed.add(uuid)
+    def _mark_changed(self, host: str, uuid: str) -> None:
+        self._hosts[host].changed.add(uuid)
         self._due[host] = None
-        self._came.set()
+        self._has_changes.set()
 
-    async def _tell(self, host: str) -> None:
-        """Tell what is yet to be told of a host; when that fails all of it is told next.
+    async def _send_changes(self, host: str) -> None:
+        """Send the changes of a host; after a failure the whole list is sent next.
 
         Raises:
-            UnavailableError: the bus did not take it.
+            UnavailableError: the bus did not accept the message.
         """
-        desk = self._desks[host]
-        uuids = desk.list.uuids if desk.in_full else sorted(desk.changed)
-        found = [(uuid, desk.list.get(uuid)) for uuid in uuids]
-        told = tuple(one for _, one in found if one is not None)
+        casts = self._hosts[host]
+        uuids = casts.list.uuids if casts.in_full else sorted(casts.changed)
+        found = [(uuid, casts.list.get(uuid)) for uuid in uuids]
+        present = tuple(one for _, one in found if one is not None)
         gone = tuple(uuid for uuid, one in found if one is None)
-        in_full = desk.in_full
-        # Whatever comes while the message is on its way is told by the next.
-        desk.in_full = False
-        desk.changed.clear()
+        in_full = casts.in_full
+        # Cleared before sending: changes that arrive during the send must mark the host again.
+        casts.in_full = False
+        casts.changed.clear()
         del self._due[host]
         try:
-            if sum(map(encoded_size, told)) + len(gone) * _UUID_BYTES > _BYTES_MAX:
+            if sum(map(encoded_size, present)) + len(gone) * _UUID_BYTES > _BYTES_MAX:
                 await self._sync(host)
-            elif told or in_full:
-                update = InstancesUpdated(self._head(host, desk), told, gone, is_full=in_full)
+            # An empty full list is sent as an update, too: it tells that the host has nothing.
+            elif present or in_full:
+                update = InstancesUpdated(self._head(host, casts), present, gone, is_full=in_full)
                 await self._bus.fanout(UPDATE, update)
             else:
-                await self._bus.fanout(DELETE, InstancesDeleted(self._head(host, desk), gone))
+                await self._bus.fanout(DELETE, InstancesDeleted(self._head(host, casts), gone))
         except BaseException:
-            desk.in_full = True
+            casts.in_full = True
             self._due[host] = None
-            self._came.set()
+            self._has_changes.set()
             raise
 
     async def _sync(self, host: str) -> None:
-        desk = self._desks[host]
-        fits = len(desk.list) * _UUID_BYTES <= _BYTES_MAX
-        synced = InstancesSynced(self._head(host, desk), desk.list.uuids if fits else None)
+        casts = self._hosts[host]
+        fits = len(casts.list) * _UUID_BYTES <= _BYTES_MAX
+        synced = InstancesSynced(self._head(host, casts), casts.list.uuids if fits else None)
         await self._bus.fanout(SYNC, synced)
 
-    def _head(self, host: str, desk: _Desk) -> MessageHead:
-        desk.sequence += 1
+    def _head(self, host: str, casts: _HostCasts) -> MessageHead:
+        casts.sequence += 1
         return MessageHead(
             format=FORMAT,
             host=host,
             session=self._session,
-            sequence=desk.sequence,
+            sequence=casts.sequence,
             version=self._version,
-            count=len(desk.list),
-            digest=desk.list.digest,
+            count=len(casts.list),
+            digest=casts.list.digest,
         )

@@ -1,4 +1,4 @@
-"""Agents: one a host; many can live in one process and share its feed and its heartbeats."""
+"""The pool of the agents in one process: one agent a host, with a shared feed and heartbeats."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ _RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent of one host: its driver, and how it carries out tasks with it."""
+    """The agent of one host: its driver, and the executor of its tasks."""
 
     host: str
     driver: VirtDriver
@@ -40,7 +40,15 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often agents report and look what is on their hosts, and how much they do at once."""
+    """The intervals and limits of the agents.
+
+    Attributes:
+        report_interval_s: seconds between heartbeats.
+        reconcile_interval_s: seconds between two reconciliations of a host.
+        hint_delay_s: seconds from a driver's event to the reconciliation of its host.
+        builds_max: how many tasks run at once in the process.
+        restarts: how often crashed guests are restarted.
+    """
 
     report_interval_s: float = 10.0
     reconcile_interval_s: float = 600.0
@@ -53,10 +61,18 @@ _PACE = Pace()
 
 
 class AgentPool:
-    """Runs agents: a subscriber of the feed that hands each instance to its host's agent.
+    """Runs agents: subscribes to the change feed and hands each instance to its host's agent.
 
-    An instance is worked on by one task at a time. What is still to be done when the process
-    starts is found in the snapshot.
+    One asyncio task at a time works on an instance. After a start the snapshot has the pending
+    tasks.
+
+    Args:
+        agents: the agents by host.
+        hosts: registers hosts and saves heartbeats.
+        clock: the time.
+        telemetry: receives failures and findings.
+        pace: intervals and limits.
+        notices: records findings in the ledger; None records none.
     """
 
     def __init__(
@@ -69,33 +85,33 @@ class AgentPool:
         notices: HostNotices | None = None,
     ) -> None:
         self._agents = dict(agents)
+        # The one host whose agent deletes the stored disks of instances on no host.
         self._disk_hosts = [
             name for name, one in self._agents.items() if DriverFeature.DISKS in one.driver.verbs
         ][:1]
-        """Who deletes the disks of instances that are on no host."""
         self._hosts = hosts
         self._clock = clock
         self._telemetry = telemetry
         self._pace = pace
         self.notices = notices
         self._slots = asyncio.Semaphore(pace.builds_max)
+        # The newest revision in the feed of each instance that a task works on.
         self._in_progress: dict[str, int] = {}
-        """The newest revision that the feed has told of each instance that is worked on."""
+        # The revisions up to which instances are finished, while the feed is still behind them.
         self._done: dict[str, int] = {}
-        """Revisions that instances are done with and that the feed is yet to tell."""
+        # The next version of each instance to work on, and the host.
         self._queued: dict[str, tuple[Instance, str]] = {}
-        """What to work on next, and for which host."""
+        # The moves under way that involve hosts of this process, by uuid.
         self._moves: dict[str, Migration] = {}
-        """The moves that go on and that hosts here have a part in, by uuid."""
+        # Moves that have left a guest here, by instance.
         self._leftover_moves: dict[str, list[Migration]] = {}
-        """Moves that have left something here, by instance."""
+        # The anomalies of each instance, by host and aspect.
         self._anomalies: dict[str, dict[tuple[str, str], HostAnomaly]] = {}
-        """What is odd about an instance, by host and where on it."""
         self._restarts = Restarts(pace.restarts)
+        # Instances whose crashed guests wait for their restart.
         self._delayed: set[str] = set()
-        """Instances whose guests crashed and are started again, but not yet."""
+        # The instances to adopt after the start; None once that has begun.
         self._active: list[Instance] | None = []
-        """What is to be adopted; None when that was done."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -108,8 +124,8 @@ class AgentPool:
         await self._hosts.register([await one.driver.report() for one in self._agents.values()])
 
     async def listen(self) -> None:
-        """Look at hosts soon after their drivers hint at changes there, for ever."""
-        hinted: dict[str, None] = {}  # in the order of the hints
+        """Reconcile hosts soon after events of their drivers, until cancelled."""
+        hinted: dict[str, None] = {}  # a set that keeps the order of the events
         came = asyncio.Event()
 
         async def follow(agent: Agent) -> None:
@@ -123,7 +139,7 @@ class AgentPool:
                     group.create_task(follow(agent))
             while True:
                 await came.wait()
-                # Most hints are of what the agents do themselves, so they have their say first.
+                # Most events are caused by the agents' own tasks, which should commit first.
                 await self._clock.sleep(self._pace.hint_delay_s)
                 came.clear()
                 for host in list(hinted):
@@ -131,12 +147,13 @@ class AgentPool:
                     await self._reconcile(host)
 
     async def run(self) -> None:
-        """Send heartbeats for ever, and look now and then what is on the hosts."""
+        """Send heartbeats and reconcile the hosts in turn, until cancelled."""
         rounds = deque(self._agents)
         due = 0.0
         while True:
             await self._clock.sleep(self._pace.report_interval_s)
-            # A few at each beat: to look at all of a large pool at once would hold up the rest.
+            # A few hosts at each beat: reconciling all hosts of a large pool at once would occupy
+            # the slots that tasks need.
             due += len(rounds) * self._pace.report_interval_s / self._pace.reconcile_interval_s
             for _ in range(min(int(due), len(rounds))):
                 self._spawn(self._reconcile(rounds[0]))
@@ -148,9 +165,10 @@ class AgentPool:
                 self._telemetry.failure("heartbeat_failed", error)
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`. Work that is going on goes on."""
+        """See `Subscriber.load`. Tasks in progress continue."""
         live = {instance.uuid for instance in snapshot.instances}
         self._done = {uuid: done for uuid, done in self._done.items() if uuid in live}
+        # Instances that the snapshot lacks are gone, so no newer revision of them will come.
         for uuid in self._in_progress.keys() - live:
             self._in_progress[uuid] = _NO_MORE_NEWS
         self._moves = {}
@@ -169,15 +187,15 @@ class AgentPool:
                 touched[change.event.uuid] = change.event
             elif isinstance(change.event, Migration):
                 self._note_move(change.event)
-        # A version tells of an instance and of its move in any order.
+        # Moves before instances: a version has both in any order, and what is up to this host
+        # depends on the move.
         for instance in touched.values():
             self._consider(instance)
 
     async def adopt(self) -> None:
-        """Have the drivers run what the snapshot said is active on their hosts.
+        """Start the guests that the snapshot has as active, in the background.
 
-        That may take long and is not waited for; whatever comes for an instance meanwhile waits
-        for its turn.
+        New tasks for an instance wait until its guest is started.
         """
         here: dict[str, list[Instance]] = {name: [] for name in self._agents}
         for instance in self._active or ():
@@ -187,7 +205,7 @@ class AgentPool:
             self._spawn(self._reconcile(name, instances))
 
     async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
-        """Compare a host with the ledger, and start what should run."""
+        """Compare a host with the ledger, restart missing guests and queue anomalies."""
         telemetry = self._telemetry
         if self.notices is not None:
             self.notices.begin(host)
@@ -195,7 +213,7 @@ class AgentPool:
             async with self._slots:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(instances)
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is done again
+        except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
             telemetry.failure("reconciling_failed", error, host=host)
             return
         for instance in found.missing:
@@ -207,12 +225,13 @@ class AgentPool:
             await self.notices.save(host)
 
     def _restart(self, instance: Instance, host: str) -> None:
-        """Start a guest again that should run, or look at it later, or give it up."""
+        """Restart a guest, schedule its restart, or stop restarting it."""
         uuid = instance.uuid
         wait_s: float | None = 0.0
         if uuid in self._queued or uuid in self._delayed:
             return
-        if uuid not in self._in_progress:  # or it may be starting at this moment
+        # A guest with a task in progress may be starting at this moment; that is no crash.
+        if uuid not in self._in_progress:
             now_s = self._clock.ticks_ns() / _NS_PER_S
             wait_s = self._restarts.wait_s(uuid, now_s)
         if wait_s is None:
@@ -224,7 +243,7 @@ class AgentPool:
             self._spawn(self._reconcile_later(uuid, host, wait_s))
 
     async def _reconcile_later(self, uuid: str, host: str, wait_s: float) -> None:
-        """Look at a host when the guest of an instance may be started again."""
+        """Reconcile a host again when the guest of an instance may be restarted."""
         await self._clock.sleep(wait_s)
         self._delayed.discard(uuid)
         await self._reconcile(host)
@@ -239,7 +258,7 @@ class AgentPool:
                 self._report_finding(host, instance.uuid, found)
 
     async def close(self) -> None:
-        """Stop working; what is not finished is found again at the next start."""
+        """Cancel all tasks; the next start finds unfinished ones in the ledger."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -263,7 +282,7 @@ class AgentPool:
             self._spawn(self._cancel_move(migration))
 
     def _host_in_turn(self, instance: Instance) -> str | None:
-        """Return the host, of those here, whose agent has something to do for an instance."""
+        """Return the host of this process whose agent has the next step for an instance."""
         migration = self._moves.get(instance.migration_uuid or "")
         hosts = [instance.host] if instance.host is not None else self._disk_hosts
         if migration is not None:
@@ -280,7 +299,7 @@ class AgentPool:
         if instance.revision < done:
             return
         self._done.pop(uuid, None)
-        # A server may be deleted without its agent, when that was down: it is destroyed here.
+        # A server may be deleted without its agent while that is down; its guest is destroyed now.
         gone = instance.status is Status.DELETED and instance.revision > done
         host = (
             instance.host
@@ -291,7 +310,7 @@ class AgentPool:
             self._start(instance, host)
 
     def _start(self, instance: Instance, host: str) -> None:
-        """Work on an instance, now or when the work that is going on with it is done."""
+        """Work on an instance, now or after the task in progress for it."""
         uuid, revision = instance.uuid, instance.revision
         self._queued[uuid] = (instance, host)
         self._run(uuid, revision)
@@ -310,7 +329,8 @@ class AgentPool:
     async def _work(self, uuid: str) -> None:
         done, has_failed = 0, False
         while uuid in self._queued or uuid in self._leftover_moves or uuid in self._anomalies:
-            # What an earlier move has left must be gone before the instance may come back.
+            # Leftovers first: the guest that an earlier move left here must be gone before the
+            # instance may come back to this host.
             for migration in self._leftover_moves.pop(uuid, ()):
                 await self._clean_up_after_move(migration)
             for (host, _), anomaly in self._anomalies.pop(uuid, {}).items():
@@ -322,7 +342,8 @@ class AgentPool:
                 continue
             agent = self._agents[host]
             in_doubt = has_failed or instance.task is None
-            # The task was begun by whoever read the feed, in the name of somebody else perhaps.
+            # This task inherited the context of the feed's reader, which may belong to another
+            # request.
             CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
@@ -330,11 +351,14 @@ class AgentPool:
                 has_failed = False
             except BuildError as error:
                 self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)
-            except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
+            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
                 self._telemetry.failure("task_failed", error, instance=uuid, host=host)
                 await self._clock.sleep(_RETRY_S)
+                # A newer version that the feed delivered meanwhile takes precedence.
                 self._queued.setdefault(uuid, (instance, host))
                 has_failed = True
+        # The agent may be ahead of the feed. Then older versions, which the feed is yet to deliver,
+        # must not start the same task again.
         if done > self._in_progress.pop(uuid):
             self._done[uuid] = done
 
@@ -344,7 +368,7 @@ class AgentPool:
             try:
                 async with self._slots:
                     await agent.executor.clean_up_after_move(migration)
-            except Exception as error:  # noqa: BLE001 - a driver may fail in any way; try again
+            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
                 uuid = migration.instance_uuid
                 self._telemetry.failure("task_failed", error, instance=uuid, host=agent.host)
                 await self._clock.sleep(_RETRY_S)
@@ -356,7 +380,7 @@ class AgentPool:
         try:
             async with self._slots:
                 found = await self._agents[host].executor.repair(anomaly)
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is found again
+        except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is found again
             self._telemetry.failure("reconciling_failed", error, instance=uuid, host=host)
         else:
             if found is not None:
@@ -365,7 +389,7 @@ class AgentPool:
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
         if self.notices is None or found.code == ENDED:
-            return  # guests may end as they like
+            return  # owners may shut guests down from within; that needs no notice
         record = self.notices.record_repair if found.is_repaired else self.notices.record_finding
         record(host, found.code, uuid, found.text)
         self._spawn(self.notices.save(host))

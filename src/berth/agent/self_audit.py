@@ -1,12 +1,12 @@
-"""Self-auditing: what agents do about their hosts by themselves, again and again.
+"""Self-audit: agents audit the ledger's records of their hosts periodically.
 
-A host is reported, and then its books are looked at. Most hosts have nothing new, and there may be
-very many in a process. So what the process's replica says of a host is remembered, and the ledger
-is asked only about one of which that has changed: once what is wrong with it is old enough to be
-told of, and for as long as something is.
+A pass reports the host and then audits its allocations. Most hosts have no changes, and a process
+may have many hosts. So a signature of the replica's data about a host is kept, and the ledger is
+read only after the signature has changed: when discrepancies have become old enough to be reported,
+and for as long as some remain.
 
-What is mended without anybody asking is little: what is held by instances that were deleted or are
-on no host, and by moves that have ended. All else is left to people, who are told of it.
+Agents repair only what nobody else can need: allocations of instances that were deleted or are on
+no host, and of moves that have ended. Everything else is reported to the operator.
 """
 
 import math
@@ -28,15 +28,19 @@ from berth.services.auditing import AuditService
 from berth.services.replica.replica import Replica
 
 _AGES: Final = AuditAges()
+# Seconds after a change at which to audit; earlier, discrepancies are within their grace.
 _LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)
-"""How long after a change to look: before, what is wrong would be too new to be told of."""
 
 
 @dataclass(slots=True)
 class _LastAudit:
-    """What was found the last time: `signature` is of the replica, as of `since_s`.
+    """The state of a host's last audit.
 
-    `count` is how many looks there were since then.
+    Attributes:
+        signature: the signature of the replica's data.
+        since_s: when the signature last changed.
+        count: how many of the audits due after that change have run.
+        found: the code and key of each discrepancy that remains.
     """
 
     signature: int = 0
@@ -46,11 +50,10 @@ class _LastAudit:
 
 
 def is_safe_to_repair(found: Discrepancy) -> bool:
-    """Tell whether an agent may mend something without being asked.
+    """Return whether an agent may repair a discrepancy by itself.
 
-    What belongs to nobody that Berth knows may be a create that is under way (nova-behaviour.md
-    5.4), and
-    what is missing may not fit; both are for people.
+    An allocation of an unknown consumer may belong to a create under way (nova-behaviour.md 5.4),
+    and a missing allocation may not fit; both are left to the operator.
     """
     return found.mend is Repair.FREE and found.kind in {Kind.INSTANCE, Kind.MIGRATION}
 
@@ -59,12 +62,12 @@ class SelfAudit:
     """Audits hosts for their agents.
 
     Args:
-        ledger: what the hosts are in.
-        replica: of it.
+        ledger: the ledger.
+        replica: the replica of this process.
         reports: takes in what drivers report.
         notices: where it is noted what was mended.
         clock: for ages.
-        telemetry: told of what is found, once, and of what is mended.
+        telemetry: receives each discrepancy once, and each repair.
         metrics: where that is counted.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
     """
@@ -99,12 +102,12 @@ class SelfAudit:
         )
 
     async def audit(self, host: str, driver: VirtDriver) -> None:
-        """Report a host, look at its books, and mend what is safe to mend.
+        """Report a host, audit its allocations, and repair what is safe to repair.
 
         Raises:
-            DriverError: the driver cannot say what there is.
-            ConflictError: somebody else keeps changing the host.
-            UnavailableError: the ledger cannot be reached; it is done again.
+            DriverError: the driver cannot report the host.
+            ConflictError: concurrent changes of the host won each attempt to register it.
+            UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
         await self._reports.report([await driver.report()])
         signature, now_s = self._signature(host), self._clock.now_s()
@@ -120,10 +123,7 @@ class SelfAudit:
         await self._notices.save(host)
 
     def _signature(self, host: str) -> int:
-        """Return a number that changes with what is on a host and what is used of it.
-
-        0 is a host that has nothing and on which nothing is.
-        """
+        """Return a hash of a host's usage, guests and capacity; 0 for an empty, unused host."""
         table = self._replica.hosts
         parts: list[object] = []
         for row in table.rows_of_name(host):
@@ -139,7 +139,7 @@ class SelfAudit:
     async def _audit_now(
         self, host: str, before: frozenset[tuple[str, str]]
     ) -> frozenset[tuple[str, str]]:
-        """Look at the books of a host, and return what is wrong there still."""
+        """Audit a host in the ledger, and return the discrepancies that remain."""
         self._metrics.add(AUDIT_LOOKS)
         try:
             report = await self._auditing.audit(

@@ -1,8 +1,8 @@
-"""What a compute agent does with the instances of its host, and what it reports.
+"""The executor of a compute agent: it carries out the tasks of the instances on its host.
 
-An instance's task, or the stage of its move, is the command, and it stays in the ledger until its
-outcome is committed. So an agent that dies and comes back finds what it still has to do. Every
-step may therefore be done twice, and the drivers' methods may be repeated.
+The task of an instance, or the stage of its move, is the command. It stays in the ledger until its
+outcome is committed, so a restarted agent finds what remains to be done. Every step may therefore
+be carried out twice, and the methods of drivers are idempotent.
 """
 
 from berth.agent.executor.executor import HostExecutor

@@ -1,8 +1,8 @@
-"""Alternates: the hosts of a decision that an agent claims itself when a build has failed.
+"""Alternates: further hosts of a decision, which an agent claims itself after a failed build.
 
-The room is freed where the build failed and claimed on the next alternate in one unit, so nothing
-is decided anew. The ledger checks the room once more, and a guard the server group. What takes a
-choice on the host (NUMA cells, devices, parts of a tree) is left to a scheduler
+One unit releases the allocation on the failed host and claims the next alternate, without a new
+decision. The ledger checks the capacity again, and a guard the server group. Requests that need a
+choice within the host (NUMA cells, devices, nested providers) are left to a scheduler
 (docs/adr/0021-failed-builds-and-alternates.md).
 """
 
@@ -25,9 +25,9 @@ from berth.services.servers.moves import outside_server_group
 
 @dataclass(frozen=True, slots=True)
 class Alternate:
-    """A host that an instance may go to now, as far as this process knows.
+    """A host that can take an instance now, according to this process's replica.
 
-    `guards` refuse the claim when others have changed meanwhile what that rests on.
+    The `guards` make the ledger reject the claim if the group has changed meanwhile.
     """
 
     placement: Placement
@@ -36,14 +36,14 @@ class Alternate:
 
 
 class Alternates:
-    """Looks at alternates on this process's replica.
+    """Evaluates alternates on this process's replica.
 
     Args:
-        follower: catches up with the ledger.
-        replica: has hosts, services and members of server groups.
-        clock: says whether a service is up.
-        service_down_time_s: seconds without a heartbeat after which it is down.
-        default_zone: the availability zone of hosts that no aggregate puts in one.
+        follower: brings the replica up to date.
+        replica: has the hosts, services and members of server groups.
+        clock: the time, to judge heartbeats.
+        service_down_time_s: returns the seconds without a heartbeat after which a service is down.
+        default_zone: returns the availability zone of hosts without a zone from an aggregate.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Alternates:
         self._default_zone = default_zone
 
     async def of(self, request: Request, assignment: Assignment | None) -> list[Alternate]:
-        """Return the alternates of a request that may be claimed without a decision, in order.
+        """Return the alternates of a request that can be claimed without a decision, in order.
 
         Args:
-            request: for one instance, as a scheduler would get it.
-            assignment: what it had been given, beyond the amounts, where it failed.
+            request: the request for one instance, as a scheduler would get it.
+            assignment: the hardware that it had on the failed host, beyond amounts.
         """
         needs = request.needs
         takes_choice = needs.groups or needs.topology or needs.devices or assignment
@@ -93,8 +93,10 @@ class Alternates:
         group = hosts.server_groups.get(request.group_uuid or "")
         if group is None or group.policy not in KEEPERS:
             return Alternate(placement, allocation)
-        if self._replica.beside.hosts:
-            return None  # members are known by casts, and so not up to the table's version
+        if self._replica.overlay.hosts:
+            # Members learned from casts are newer than the table's version, which the guard would
+            # compare, so a guard would not protect the group.
+            return None
         with outside_server_group(hosts, instance_uuid):
             if broken_group(hosts, group.uuid, [placement]) is not None:
                 return None

@@ -1,4 +1,4 @@
-"""Guests that are made or unmade on one host: builds, rebuilds, shelving, deletes."""
+"""Handlers that create or destroy guests: build, rebuild, shelve, unshelve and delete."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
 
 async def build(context: HostContext, instance: Instance) -> TaskResult:
-    """Start a new guest; a build that fails is tried elsewhere."""
+    """Start a new guest; a failed build is retried on another host."""
     try:
         await context.driver.spawn(instance)
     except BuildError as error:
@@ -37,7 +37,7 @@ async def build(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def _failed(context: HostContext, instance: Instance, error: BuildError) -> TaskResult:
-    """Free the room, and have another host tried while attempts are left."""
+    """Release the allocation, and retry on another host while attempts remain."""
     now_s = context.clock.now_s()
     here = (instance.host or "", instance.node or "")
     retried = (*instance.retried, here)
@@ -57,17 +57,21 @@ async def _failed(context: HostContext, instance: Instance, error: BuildError) -
         units.append((freed, Put(replace(homeless, status=Status.ERROR, task=None))))
     else:
         request = _retry_of(homeless)
+        # No alternate is better when the request itself is at fault (ADR 0021), and other instances
+        # may need its capacity.
         if context.alternates is not None and cause is not FailureCause.GUEST:
             found = await context.alternates.of(request, instance.assignment)
             units += [(freed, *_go_on(homeless, request, one)) for one in found]
         waiting = Put(replace(homeless, task=Task.SCHEDULING))
         units.append((freed, waiting, Add(PendingRequest(request, accepted_at_s=now_s))))
+    # Every unit releases the failed host and takes the next step atomically, so that the instance
+    # never holds two allocations, and is never without a task.
     counts = True if error.blames_host else None
     return TaskResult(units[0], has_failed=counts, cause=cause, otherwise=tuple(units[1:]))
 
 
 def _go_on(homeless: Instance, request: Request, alternate: Alternate) -> Unit:
-    """Return what has the next build begin on an alternate."""
+    """Return the unit that starts the next build on an alternate."""
     claim = Claim(request.request_id, (alternate.allocation,))
     place = alternate.placement
     placed = replace(homeless, host=place.host, node=place.node, task=Task.SPAWNING)
@@ -79,7 +83,7 @@ def _count(hosts: int) -> str:
 
 
 def _retry_of(instance: Instance) -> Request:
-    """Make the request that places one instance anew, sparing where its build has failed."""
+    """Return the request that places an instance again, excluding the hosts where it failed."""
     return Request(
         request_id=f"{instance.request_id}.{instance.launch_index}.{len(instance.retried)}",
         instance_uuids=(instance.uuid,),
@@ -97,7 +101,7 @@ def _retry_of(instance: Instance) -> Request:
 
 
 async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
-    """Make the guest anew of the instance's image, where it is."""
+    """Rebuild the guest on its host from the instance's image."""
     began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     try:
         await context.driver.destroy(instance.uuid)
@@ -125,7 +129,7 @@ async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def shelve(context: HostContext, instance: Instance) -> TaskResult:
-    """Stop the guest; where that is wanted, its host is left at once."""
+    """Stop the guest, and store its disks at once if shelved instances are offloaded."""
     began_s, name = context.clock.now_s(), "compute_shelve_instance"
     try:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -135,7 +139,7 @@ async def shelve(context: HostContext, instance: Instance) -> TaskResult:
         try:
             return await _stored(context, instance, name, began_s)
         except DriverError:
-            pass  # it is shelved all the same, and keeps its host
+            pass  # the instance is shelved anyway, and stays on its host
     event, now_s = context.event(name, began_s), context.clock.now_s()
     return TaskResult(
         tuple(end_task(instance, now_s, event=event, status=Status.SHELVED, fault=None))
@@ -143,13 +147,14 @@ async def shelve(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def offload(context: HostContext, instance: Instance) -> TaskResult:
-    """Store the disks of a shelved guest and leave the host."""
+    """Store the disks of a shelved guest, destroy it and release its host."""
     began_s, name = context.clock.now_s(), "compute_shelve_offload_instance"
     try:
         if instance.disks is None:
             return await _stored(context, instance, name, began_s)
         if any(guest.instance_uuid == instance.uuid for guest in await context.driver.guests()):
-            # What is stored may be of an earlier time; the very same is not copied again.
+            # The stored disks may be older than what the guest has written since. Unchanged disks
+            # are not copied again.
             await context.driver.store_disks(instance.uuid)
         await context.driver.destroy(instance.uuid)
     except DriverError as error:
@@ -172,7 +177,11 @@ async def offload(context: HostContext, instance: Instance) -> TaskResult:
 async def _stored(
     context: HostContext, instance: Instance, name: str, began_s: float
 ) -> TaskResult:
-    """Store the disks; the guest goes only when the ledger knows where they are."""
+    """Store the disks and record their address.
+
+    The guest is destroyed only in the next step, `offload`, when the address is in the ledger: a
+    crash in between must not lose the only copy.
+    """
     disks = await context.driver.store_disks(instance.uuid)
     event, now_s = context.event(name, began_s), context.clock.now_s()
     task = Task.SHELVING_OFFLOADING
@@ -183,7 +192,10 @@ async def _stored(
 
 
 async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
-    """Start a shelved guest, with its disks if they were stored; `drop_disks` comes after it."""
+    """Start a shelved guest, from its stored disks if any.
+
+    `drop_disks` deletes the stored disks afterwards, when the ledger says that the guest runs.
+    """
     began_s, name = context.clock.now_s(), "compute_unshelve_instance"
     try:
         if instance.disks is not None:
@@ -197,6 +209,8 @@ async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
             return TaskResult(
                 tuple(end_task(instance, now_s, message=text, event=event, fault=fault))
             )
+        # Before the unit is committed: afterwards the instance is on no host, and no agent would
+        # look for the half-built guest until the next reconciliation.
         await context.driver.destroy(instance.uuid)
         homeless = end_task(
             instance,
@@ -220,16 +234,16 @@ async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
 
 
 def has_disks_to_drop(instance: Instance) -> bool:
-    """Tell whether an instance runs, and its stored disks are there still."""
+    """Return whether an instance is active and still has stored disks."""
     is_active = instance.status is Status.ACTIVE and instance.task is None
     return is_active and instance.disks is not None
 
 
 async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | None:
-    """Delete the stored disks of an instance that has them on its host by now.
+    """Delete the stored disks of an instance that runs from its own copy.
 
     Raises:
-        DriverError: the guest could not be started with them, or they could not be deleted.
+        DriverError: the guest could not be started, or the disks could not be deleted.
     """
     if instance.disks is None or DriverFeature.DISKS not in context.driver.verbs:
         return None
@@ -237,7 +251,8 @@ async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | N
         await context.driver.fetch_disks(instance, instance.disks)
         await context.driver.spawn(instance)
     except BuildError as error:
-        raise DriverError(str(error)) from error  # the instance is built, and this is tried again
+        # Not a failed build: the instance is active, and this step is repeated.
+        raise DriverError(str(error)) from error
     await context.driver.drop_stored(instance.disks)
     return TaskResult(
         (Put(fast_replace(instance, disks=None, updated_at_s=context.clock.now_s())),)
@@ -247,7 +262,7 @@ async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | N
 def _stays(
     context: HostContext, instance: Instance, text: str, name: str, began_s: float, error: Exception
 ) -> TaskResult:
-    """Leave an instance as it was, and say why."""
+    """Return the result that leaves an instance as it was and records the fault."""
     event, now_s = context.event(name, began_s, error), context.clock.now_s()
     fault = context.fault(text, error)
     return TaskResult(tuple(end_task(instance, now_s, message=text, event=event, fault=fault)))
@@ -256,9 +271,10 @@ def _stays(
 async def destroy(
     context: HostContext, instance: Instance, migration: Migration | None
 ) -> TaskResult:
-    """Destroy the guest of an instance that is deleted, wherever it is on its way, and its disks.
+    """Destroy the guest and the stored disks of an instance that is being deleted.
 
-    The guest of one that is on no host is nowhere, so any agent may do that.
+    An instance on no host has only stored disks, so any agent whose driver can delete disks does
+    this. An agent whose driver cannot passes the instance on.
     """
     await context.driver.destroy(instance.uuid)
     now_s = context.clock.now_s()

@@ -1,4 +1,8 @@
-"""Moves of guests that are stopped for it: resize, cold migration, evacuation."""
+"""Handlers of the stages of cold moves: resize, cold migration and evacuation.
+
+Each handler returns one unit with the next stage and all its consequences, so the ledger never has
+a move between two stages. See docs/adr/0018-moves.md.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +22,7 @@ _BROKEN = "The move failed, and the instance is where it was."
 
 
 def placed_at(instance: Instance, place: Place) -> Instance:
-    """Return an instance as it is on one side of a move."""
+    """Return an instance with the host, flavor and assignment of one side of a move."""
     return fast_replace(
         instance,
         host=place.host,
@@ -29,14 +33,14 @@ def placed_at(instance: Instance, place: Place) -> Instance:
 
 
 def is_in_place(migration: Migration) -> bool:
-    """Tell whether a resize stays on its host."""
+    """Return whether a resize stays on its host."""
     return migration.source.host == migration.destination.host
 
 
 async def leave_source(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Stop the guest where it is, and offer its disks to the other host."""
+    """Stop the guest at the source, and export its disks to the destination."""
     began_s, address = context.clock.now_s(), ""
     try:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -53,7 +57,7 @@ async def leave_source(
 async def build_at_destination(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Make the guest here, of the disks that the other host offers."""
+    """Create the guest at the destination, from the disks that the source exports."""
     began_s, name = context.clock.now_s(), "compute_finish_resize"
     moved = placed_at(instance, migration.destination)
     try:
@@ -63,6 +67,7 @@ async def build_at_destination(
         if migration.was is Status.ACTIVE:
             await context.driver.spawn(moved)
     except (BuildError, DriverError) as error:
+        # In place the source's guest is this one, so it must not be destroyed.
         if not is_in_place(migration):
             await context.driver.destroy(instance.uuid)
         result = _go_back(context, instance, migration, name, began_s, error)
@@ -77,7 +82,7 @@ async def build_at_destination(
 
 
 async def evacuate(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Make the guest anew here, since its host is down."""
+    """Rebuild the guest at the destination of an evacuation, since its source is down."""
     began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     moved = placed_at(instance, migration.destination)
     try:
@@ -87,13 +92,15 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
     except (BuildError, DriverError) as error:
         await context.driver.destroy(instance.uuid)
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
-        fault = context.fault("The instance could not be made anew.", error)
+        fault = context.fault("The instance could not be rebuilt on another host.", error)
         failed = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
         back = undo_claim(migration, instance)
         further = retry_or_end(context, instance, failed, event)
         unit = (*back, Put(failed), *further)
         return TaskResult(unit, has_failed=_blames_host(error), cause=cause_of(error))
     event, now_s = context.event(name, began_s), context.clock.now_s()
+    # The source's allocation stays with the migration until the source's agent is back and has
+    # destroyed the old guest: until then it may still run.
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
     first = await preserve_creation(context, instance)
@@ -110,7 +117,7 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
 
 
 async def confirm(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Forget the guest that was left."""
+    """Destroy the guest at the source and release its allocation; the move is confirmed."""
     began_s, name = context.clock.now_s(), "compute_confirm_resize"
     if not is_in_place(migration):
         await context.driver.destroy(instance.uuid)
@@ -121,7 +128,7 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
 
 
 async def revert(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Forget the guest here, since its owner wants it back where it was."""
+    """Destroy the guest at the destination, since the owner reverts the resize."""
     began_s, name = context.clock.now_s(), "compute_revert_resize"
     try:
         if is_in_place(migration):
@@ -143,7 +150,7 @@ async def revert(context: HostContext, instance: Instance, migration: Migration)
 
 
 async def restore(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Start the guest again where it was before a move that failed or was reverted."""
+    """Start the guest at the source again, after a move that failed or was reverted."""
     began_s, name = context.clock.now_s(), "compute_finish_revert_resize"
     error: Exception | None = None
     try:
@@ -159,6 +166,8 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
     fault = migration.fault
     stage = Stage.REVERTED if fault is None else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=now_s)
+    # The move ends even if the guest does not start: its disks are on this host, and the owner can
+    # rebuild or restart it from ERROR.
     if error is not None:
         text = "The instance could not be started again where it was."
         broken = end_task(
@@ -189,7 +198,8 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
 
 
 async def _take_back_disks(context: HostContext, instance: Instance) -> None:
-    """Have nobody read the disks of a guest that stays off, as far as that can be had now."""
+    """End the export of the disks of a guest that stays off, ignoring errors."""
+    # A start withdraws the export in any case, so a failure here costs nothing but a process.
     with suppress(DriverError):
         await context.driver.stop(instance.uuid, grace_s=0.0)
 
@@ -202,7 +212,7 @@ def _go_back(
     began_s: float,
     error: Exception,
 ) -> TaskResult:
-    """Give up the other host, and have the guest started again where it was."""
+    """Return the result that releases the destination and restores the guest at the source."""
     event, now_s = context.event(name, began_s, error), context.clock.now_s()
     restoring = replace(
         migration,

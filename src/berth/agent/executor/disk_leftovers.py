@@ -1,8 +1,8 @@
-"""Leftovers: files on a host that no guest there has, and who may still want them.
+"""Cleanup of leftovers: files and stored disks on a host that belong to no guest there.
 
-They are deleted when the ledger says that nobody can: the instance was deleted, or is elsewhere
-with no move that has to do with this host. Files of what the ledger never heard of, or of an
-instance that is on this very host, are left to people: they may be the only copy.
+They are deleted when the ledger rules out that they are still needed: the instance was deleted, or
+is on another host without a move that involves this one. Files of an unknown instance, or of an
+instance on this very host, are left to the operator, since they may be the only copy.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from berth.domain.compute.migration import Migration
 from berth.ports.virt import OrphanFiles
 
 LEFTOVER_AGE_S: Final = 600.0
-"""What was written later than so long ago is not looked at: somebody may be at work on it."""
+"""Files written within this many seconds are ignored: a task may be working on them."""
 
 FILES: Final = "orphan_files"
 DISKS: Final = "orphan_disks"
@@ -22,7 +22,7 @@ _STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING, Task.UNSHE
 
 
 class HostFinding(NamedTuple):
-    """What was found about an instance on a host, and whether it is mended."""
+    """A difference between a host and the ledger, and whether it was repaired."""
 
     code: str
     text: str
@@ -30,20 +30,21 @@ class HostFinding(NamedTuple):
 
 
 async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFinding | None:
-    """Delete what was left on a host when nobody can want it any more.
+    """Delete a leftover that is certainly not needed any more.
 
-    Nothing else may be done with the instance here meanwhile.
+    The caller must run nothing else for the instance meanwhile.
 
     Returns:
-        What was found; None when somebody wants it, or may.
+        The finding, or None when the leftover is needed, or may be.
 
     Raises:
-        DriverError: it could not be deleted.
+        DriverError: the leftover could not be deleted.
         UnavailableError: the ledger cannot be reached.
     """
     if not any(one == leftover for one in await context.driver.leftovers()):
-        return None  # somebody has been at it since
-    # Last, since whoever stores disks says so in the ledger first, on whichever host.
+        return None  # it has been written or deleted since
+    # The ledger is read after the files: a host that stores disks records the task first, so a
+    # store that began meanwhile is seen here.
     instance = await context.ledger.get(Instance, leftover.instance_uuid)
     now_s = context.clock.now_s()
     if instance is not None and now_s - instance.updated_at_s <= LEFTOVER_AGE_S:

@@ -1,4 +1,4 @@
-"""Carrying out the tasks of instances on one host, and the stages of their moves."""
+"""The executor: carries out the tasks of instances on one host, and the stages of their moves."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,20 +46,22 @@ _NO_TASK: Final = "starting"
 _LEFTOVER_STAGES: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 
 CARRIED_OUT: Final = frozenset({*_TASK_HANDLERS, *POWER_TASKS, Task.DELETING})
-"""Tasks that have a handler here; a test holds them equal to `HOST_TASKS`."""
+"""The tasks that have a handler; a test ensures that they equal `HOST_TASKS`."""
 
 
 def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Tell whether the agent of a host has something to do for an instance.
+    """Return whether the next step for an instance is up to the agent of a host.
 
     Args:
-        host: of the agent.
-        instance: as the ledger has it.
-        migration: the move that it is in the midst of.
+        host: the agent's host.
+        instance: the instance, as in the ledger.
+        migration: the move under way, if any.
     """
+    # A newer Berth may write stages that this version does not know; its agents do them.
     if migration is not None and not migration.is_known:
         return False
     turn = None if migration is None else migration.turn
+    # A delete does not wait for a move: it ends the instance's part at once (ADR 0018).
     if turn is not None and instance.task is not Task.DELETING:
         return turn == host
     if _is_nowhere(instance):
@@ -70,15 +72,16 @@ def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool
 
 
 def _is_nowhere(instance: Instance) -> bool:
-    """Tell whether an instance is deleted that has nothing but disks: any agent may do that."""
+    """Return whether an instance on no host is being deleted; any agent may delete its disks."""
     is_going = instance.task is Task.DELETING and instance.status is not Status.DELETED
     return is_going and instance.host is None and instance.disks is not None
 
 
 def _is_evacuated(instance: Instance) -> bool:
-    """Tell whether another host is looked for, since this one is said to be down.
+    """Return whether an instance waits for a scheduler to choose the destination of an evacuation.
 
-    The task is that of a rebuild. An agent that lives all the same must not make the guest anew.
+    Its task is that of a rebuild, as in Nova. If this host is alive although it was declared down,
+    its agent must not rebuild the guest, so the two are told apart by the action.
     """
     action = instance.action
     is_asked = action is not None and action.name == EVACUATE.action
@@ -86,7 +89,12 @@ def _is_evacuated(instance: Instance) -> bool:
 
 
 class HostExecutor:
-    """Carries out tasks on one host through its driver."""
+    """Carries out tasks on one host through its driver.
+
+    Args:
+        context: the host.
+        observer: receives each task and its outcome.
+    """
 
     def __init__(self, context: HostContext, observer: Observer = NO_OBSERVER) -> None:
         self._context = context
@@ -99,22 +107,24 @@ class HostExecutor:
         return self._context.host
 
     async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
-        """Do what is to be done here with an instance, until it is done and recorded.
+        """Carry out the task of an instance and commit the outcome.
 
-        An active instance is made to run. The instance is read again when the ledger refuses
-        the outcome, so a delete that comes during a build is carried out after it, and what was
-        started for an instance that is gone, or is elsewhere by now, is stopped.
+        The guest of an active instance without a task is started if it does not run. When the
+        ledger rejects the outcome, the instance is read again: a delete that arrived during a
+        build is carried out next, and the guest of an instance that is deleted or on another host
+        by now is destroyed.
 
         Args:
-            instance: as it was last heard of; it may be out of date.
-            in_doubt: an earlier try may have been recorded, so read the instance first.
+            instance: the last known state; it may be stale.
+            in_doubt: whether an earlier attempt may have been committed, so that the instance must
+                be read first.
 
         Returns:
-            The revision at which the instance is done with.
+            The revision up to which nothing remains to be done.
 
         Raises:
-            BuildError: an active instance cannot be made to run.
-            UnavailableError: the ledger cannot be reached; the task is still there.
+            BuildError: the guest of an active instance cannot be started.
+            UnavailableError: the ledger cannot be reached; the task remains there.
         """
         with self._observer.task(self.host, instance):
             return await self._carry_out(instance, in_doubt=in_doubt)
@@ -126,7 +136,8 @@ class HostExecutor:
         move = instance.migration_uuid
         while latest is not None:
             if latest.migration_uuid not in {None, move}:
-                # What an earlier move has left here goes first: the feed tells them in order.
+                # A new move has begun. Return, since leftovers of earlier moves must be cleaned up
+                # first, and the feed delivers those in order.
                 return latest.revision
             move = latest.migration_uuid
             migration = await self._migration(latest)
@@ -135,21 +146,26 @@ class HostExecutor:
             result = await self._observed_step(latest, migration)
             if result is None:
                 break
+            # The writes name the revision that was read, so a concurrent change of the instance
+            # (a delete, an evacuation) makes the ledger reject them.
             if await self._commit(result.units):
                 await self._follow_up(result, latest)
                 return latest.revision + 1
             latest = await self._read(instance.uuid)
             await self._drop_in_vain(result, latest)
+        # A stale version may have started a guest that this host must not have: it would run twice.
         if latest is None or not _belongs(host, latest, migration):
             await context.driver.destroy(instance.uuid)
         return instance.revision if latest is None else latest.revision
 
     async def clean_up_after_move(self, migration: Migration) -> None:
-        """Destroy what a move has left here of an instance that is elsewhere, or deleted.
+        """Destroy the guest that a move left on this host.
 
         Raises:
-            UnavailableError: the ledger cannot be reached; the stage is still there.
+            UnavailableError: the ledger cannot be reached; the stage remains there.
         """
+        # Read again: the migration from the feed may have been cleaned up by an earlier attempt,
+        # and the instance may be back on this host.
         latest = await self._context.ledger.get(Migration, migration.uuid)
         if latest is None or not has_leftover(self._context.host, latest):
             return
@@ -157,26 +173,27 @@ class HostExecutor:
         await self._context.ledger.commit([result.unit])
 
     async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
-        """Compare the host with the ledger; see `reconciling.reconcile`."""
+        """Compare the host with the ledger; see `reconciliation.reconcile`."""
         await self._failed_builds.fade(self.host)
         return await reconcile(self._context, instances)
 
     async def repair(self, anomaly: HostAnomaly) -> HostFinding | None:
-        """Mend what was odd about a guest; see `reconciling.mend`."""
+        """Repair an anomaly; see `reconciliation.repair`."""
         return await repair(self._context, anomaly)
 
     async def stop_restarting(self, instance: Instance, rule: RestartRule) -> HostFinding | None:
-        """Start the guest of an instance no more; see `restarting.give_up`."""
+        """Stop restarting the guest of an instance; see `restarts.stop_restarting`."""
         return await stop_restarting(self._context, instance, rule)
 
     async def cancel_move(self, instance_uuid: str) -> None:
-        """Have a live move that is going on from here fail."""
+        """Cancel a live migration away from this host."""
         await self._context.driver.cancel_hand_over(instance_uuid)
 
     async def _commit(self, units: Sequence[Unit]) -> bool:
-        """Commit the first unit that the ledger takes; tell whether it took any.
+        """Commit the first unit that the ledger accepts; return whether it accepted any.
 
-        One that is refused for what its instance is by now is as good as all of them refused.
+        The next unit is tried after a shortage or a changed guard. A changed instance ends the
+        attempts, since all units build on the same state of it.
         """
         for unit in units:
             (outcome,) = await self._context.ledger.commit([unit])
@@ -187,7 +204,7 @@ class HostExecutor:
         return False
 
     async def _follow_up(self, result: TaskResult, instance: Instance) -> None:
-        """Do what comes after an outcome that is recorded; none of it is needed."""
+        """Update the host's build statistics after a commit; losing an update does no harm."""
         if result.cause is not None:
             builds, project_id = self._failed_builds, instance.project_id
             await builds.note_failure(self.host, project_id, result.cause)
@@ -195,7 +212,7 @@ class HostExecutor:
             await self._failed_builds.note_success(self.host)
 
     async def _drop_in_vain(self, result: TaskResult, latest: Instance | None) -> None:
-        """Delete disks that were stored for an instance with which something else is done now."""
+        """Delete stored disks whose address could not be recorded because the instance changed."""
         stored = result.stored
         if stored is None or (latest is not None and stored == latest.disks):
             return
@@ -209,7 +226,8 @@ class HostExecutor:
         if migration.kind is MoveKind.EVACUATION and migration.stage is Stage.ARRIVING:
             return await cold_moves.evacuate(self._context, instance, migration)
         step = _STAGE_HANDLERS.get(migration.stage)
-        # One that was given up since the instance was read is cleared away in its own turn.
+        # A move that was abandoned since the instance was read has no handler here: the pool
+        # cleans it up as a leftover.
         return None if step is None else await step(self._context, instance, migration)
 
     async def _read(self, uuid: str) -> Instance | None:
@@ -283,17 +301,17 @@ def _should_run(instance: Instance, migration: Migration | None) -> bool:
 
 
 def has_leftover(host: str, migration: Migration) -> bool:
-    """Tell whether a move has left something on a host that is to be cleared away."""
+    """Return whether a move has left a guest on a host that must be destroyed."""
     return migration.stage in _LEFTOVER_STAGES and migration.turn == host
 
 
 def _concerns(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Tell whether an instance is on a host, or on its way from or to it."""
+    """Return whether an instance is on a host, or is moving from or to it."""
     if instance.host == host or _is_nowhere(instance):
         return True
     return migration is not None and migration.concerns(host)
 
 
 def _belongs(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Tell whether a host may have a guest of an instance."""
+    """Return whether a host may have a guest of an instance."""
     return instance.status is not Status.DELETED and _concerns(host, instance, migration)

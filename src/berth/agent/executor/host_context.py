@@ -1,4 +1,4 @@
-"""What work on one host needs, and what comes of it."""
+"""The context in which tasks run on one host, and the result of a task."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,12 +18,18 @@ _DETAILS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class HostContext:
-    """One host with what its agent works with.
+    """One host, with the ledger, driver, clock and settings of its agent.
 
-    `attempts_max` is on how many hosts one instance is tried, `stop_grace_s` for how many seconds
-    a guest may shut itself down. With `offloads` an instance that was shelved leaves the host at
-    once, if its driver can store the disks. `alternates` looks at the hosts that are tried next;
-    without it schedulers choose them. `half_life_s` is in which time failed builds count half.
+    Attributes:
+        host: the host's name.
+        ledger: the ledger.
+        driver: the host's driver.
+        clock: the time.
+        attempts_max: on how many hosts one build is tried.
+        stop_grace_s: how many seconds a guest has to shut itself down.
+        offloads: whether a shelved instance leaves the host at once, if the driver can store disks.
+        alternates: finds the hosts to try next; without it a scheduler chooses them.
+        half_life_s: the time in seconds after which a failed build counts half.
     """
 
     host: str
@@ -37,17 +43,17 @@ class HostContext:
     half_life_s: float = HALF_LIFE_S
 
     def event(self, name: str, started_at_s: float, error: Exception | None = None) -> ActionEvent:
-        """Make the record of a step that was done here and ends now."""
+        """Return the event of a step that ran on this host and ends now."""
         text = "" if error is None else str(error)
         return ActionEvent(name, self.host, started_at_s, self.clock.now_s(), text)
 
     def fault(self, text: str, error: Exception, earlier: Fault | None = None) -> Fault:
-        """Make a fault: `text` is for the owner, who must not learn what drivers say of hosts.
+        """Return a fault with a message for the owner and details for operators.
 
         Args:
-            text: what went wrong.
-            error: why, for operators.
-            earlier: of the try before this one, whose details come first.
+            text: the message; it must not contain texts of drivers, which reveal hosts.
+            error: the cause, which becomes part of the details.
+            earlier: the fault of the previous attempt, whose details come first.
         """
         details = f"{self.host}: {error}"[:_DETAILS_MAX]
         if earlier is not None and earlier.details:
@@ -56,15 +62,15 @@ class HostContext:
 
 
 class TaskResult(NamedTuple):
-    """What to write down, and what to do once it is.
+    """The outcome of a task: the writes to commit, and what follows from them.
 
     Attributes:
-        unit: for the ledger.
-        has_failed: whether a build failed that counts; None when none was tried.
-        stored: disks that nobody needs if the unit is refused.
-        cause: why a build failed, if one did, counting or not.
-        otherwise: units to try in turn when the ledger has no room for the one before, or others
-            have changed what it rests on.
+        unit: the writes, committed atomically.
+        has_failed: whether a build failed that counts against the host; None without a build.
+        stored: the address of stored disks, to be deleted if the ledger rejects the unit.
+        cause: why a build failed, whether it counts or not.
+        otherwise: units to try in turn when the ledger rejects the previous one for lack of
+            capacity or a changed guard.
     """
 
     unit: Unit
@@ -75,14 +81,14 @@ class TaskResult(NamedTuple):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """All units, the first choice first."""
+        """All units, in the order in which to try them."""
         return (self.unit, *self.otherwise)
 
 
 def cause_of(error: Exception) -> FailureCause | None:
-    """Return why a build failed; None when it was none that failed.
+    """Return why a build failed, or None when the error is not a failed build.
 
-    Drivers wrap what broke below them, so a time that ran out there is found as its cause.
+    Drivers wrap the errors of lower layers, so a timeout is found among the error's causes.
     """
     if not isinstance(error, BuildError):
         return None

@@ -17,12 +17,14 @@ from berth.services.servers.moves import continue_task, end_task, undo_claim
 _NAME = "compute_live_migration"
 _FAILED = "The live migration failed, and the instance is where it was."
 _LOST = "The guest was lost while it was moved. Rebuilding makes it anew."
+# How often, and at which interval in seconds, the destination checks for a guest that is just
+# arriving: QEMU may still be reading the last of its memory.
 _LANDING_TRIES = 10
 _LANDING_S = 1.0
 
 
 async def prepare(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Make a guest here that waits for the running one."""
+    """Create a guest at the destination that waits for the running one."""
     began_s, name = context.clock.now_s(), "compute_pre_live_migration"
     try:
         address = await context.driver.take_in(placed_at(instance, migration.destination))
@@ -39,15 +41,16 @@ async def prepare(context: HostContext, instance: Instance, migration: Migration
 
 
 async def hand_over(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Move the running guest to the host that waits for it.
+    """Migrate the running guest to the destination, which waits for it.
 
-    When it is not here any more, an earlier try may have handed it over and could not say so, or
-    it was lost: the other host knows.
+    When the guest is no longer here, an earlier attempt may have handed it over without recording
+    that, or the guest was lost. Only the destination knows, so the move goes into the stage
+    LANDING, which is the destination's turn.
 
     Raises:
-        DriverError: nobody can say whether the guest is here. It may be on the other host already,
-            which must not clear it away; so it is asked again.
-        UnavailableError: the same, while it was handed over.
+        DriverError: the driver cannot tell whether the guest is here. The stage is repeated rather
+            than failed, since the destination would destroy a guest that may have arrived.
+        UnavailableError: the same, during the migration itself.
     """
     began_s, uuid = context.clock.now_s(), migration.instance_uuid
     if all(guest.instance_uuid != uuid for guest in await context.driver.guests()):
@@ -56,7 +59,7 @@ async def hand_over(context: HostContext, instance: Instance, migration: Migrati
         return TaskResult((*continue_task(instance, now_s), Put(landing)))
     try:
         if migration.cancelled:
-            raise MigrationError("it was cancelled before it began")
+            raise MigrationError("the migration was cancelled before it began")
         await context.driver.hand_over(uuid, migration.address)
     except DriverError as error:
         event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
@@ -69,14 +72,16 @@ async def hand_over(context: HostContext, instance: Instance, migration: Migrati
 async def check_arrival(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Say whether a guest is here that has left its host; without it there is none any more.
+    """Complete the move if the guest has arrived, or else record that the guest is lost.
 
-    One of which the host has no record may be it, and is left to people.
+    This handles the stage LANDING. An orphan, of which the driver has no record, may be the guest,
+    so it is not destroyed but left to the operator.
     """
     began_s = context.clock.now_s()
     guest = await _landed(context, instance.uuid)
     if guest is not None and not guest.is_orphan and not guest.waits:
         return _arrived(context, instance, migration, context.event(_NAME, began_s))
+    # A guest that still waits is an empty shell without the memory of the lost one.
     if guest is None or not guest.is_orphan:
         await context.driver.destroy(instance.uuid)
     gone = "its host has it no more, or is down"
@@ -124,7 +129,7 @@ def _arrived(
 
 
 async def withdraw(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Clear away what waited here for a guest that does not come."""
+    """Destroy the guest that waited at the destination of a failed move."""
     await context.driver.destroy(instance.uuid)
     now_s = context.clock.now_s()
     stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
@@ -134,7 +139,7 @@ async def withdraw(context: HostContext, instance: Instance, migration: Migratio
 
 
 async def clear_leftover_guest(context: HostContext, migration: Migration) -> TaskResult:
-    """Destroy what is left here of a guest that is elsewhere, or deleted, by now."""
+    """Destroy the guest that a move left here, and release the migration's allocation."""
     await context.driver.destroy(migration.instance_uuid)
     stage = Stage.COMPLETED if migration.stage is Stage.LEFT_BEHIND else Stage.FAILED
     over = replace(migration, stage=stage, updated_at_s=context.clock.now_s())

@@ -1,4 +1,4 @@
-"""Another try of a move that failed, on another host, while attempts are left."""
+"""Retries of failed moves on other hosts, while attempts remain."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,16 +23,16 @@ from berth.services.servers.moves import (
     start_move,
 )
 
+# As in Nova: a retry of a live migration or an evacuation is always decided anew.
 _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
-"""As in Nova; another host for a live migration or an evacuation is always decided anew."""
 
 
 async def moves_to_alternates(
     context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> Sequence[Unit]:
-    """Return what begins the next move to each of the alternates, in order; see `retry_or_end`.
+    """Return the units that start the next move, one for each alternate, in order.
 
-    None when a scheduler has to choose, or no further host is tried.
+    The result is empty when a scheduler has to choose, or no attempt remains; see `retry_or_end`.
     """
     if context.alternates is None or failed.kind not in _WITH_ALTERNATES:
         return ()
@@ -43,17 +43,17 @@ async def moves_to_alternates(
         return ()
     now_s = context.clock.now_s()
     request = _next_request(instance, failed)
-    fault = _told(instance, failed)
+    fault = _merged_fault(instance, failed)
     here = fast_replace(instance, status=failed.was, migration_uuid=None, fault=fault)
-    told: list[Write] = []
+    event_writes: list[Write] = []
     if here.action is not None and event is not None:
         action = replace(here.action, events=(*here.action.events, event))
         here = replace(here, action=action)
-        told.append(Put(action))
+        event_writes.append(Put(action))
     units: list[Unit] = []
     for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
-        # It is still the decision that named the alternates.
+        # The record is still that of the decision which named the alternates.
         decision = replace(
             decided,
             placements=(placement,),
@@ -62,18 +62,18 @@ async def moves_to_alternates(
         )
         number = await context.ledger.next_id(Kind.MIGRATION)
         start = start_move(request, here, decision, number)
-        units.append((*start, *told, *one.guards))
+        units.append((*start, *event_writes, *one.guards))
     return units
 
 
 def _is_last(context: HostContext, failed: Migration) -> bool:
-    """Tell whether no further host is tried after a move that failed."""
+    """Return whether a failed move is not retried."""
     tried = len(failed.retried) + 1
     return failed.cancelled or failed.forced or tried >= context.attempts_max
 
 
 def _next_request(instance: Instance, failed: Migration) -> Request:
-    """Return what asks for a host that the move has not failed on."""
+    """Return the request for a host on which the move has not failed yet."""
     here = (failed.destination.host, failed.destination.node)
     retried = (*failed.retried, here)
     request_id = f"{failed.request_id.partition('/')[0]}/{len(retried)}"
@@ -89,16 +89,16 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
 def retry_or_end(
     context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
-    """Return what asks for another host, or else ends the action.
+    """Return the writes that request another host, or that end the action.
 
     Args:
-        context: of the host that has it from the other side again.
-        instance: where it was before the move.
-        failed: the move, with its fault.
-        event: the last step of it.
+        context: the host.
+        instance: the instance, as it was before the move.
+        failed: the failed move, with its fault.
+        event: the last step of the move.
     """
     now_s = context.clock.now_s()
-    fault = _told(instance, failed)
+    fault = _merged_fault(instance, failed)
     if _is_last(context, failed):
         message = "The move was cancelled." if failed.cancelled or fault is None else fault.message
         return end_task(
@@ -124,8 +124,8 @@ def retry_or_end(
     return [*waiting, Add(PendingRequest(request, accepted_at_s=now_s))]
 
 
-def _told(instance: Instance, failed: Migration) -> Fault | None:
-    """Return the fault of a move, with what went wrong on the hosts that were tried before."""
+def _merged_fault(instance: Instance, failed: Migration) -> Fault | None:
+    """Return the fault of a move, including the details of earlier attempts."""
     fault, earlier = failed.fault, instance.fault
     if fault is None or earlier is None or not failed.retried or not earlier.details:
         return fault

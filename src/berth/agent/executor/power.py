@@ -1,4 +1,4 @@
-"""Tasks that a host does by itself with a guest that it has: power, pause, suspend."""
+"""Handlers of the tasks that change the power state of a guest: start, stop, pause, suspend."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -32,6 +32,8 @@ async def _stop(context: HostContext, instance: Instance) -> None:
     await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
 
 
+# A reboot stops and starts the guest rather than resetting it, so that it gets a pending new size
+# and the current settings.
 async def _reboot_soft(context: HostContext, instance: Instance) -> None:
     await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     await context.driver.spawn(instance)
@@ -80,13 +82,14 @@ _STATUSES: Final[Mapping[Power, Status]] = {
 }
 
 POWER_TASKS: Final = frozenset(_DEEDS)
-"""Tasks that `change_power` does."""
+"""The tasks that `change_power` carries out."""
 
 
 async def change_power(context: HostContext, instance: Instance, task: Task) -> TaskResult:
-    """Do what an instance's task asks of its guest.
+    """Carry out the power task of an instance.
 
-    When the driver cannot, the instance is what its guest does then, and its history says why.
+    When the driver fails, the instance gets the status that its guest then has, and its action
+    records the fault.
     """
     step, deed = _DEEDS[task]
     began_s = context.clock.now_s()
@@ -106,7 +109,7 @@ async def change_power(context: HostContext, instance: Instance, task: Task) -> 
 
 
 async def _status_of(context: HostContext, instance: Instance) -> Status:
-    """Return what an instance is after a step that failed: half of it, or all, may be done."""
+    """Return the status after a failed step, which may have taken effect in part or in full."""
     if instance.status is Status.ERROR:
         return instance.status
     try:

@@ -1,10 +1,10 @@
-"""Reconciling: what is on a host against what the ledger says should be.
+"""Reconciliation of a host with the ledger.
 
-Hints of changes may be lost, and an agent may have been away for long. So all guests are listed
-now and then, and whenever the agent starts. Guests that nobody knows are told of and left alone.
+Events of drivers may be lost, and an agent may have been down. So all guests are listed
+periodically and at each start of the agent. Unknown guests are reported and left alone.
 
-A look takes time, and much may be done meanwhile. So it only finds what is odd; each of that is
-looked at anew, and mended, while nothing else is done with the instance.
+Listing takes time, during which tasks go on. So the comparison only collects anomalies; each is
+checked again, and repaired, while the pool runs nothing else for that instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,20 @@ _RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 _GONE = frozenset({Power.CRASHED, None})
 _LIVE = frozenset({Power.RUNNING, Power.PAUSED})
 _ENDED = (Status.SHUTOFF, "has ended; it is off now")
+# The status of an instance whose guest was suspended or resumed with the host's own tools.
 _CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
     Power.SUSPENDED: (Status.SUSPENDED, "was suspended on its host; it can be resumed"),
     Power.RUNNING: (Status.ACTIVE, "was resumed on its host; it is active now"),
 }
-"""What becomes of an instance whose guest the host's own tools have suspended, or resumed."""
 
 
 class HostAnomaly(NamedTuple):
-    """What an instance's guest did when it was looked at; None when there was none.
+    """A possible difference between a host and the ledger.
 
-    `leftover` are files that it is about instead.
+    Attributes:
+        instance_uuid: the instance.
+        power: the power state of its guest, or None without a guest.
+        leftover: the files in question, if the anomaly is about files.
     """
 
     instance_uuid: str
@@ -49,16 +52,16 @@ class HostAnomaly(NamedTuple):
 
     @property
     def aspect(self) -> str:
-        """Tells apart what may be odd about one instance on one host at the same time."""
+        """A key that is unique among the anomalies of one instance on one host."""
         return "" if self.leftover is None else f"files {self.leftover.address}"
 
 
 @dataclass(slots=True)
 class HostComparison:
-    """What was found on a host.
+    """The result of comparing a host with the ledger.
 
     Attributes:
-        missing: instances that should run and have no guest, or one that has crashed.
+        missing: instances that should run but have no guest, or a crashed one.
         anomalies: other differences from the ledger, real or possible, including guests that the
             driver has no record of.
     """
@@ -73,8 +76,8 @@ async def reconcile(
     """Compare a host with the ledger.
 
     Args:
-        context: of the host.
-        instances: that the ledger has on the host; read when None.
+        context: the host.
+        instances: the instances that the ledger has on the host; read when None.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -104,21 +107,21 @@ async def reconcile(
 
 
 async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | None:
-    """Look at an instance again and mend what is wrong with it on a host.
+    """Check an anomaly again and repair it.
 
-    Nothing else may be done with the instance here meanwhile.
+    The caller must run nothing else for the instance meanwhile.
 
     Returns:
-        What was found; None when all is well.
+        The finding, or None when there is no difference any more.
 
     Raises:
-        DriverError: it could not be mended.
+        DriverError: the repair failed.
         UnavailableError: the ledger cannot be reached.
     """
     if anomaly.leftover is not None:
         return await clear_leftover(context, anomaly.leftover)
     uuid = anomaly.instance_uuid
-    # It may have gone since, and with it what was odd.
+    # The guest may have gone or changed since the comparison.
     guests = {guest.instance_uuid: guest for guest in await context.driver.guests()}
     guest = guests.get(uuid)
     if guest is not None and guest.is_orphan:
@@ -140,7 +143,7 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
 
 
 def _orphan(uuid: str) -> HostFinding:
-    return HostFinding(ORPHAN, f"a guest {uuid} is here that nobody knows", is_repaired=False)
+    return HostFinding(ORPHAN, f"the unknown guest {uuid} is on this host", is_repaired=False)
 
 
 async def _repair_here(
@@ -156,7 +159,7 @@ async def _repair_here(
     status, text = _CHANGED.get(power, _ENDED)
     now = replace(instance, status=status, updated_at_s=context.clock.now_s())
     (outcome,) = await context.ledger.commit([(Put(now),)])
-    # Refused when the instance has changed: then somebody looks after it.
+    # Rejected as stale when the instance has changed; then whatever changed it comes first.
     if not isinstance(outcome, Committed):
         return None
     return HostFinding(ENDED, f"the guest of instance {instance.uuid} {text}")
@@ -167,9 +170,9 @@ def _should_run(instance: Instance) -> bool:
 
 
 def _differs(instance: Instance, power: Power | None) -> bool:
-    """Tell whether an instance that nothing is done with and its guest say different things.
+    """Return whether the guest of an idle instance contradicts the instance's status.
 
-    One that crashed, and should run, is no anomaly: it is started again.
+    A crashed guest that should run is no anomaly: it is restarted.
     """
     if instance.task is not None or instance.migration_uuid is not None:
         return False

@@ -1,6 +1,7 @@
-"""Restarting: guests that crash are started again, ever later, and at last no more.
+"""Restarts of crashed guests, with exponential backoff and a limit.
 
-One that crashes as soon as it has started would else be started for ever, and keep its host busy.
+Without a limit a guest that crashes right after its start would be restarted forever and keep its
+host busy.
 """
 
 from dataclasses import dataclass, replace
@@ -17,10 +18,10 @@ _SERVER_ERROR: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
-    """How often guests are started again that were to run and do not.
+    """How often a crashed guest is restarted.
 
-    `restarts_max` times within `window_s` seconds: the first time at once, the second time
-    `pause_s` seconds after that at the earliest, and twice as long after it each time.
+    At most `restarts_max` times within `window_s` seconds: at once the first time, then after
+    `pause_s` seconds, which doubles with each further restart.
     """
 
     restarts_max: int = 5
@@ -29,20 +30,20 @@ class RestartRule:
 
 
 class Restarts:
-    """Counts how often the guests of a process were started again; the next process begins anew."""
+    """Counts the restarts of the guests of one process; a new process starts from zero."""
 
     def __init__(self, rule: RestartRule) -> None:
         self._rule = rule
         self._starts_s: dict[str, list[float]] = {}
 
     def wait_s(self, instance_uuid: str, now_s: float) -> float | None:
-        """Return in how many seconds a guest may be started again; it counts as done with 0.
+        """Return in how many seconds a guest may be restarted, or None when the limit is reached.
 
-        None when it is to be given up. It is forgotten then: whoever starts it begins anew.
+        A result of 0 counts as a restart. Reaching the limit resets the count.
 
         Args:
-            instance_uuid: whose guest.
-            now_s: seconds on any clock that never goes back.
+            instance_uuid: the guest's instance.
+            now_s: the time in seconds of a monotonic clock.
         """
         rule = self._rule
         earlier = self._starts_s.pop(instance_uuid, [])
@@ -58,24 +59,24 @@ class Restarts:
 async def stop_restarting(
     context: HostContext, instance: Instance, rule: RestartRule
 ) -> HostFinding | None:
-    """Leave an instance in ERROR whose guest does not go on running; its disks stay.
+    """Put an instance whose guest keeps crashing into ERROR; its disks stay.
 
     Returns:
-        What was found; None when something else has been done with it meanwhile, or a resize is
-        to be ended first: then it is started again when its host is next looked at.
+        The finding, or None when the instance has changed meanwhile, or has a resize to be
+        confirmed or reverted; then the next reconciliation restarts the guest.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
     if instance.migration_uuid is not None:
-        return None  # it is to be confirmed or reverted, which it could not be in ERROR
-    told = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
-    text = f"The guest crashed, and had been started again {told} before. A hard reboot starts it."
+        return None  # in ERROR the resize could be neither confirmed nor reverted
+    count = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
+    text = f"The guest crashed, and had been started again {count} before. A hard reboot starts it."
     fault = Fault(_SERVER_ERROR, text, context.clock.now_s(), context.host)
     broken = replace(instance, status=Status.ERROR, fault=fault, updated_at_s=context.clock.now_s())
     (outcome,) = await context.ledger.commit([(Put(broken),)])
-    # Refused when the instance has changed: then somebody looks after it.
+    # Rejected as stale when the instance has changed; then whatever changed it comes first.
     if not isinstance(outcome, Committed):
         return None
-    found = f"the guest of instance {instance.uuid} crashed, and had been started again {told}"
+    found = f"the guest of instance {instance.uuid} crashed, and had been started again {count}"
     return HostFinding(GIVEN_UP, f"{found}; it is in ERROR now")

@@ -253,7 +253,7 @@ async def test_where_agents_tell_of_instances_a_scheduler_places_members() -> No
     """Others' claims are not known up to the version of the table, so no guard could tell."""
     shop = await open_shop(hosts=3)
     vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
-    shop.desk.replica.beside.hosts.add(vm.alternates[0][0])
+    shop.desk.replica.overlay.hosts.add(vm.alternates[0][0])
     assert (await shop.fail(vm)).task is Task.SCHEDULING
 
 
