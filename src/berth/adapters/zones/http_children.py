@@ -29,6 +29,8 @@ from berth.ports.zones import (
     TenantAssertionWriter,
 )
 
+# Headers that are not forwarded: hop-by-hop headers, credentials for this zone, and those that the
+# forwarded request has with values of its own.
 _OWN_HEADERS: Final = CONNECTION_HEADERS | {
     "accept-encoding",
     "authorization",
@@ -40,8 +42,6 @@ _OWN_HEADERS: Final = CONNECTION_HEADERS | {
     "x-service-token",
     STATEMENT_HEADER.lower(),
 }
-"""Headers that are not forwarded: hop-by-hop headers, credentials for this zone, and those that
-the forwarded request has with values of its own."""
 _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _PATH: Final = re.compile(r"/[!-~]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -73,8 +73,8 @@ class HttpChildren:
         self._password_of = password_of
         self._context = context
         self._targets: dict[int, _ZoneTarget] = {}
+        # By zone and not by address alone, since several zones may share an address.
         self._connections: dict[tuple[int, _ZoneAddress], ZoneConnections] = {}
-        """By zone and not by address alone, since several zones may share an address."""
         self._is_closed = False
 
     async def forward(

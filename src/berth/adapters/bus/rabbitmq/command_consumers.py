@@ -60,8 +60,8 @@ class CommandConsumers:
         self._sessions = 0
         self._own = ""
         self._channel: Channel | None = None
+        # Consumer tags: of the shared queues by command, of the own queue under None.
         self._consumed: dict[Key | None, str] = {}
-        """Consumer tags: of the shared queues by command, of the own queue under None."""
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()
         self._lock = asyncio.Lock()

@@ -89,8 +89,8 @@ class QueueWatch:
     def __init__(self, calls: PendingCalls, now_s: Callable[[], float]) -> None:
         self._calls = calls
         self._now_s = now_s
+        # Queues without a consumer at the last poll, with the time of the last call to them.
         self._asked_at_s: dict[str, float] = {}
-        """Queues without a consumer at the last poll, with the time of the last call to them."""
 
     def is_unserved(self, queue: str | None) -> bool:
         """Return whether a queue had no consumer at the last poll."""
