@@ -1,6 +1,6 @@
 """The conformance suite of the ledger port: what every ledger must do.
 
-To hold a ledger to it, subclass in a test module and say how to open one:
+To test a ledger, subclass the suite in a test module and provide a factory that opens it:
 
     class TestMyLedger(LedgerConformance):
         @pytest.fixture
@@ -11,8 +11,8 @@ To hold a ledger to it, subclass in a test module and say how to open one:
             return open_ledger
 
 Within one test every call of the factory opens the same store, which is empty at first. A ledger
-that survives its process is held to `DurableLedgerConformance` as well. Tests need
-pytest-asyncio in its `auto` mode.
+that outlives its process is also tested with `DurableLedgerConformance`. Tests need pytest-asyncio
+in its `auto` mode.
 """
 
 from berth.testing.ledger_conformance.claims import ClaimTests
@@ -47,4 +47,4 @@ class LedgerConformance(
     MigrationTests,
     FeedTests,
 ):
-    """Everything that holds for any ledger."""
+    """All tests that every ledger must pass."""

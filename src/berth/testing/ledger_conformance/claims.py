@@ -1,4 +1,4 @@
-"""Claims: summed capacity, all or nothing, once for each key."""
+"""Claims: capacity is summed, a claim is all or nothing, and each key is claimed once."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -26,14 +26,14 @@ HOST_2 = make_uuid("host", 2)
 
 
 async def used_of(ledger: Ledger, provider_uuid: str = HOST_1) -> dict[str, int]:
-    """Return what is used of a provider, without the zeros."""
+    """Return the usage of a provider by class, without zeros."""
     provider = await ledger.get(Provider, provider_uuid)
     assert provider is not None
     return {name: amount for name, amount in provider.used.items() if amount}
 
 
 class ClaimTests(LedgerFixtures):
-    """What `Take` and `Free` do."""
+    """Tests of `Take` and `Free`."""
 
     async def test_a_claim_that_fits_is_used_and_allocated(self, ledger: Ledger) -> None:
         """A committed claim counts as used and can be read as an allocation."""
@@ -43,7 +43,7 @@ class ClaimTests(LedgerFixtures):
         assert await ledger.allocations() == [make_allocation(1, amounts=amounts)]
 
     async def test_the_last_unit_of_capacity_can_be_taken_and_no_more(self, ledger: Ledger) -> None:
-        """A claim of exactly what is left fits, and one of a unit more does not."""
+        """A claim of exactly what is left fits; a claim of one unit more does not."""
         await commit(ledger, *make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),))
         refusal = await refused(ledger, (make_take(2, amounts={VCPU: 2}),))
         assert refusal == Rejected(shortages=(Shortage(HOST_1, VCPU, asked=2, left=1),))
@@ -59,7 +59,7 @@ class ClaimTests(LedgerFixtures):
         assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=3, left=2),)
 
     async def test_a_claim_is_summed_over_its_consumers(self, ledger: Ledger) -> None:
-        """Consumers of one claim count together on a provider, and all are refused together."""
+        """The consumers of one claim count together on a provider and are refused together."""
         await commit(ledger, *make_fleet(1, vcpus=5))
         allocations = tuple(make_allocation(n, amounts={VCPU: 2}) for n in (1, 2, 3))
         refusal = await refused(ledger, (Take(Claim("gang", allocations)),))
@@ -67,9 +67,10 @@ class ClaimTests(LedgerFixtures):
         assert await used_of(ledger) == {}
         assert await ledger.allocations() == []
 
-    async def test_units_judged_earlier_in_a_batch_count(self, ledger: Ledger) -> None:
-        """Units of one commit are judged in order, each knowing what those before took."""
+    async def test_earlier_units_of_a_batch_count(self, ledger: Ledger) -> None:
+        """The units of one commit are decided in order; each sees what earlier ones took."""
         await commit(ledger, *make_fleet(1, vcpus=3))
+        # The second is refused in between: what it would have taken must not count for the third.
         units = [(make_take(n, amounts={VCPU: amount}),) for n, amount in enumerate((2, 2, 1), 1)]
         first, second, third = await ledger.commit(units)
         assert first == Committed(2)
@@ -77,7 +78,7 @@ class ClaimTests(LedgerFixtures):
         assert third == Committed(3)
 
     async def test_every_shortage_is_named(self, ledger: Ledger) -> None:
-        """A refusal says of each class of each provider what was asked and what is left."""
+        """A refusal gives the requested and the free amount of each class of each provider."""
         await commit(ledger, *make_fleet(2, vcpus=2))
         allocations = (
             make_allocation(1, on=1, amounts={VCPU: 3, MEMORY_MB: 1}),
@@ -90,7 +91,7 @@ class ClaimTests(LedgerFixtures):
         )
 
     async def test_nothing_is_left_of_what_is_unknown(self, ledger: Ledger) -> None:
-        """A provider or class that the ledger does not know has 0 left."""
+        """An unknown provider or class has 0 left."""
         await commit(ledger, *make_fleet(1))
         no_class = await refused(ledger, (make_take(1, amounts={"CUSTOM_FPGA": 1}),))
         assert no_class.shortages == (
@@ -100,7 +101,7 @@ class ClaimTests(LedgerFixtures):
         assert no_host.shortages == (Shortage(HOST_2, VCPU, 1, 0, ShortageRule.NO_PROVIDER),)
 
     async def test_an_allocation_may_not_pass_max_unit(self, ledger: Ledger) -> None:
-        """However much is left, one allocation gets no more than `max_unit`, or the total."""
+        """One allocation gets no more than `max_unit`, or the total, however much is free."""
         inventories = {
             VCPU: Inventory(total=8, allocation_ratio=4.0),
             MEMORY_MB: Inventory(total=1024, max_unit=256),
@@ -123,11 +124,13 @@ class ClaimTests(LedgerFixtures):
         await commit(ledger, (make_take(1, amounts={VCPU: 6}),))
 
     async def test_a_repeated_claim_takes_once(self, ledger: Ledger) -> None:
-        """A claim key answers with its first version ever after, and nothing is taken again."""
+        """Repeating a claim key returns its first version and takes nothing."""
         version = await commit(ledger, *make_fleet(1), (make_take(1),))
         again = await ledger.commit([(make_take(1),), (make_take(1),)])
+        # Callers retry after an error that leaves open whether the claim was committed.
         assert again == [Committed(version, repeated=True)] * 2
         assert await used_of(ledger) == {VCPU: 1}
+        # A repetition must not even make a version: followers would apply it twice.
         assert await ledger.version() == version
 
     async def test_a_claim_repeated_within_a_batch_takes_once(self, ledger: Ledger) -> None:
@@ -138,38 +141,38 @@ class ClaimTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 1}
 
     async def test_a_repetition_wins_over_every_conflict(self, ledger: Ledger) -> None:
-        """A unit whose claim was committed is a repetition though its other writes conflict."""
+        """A unit whose claim was committed is a repetition even if its other writes conflict."""
         instance = make_instance(1)
         unit = (make_take(1), Put(instance))
         await commit(ledger, *make_fleet(1), unit)
         assert await ledger.commit([unit]) == [Committed(2, repeated=True)]
 
     async def test_a_refused_claim_may_be_tried_again(self, ledger: Ledger) -> None:
-        """A refusal does not use up the key of a claim."""
+        """A refusal does not use up a claim's key."""
         await commit(ledger, *make_fleet(1, vcpus=1), (make_take(1),))
         await refused(ledger, (make_take(2),))
         await commit(ledger, (Free(make_uuid("instance", 1)),), (make_take(2),))
 
     async def test_keys_of_one_unit_stand_together(self, ledger: Ledger) -> None:
-        """A unit with one claim that was committed elsewhere and one that was not is refused."""
+        """A unit is refused if only one of its claims was committed before, in another unit."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         assert (await refused(ledger, (make_take(1), make_take(2)))).conflict
         assert (await refused(ledger, (make_take(3), make_take(3)))).conflict
 
     async def test_a_consumer_has_one_claim(self, ledger: Ledger) -> None:
-        """A consumer that holds allocations gets no more under another key."""
+        """A consumer that holds allocations gets no others under another key."""
         await commit(ledger, *make_fleet(2), (make_take(1),))
         other = Take(replace(make_claim(1, on=2), key="other"))
         assert (await refused(ledger, (other,))).conflict
 
     async def test_a_claim_names_a_consumer_and_provider_once(self, ledger: Ledger) -> None:
-        """Two allocations of one consumer on one provider are a mistake, and refused."""
+        """A claim with two allocations of one consumer on one provider is refused."""
         await commit(ledger, *make_fleet(1))
         claim = Claim("twice", (make_allocation(1), make_allocation(1)))
         assert (await refused(ledger, (Take(claim),))).conflict
 
     async def test_freed_room_can_be_taken_in_the_same_unit(self, ledger: Ledger) -> None:
-        """A move frees and takes in one step, even into the room that it frees."""
+        """A move frees and takes in one step, even the capacity that it frees."""
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1, amounts={VCPU: 4}),))
         free = Free(make_uuid("instance", 1))
         allocations = (
@@ -181,7 +184,7 @@ class ClaimTests(LedgerFixtures):
         assert await used_of(ledger, HOST_1) == await used_of(ledger, HOST_2) == {VCPU: 2}
 
     async def test_a_refused_unit_leaves_no_trace(self, ledger: Ledger) -> None:
-        """All writes of a refused unit are undone, those before the refusal too."""
+        """All writes of a refused unit are undone, those before the refused one included."""
         await commit(ledger, *make_fleet(1, vcpus=1), (make_take(1), Put(make_instance(1))))
         before = await ledger.snapshot(0.0)
         unit = (
@@ -189,6 +192,8 @@ class ClaimTests(LedgerFixtures):
             Put(make_provider(1, vcpus=99)),
             Put(make_instance(2)),
             make_take(2),
+            # The only write that conflicts, and the last: everything before it has been applied by
+            # then.
             Put(replace(make_instance(1), revision=7)),
         )
         assert (await refused(ledger, unit)).conflict
@@ -197,7 +202,7 @@ class ClaimTests(LedgerFixtures):
 
     async def test_freeing_nothing_is_no_error(self, ledger: Ledger) -> None:
         """Freeing a consumer that holds nothing is committed and changes nothing."""
-        await commit(ledger, *make_fleet(1), (make_take(1),), (Free("nobody"),))
+        await commit(ledger, *make_fleet(1), (make_take(1),), (Free("unknown"),))
         assert await used_of(ledger) == {VCPU: 1}
 
     async def test_allocations_are_found_by_consumer_and_provider(self, ledger: Ledger) -> None:
@@ -212,7 +217,7 @@ class ClaimTests(LedgerFixtures):
         assert await ledger.allocations(consumer_uuid=consumer, provider_uuid=HOST_2) == []
 
     async def test_concurrent_claims_never_overcommit(self, ledger: Ledger) -> None:
-        """Of 40 callers at once for the last 10, exactly 10 succeed."""
+        """Of 40 concurrent callers for the last 10 units, exactly 10 succeed."""
         await commit(ledger, *make_fleet(1, vcpus=10))
         answers = await asyncio.gather(
             *(ledger.commit([(make_take(n), Put(make_instance(n)))]) for n in range(1, 41))
@@ -222,14 +227,16 @@ class ClaimTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 10}
         assert len(await ledger.allocations()) == 10
 
-    async def test_a_cancelled_commit_harms_nobody(self, ledger: Ledger) -> None:
-        """A caller that goes away leaves a ledger that goes on, and may have been committed."""
+    async def test_a_cancelled_commit_leaves_the_ledger_usable(self, ledger: Ledger) -> None:
+        """A cancelled caller's unit may be committed, and the ledger goes on working."""
         await commit(ledger, *make_fleet(1))
         task = asyncio.ensure_future(ledger.commit([(make_take(1),)]))
+        # Lets the commit reach the writer, so that the cancellation comes while it is in progress.
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await commit(ledger, (make_take(2),))
+        # Committed or not, the key tells: either way the amounts must be taken exactly once.
         outcome = (await ledger.commit([(make_take(1),)]))[0]
         assert isinstance(outcome, Committed)
         assert await used_of(ledger) == {VCPU: 2}

@@ -1,4 +1,4 @@
-"""Holdings: who holds what, whichever way it came to it."""
+"""Consumers: what they hold, whichever API it was allocated through."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -20,6 +20,7 @@ from berth.testing.ledger_conformance.claims import HOST_1, HOST_2
 from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit
 from berth.testing.ledger_conformance.reallocations import put
 
+# Times with more digits than SQLite's JSON functions keep.
 INSTANCE = replace(
     make_instance(1), created_at_s=1_700_000_000.1234567, updated_at_s=1_700_000_000.7654321
 )
@@ -32,16 +33,17 @@ OF_INSTANCE = Consumer(
     INSTANCE.created_at_s,
     INSTANCE.updated_at_s,
 )
+# Quotes, since some ledgers build JSON in SQL.
 OTHER = replace(make_consumer(1), user_id='user "2"', consumer_type=None)
 SHARE = replace(make_share(1, on_1=2, on_2={VCPU: 1, MEMORY_MB: 64}), consumer=OTHER)
 UNITS: list[Unit] = [*make_fleet(2), (make_take(1), Put(INSTANCE)), put(SHARE)]
 
 
 class ConsumerTests(LedgerFixtures):
-    """What `Holdings` reads."""
+    """Tests of the reads in `ConsumerReader`."""
 
-    async def test_a_consumer_holds_all_that_it_was_given(self, ledger: Ledger) -> None:
-        """By provider and class, with what clients said of it."""
+    async def test_a_consumer_is_read_with_all_its_allocations(self, ledger: Ledger) -> None:
+        """A consumer is returned with its allocations and its own record."""
         await commit(ledger, *UNITS)
         stored = replace(OTHER, generation=1)
         assert await ledger.consumer_allocations(OTHER.uuid) == ConsumerAllocations(
@@ -49,16 +51,17 @@ class ConsumerTests(LedgerFixtures):
         )
 
     async def test_an_instance_is_a_consumer(self, ledger: Ledger) -> None:
-        """Its project, user and times are those of its record, to the last digit."""
+        """It has the project, user and times of the instance, to the last digit."""
         await commit(ledger, *UNITS)
         assert await ledger.consumer_allocations(INSTANCE.uuid) == ConsumerAllocations(
             OF_INSTANCE, {HOST_1: {VCPU: 1}}
         )
 
-    async def test_a_record_counts_over_the_instance(self, ledger: Ledger) -> None:
-        """Clients may replace what an instance holds, and say whose it is."""
+    async def test_a_record_overrides_the_instance(self, ledger: Ledger) -> None:
+        """A client that replaces an instance's allocations may also give it another project."""
         await commit(ledger, *UNITS)
         consumer = replace(OTHER, uuid=INSTANCE.uuid, project_id="other")
+        # `seen=1`: an instance counts as a consumer at generation 1.
         share = replace(make_share(1, seen=1, on_2=3), consumer=consumer)
         await commit(ledger, put(share))
         stored = replace(consumer, generation=2)
@@ -71,8 +74,8 @@ class ConsumerTests(LedgerFixtures):
         (left,) = await ledger.project_consumers("project-1")
         assert left.consumer.uuid == OTHER.uuid
 
-    async def test_who_holds_nothing_is_not_there(self, ledger: Ledger) -> None:
-        """Not before, not after, and not by being an instance."""
+    async def test_a_consumer_without_allocations_is_not_found(self, ledger: Ledger) -> None:
+        """A consumer without allocations is not found, even if it is an instance."""
         await commit(ledger, *UNITS, (Put(make_instance(2)),))
         await commit(ledger, (Free(OTHER.uuid), Free(INSTANCE.uuid)))
         for uuid in (OTHER.uuid, INSTANCE.uuid, make_uuid("instance", 2), "unknown"):
@@ -80,8 +83,10 @@ class ConsumerTests(LedgerFixtures):
         assert await ledger.provider_consumers(HOST_1) == []
         assert await ledger.project_consumers("project-1") == []
 
-    async def test_holders_are_told_with_what_they_hold_of_a_provider(self, ledger: Ledger) -> None:
-        """And only that, in order of consumers."""
+    async def test_consumers_of_a_provider_come_with_their_allocations_on_it(
+        self, ledger: Ledger
+    ) -> None:
+        """Only allocations on that provider are returned, in order of consumers."""
         await commit(ledger, *UNITS)
         stored = replace(OTHER, generation=1)
         expected = [
@@ -95,8 +100,8 @@ class ConsumerTests(LedgerFixtures):
         assert await ledger.provider_consumers(HOST_2) == [of_second]
         assert await ledger.provider_consumers("unknown") == []
 
-    async def test_projects_and_users_have_their_own(self, ledger: Ledger) -> None:
-        """All of a project, or one user's in it, whichever door they came by."""
+    async def test_consumers_are_found_by_project_and_user(self, ledger: Ledger) -> None:
+        """Consumers are found by project, or by project and user, whichever API created them."""
         await commit(ledger, *UNITS)
         ours = [holding.consumer.uuid for holding in await ledger.project_consumers("project-1")]
         assert ours == sorted([INSTANCE.uuid, OTHER.uuid])
@@ -106,8 +111,8 @@ class ConsumerTests(LedgerFixtures):
         assert await ledger.project_consumers("project-1", "user-2") == []
         assert await ledger.project_consumers("project-2") == []
 
-    async def test_a_consumer_that_nobody_told_of_belongs_to_nobody(self, ledger: Ledger) -> None:
-        """A claim may come without an instance."""
+    async def test_a_claim_without_an_instance_has_no_project(self, ledger: Ledger) -> None:
+        """A claim without an instance yields a consumer without a project."""
         await commit(ledger, *make_fleet(1), (make_take(3),))
         consumer = Consumer(make_uuid("instance", 3), "", "", generation=1)
         assert await ledger.consumer_allocations(consumer.uuid) == ConsumerAllocations(

@@ -1,4 +1,4 @@
-"""Ledgers that survive their process and may be opened more than once."""
+"""Ledgers that outlive their process and may be opened more than once."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -27,10 +27,10 @@ from berth.testing.ledger_conformance.transfers import LEAVES, MOVE, RETURNS, VM
 
 
 class DurableLedgerConformance(LedgerFixtures):
-    """Everything that holds for a ledger with a store of its own."""
+    """All tests that a ledger with a store of its own must pass."""
 
     async def test_a_reopened_ledger_is_the_same(self, open_ledger: LedgerFactory) -> None:
-        """State, feed, claim keys and numbers are there after closing and opening."""
+        """State, feed, claim keys and counters survive closing and opening."""
         ledger = await open_ledger()
         unit = (make_take(1), Put(make_instance(1)), Put(make_decision(1)))
         await commit(ledger, *make_fleet(3), unit, (Put(make_pending_request(2)),))
@@ -41,11 +41,12 @@ class DurableLedgerConformance(LedgerFixtures):
         assert await ledger.snapshot(0.0) == snapshot
         assert await ledger.changes(0) == changes
         assert await ledger.commit([(make_take(1),)]) == [Committed(4, repeated=True)]
+        # Counters survive, or new aggregates would get numbers of old ones.
         assert await ledger.next_id(Kind.AGGREGATE) == 2
         await ledger.close()
 
     async def test_a_move_goes_on_in_a_reopened_ledger(self, open_ledger: LedgerFactory) -> None:
-        """What was handed over stays so, with the record of who took it, and can be given back."""
+        """Transferred allocations and the holder's record survive, and can be transferred back."""
         ledger = await open_ledger()
         begins = (LEAVES, arrives(2, 2), Put(make_migration(1)), Put(make_action(1)))
         await commit(ledger, *make_fleet(2), (make_take(1),), begins)
@@ -67,6 +68,8 @@ class DurableLedgerConformance(LedgerFixtures):
         """Two writers of one store share its capacity, its versions and its claim keys."""
         ledgers = [await open_ledger(), await open_ledger()]
         await commit(ledgers[0], *make_fleet(1, vcpus=10))
+        # Every claim key is used through both ledgers, so each must see the other's keys as
+        # repetitions.
         answers = await asyncio.gather(
             *(ledgers[n % 2].commit([(make_take(n // 2 + 1),)]) for n in range(60))
         )
@@ -80,10 +83,14 @@ class DurableLedgerConformance(LedgerFixtures):
             assert versions == list(range(2, 12))
         await asyncio.gather(*(ledger.close() for ledger in ledgers))
 
-    async def test_one_ledger_hears_of_anothers_commits(self, open_ledger: LedgerFactory) -> None:
-        """Waiting on one ledger ends with a commit through another of the same store."""
+    async def test_a_commit_wakes_waiters_of_another_ledger(
+        self, open_ledger: LedgerFactory
+    ) -> None:
+        """A commit through another ledger of the same store ends a wait."""
         mine, theirs = await open_ledger(), await open_ledger()
         for number in (1, 2):
+            # Twice, since the first wait may be answered by a query and the second by a
+            # notification.
             waiting = asyncio.ensure_future(mine.wait(number - 1, 60.0))
             await asyncio.sleep(0)
             await commit(theirs, (Put(make_host(number)),))

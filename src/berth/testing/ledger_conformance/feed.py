@@ -1,4 +1,4 @@
-"""The change feed: gapless, whole, and equal to the snapshot when replayed."""
+"""The change feed: gapless, in whole versions, and equal to the snapshot when replayed."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -39,12 +39,12 @@ NOTHING = HostsAlive(hosts=(), at_s=0.0)
 
 
 async def events_of(ledger: Ledger, version: int) -> list[object]:
-    """Return what one version changed."""
+    """Return the events of one version."""
     return [change.event for change in await ledger.changes(version - 1, limit=1)]
 
 
 class FeedTests(LedgerFixtures):
-    """What followers of the ledger see."""
+    """Tests of what followers of the ledger see."""
 
     async def test_versions_count_committed_units(self, ledger: Ledger) -> None:
         """Each committed unit gets the next version; a refused one gets none."""
@@ -55,12 +55,12 @@ class FeedTests(LedgerFixtures):
         assert await ledger.version() == 2
 
     async def test_no_units_no_version(self, ledger: Ledger) -> None:
-        """Committing nothing answers nothing."""
+        """Committing no units returns no outcomes and makes no version."""
         assert await ledger.commit([]) == []
         assert await ledger.version() == 0
 
-    async def test_records_are_told_as_they_are_stored(self, ledger: Ledger) -> None:
-        """The feed has the raised revision, the raised generation and the ledger's `used`."""
+    async def test_the_feed_has_records_as_they_are_stored(self, ledger: Ledger) -> None:
+        """The feed has the raised revision, the raised generation and the ledger's own usage."""
         await commit(ledger, (Put(make_provider(1)),), (make_take(1),))
         version = await commit(ledger, (Put(make_provider(1)), Put(make_instance(1))))
         used = {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
@@ -69,25 +69,28 @@ class FeedTests(LedgerFixtures):
             replace(make_instance(1), revision=1),
         ]
 
-    async def test_usage_is_absolute_once_a_provider_and_last(self, ledger: Ledger) -> None:
-        """A version tells all that is used of each provider it touched, after its records."""
+    async def test_usage_is_absolute_and_reported_last_once_per_provider(
+        self, ledger: Ledger
+    ) -> None:
+        """A version reports the whole usage of each provider it changed, after its records."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         unit = (
             make_take(2, amounts={VCPU: 2, MEMORY_MB: 64}),
             Free(make_uuid("instance", 1)),
             Put(make_instance(2)),
         )
+        # The usage of instance 1 is released and that of instance 2 added: the event has the sum.
         version = await commit(ledger, unit)
         usage = Usage(HOST_1, {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0}, generation=2)
         assert await events_of(ledger, version) == [replace(make_instance(2), revision=1), usage]
 
-    async def test_heartbeats_are_told_of_known_hosts(self, ledger: Ledger) -> None:
-        """The feed names the hosts whose services the ledger knows."""
+    async def test_heartbeats_of_known_hosts_are_in_the_feed(self, ledger: Ledger) -> None:
+        """The feed names only hosts whose services the ledger has."""
         version = await commit(ledger, (Put(make_service(1)),), (Heartbeats(("host-1", "x"), 5.5),))
         assert await events_of(ledger, version) == [HostsAlive(("host-1",), 5.5)]
 
-    async def test_removals_are_told(self, ledger: Ledger) -> None:
-        """A record that went is named by kind and key; a provider's last usage is not told."""
+    async def test_removals_are_in_the_feed(self, ledger: Ledger) -> None:
+        """A removed record is reported by kind and key, without a removed provider's last usage."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         unit = (
             Free(make_uuid("instance", 1)),
@@ -99,11 +102,11 @@ class FeedTests(LedgerFixtures):
         assert await events_of(ledger, version) == expected
 
     async def test_every_version_is_in_the_feed(self, ledger: Ledger) -> None:
-        """A version of which followers keep nothing is told as an `HostsAlive` without hosts."""
+        """A version that changes nothing for followers appears as an `HostsAlive` without hosts."""
         units: list[Unit] = [
             (Put(make_decision(1)),),
             (Remove(Kind.DECISION, "req-1"),),
-            (Free("nobody"),),
+            (Free("unknown"),),
             (Heartbeats(("x",), 5.0),),
             (),
         ]
@@ -111,7 +114,7 @@ class FeedTests(LedgerFixtures):
         assert await ledger.changes(0) == [Change(version, NOTHING) for version in range(1, 6)]
 
     async def test_changes_come_in_whole_versions(self, ledger: Ledger) -> None:
-        """`limit` counts versions, of which all changes come, in order."""
+        """`limit` counts versions; all changes of each are returned, in order."""
         await commit(ledger, *make_fleet(5))
         first = await ledger.changes(1, limit=2)
         assert [change.version for change in first] == [2, 2, 2, 3, 3, 3]
@@ -119,11 +122,12 @@ class FeedTests(LedgerFixtures):
         assert [change.version for change in rest] == [4, 4, 4, 5, 5, 5]
         assert await ledger.changes(5) == []
 
-    async def test_news_are_the_first_of_the_changes(self, ledger: Ledger) -> None:
-        """What is known without a look is never wrong, and there is no gap before it."""
+    async def test_known_changes_are_a_prefix_of_the_feed(self, ledger: Ledger) -> None:
+        """The changes known without I/O are a prefix of the feed, in whole versions."""
         for number in range(5):
             await ledger.commit([(Put(make_flavor(3 * number + i)),) for i in range(3)])
         newest = await ledger.version()
+        # One beyond the newest version: it is unknown here, as for a follower of another ledger.
         for after in range(newest + 2):
             news = ledger.news(after)
             changes = await ledger.changes(after) if after <= newest else []
@@ -131,14 +135,18 @@ class FeedTests(LedgerFixtures):
             last = news[-1].version if news else after
             assert [one for one in changes if one.version <= last] == news
 
-    async def test_nothing_is_told_of_a_refused_unit(self, ledger: Ledger) -> None:
-        """What a refused unit did before it was refused is not in the feed."""
+    async def test_a_refused_unit_is_not_in_the_feed(self, ledger: Ledger) -> None:
+        """Nothing that a refused unit did before its refusal appears in the feed."""
         await refused(ledger, (Put(make_host(1)), make_take(1)))
         assert await ledger.changes(0) == []
 
-    async def test_a_follower_left_behind_is_told(self, open_ledger: LedgerFactory) -> None:
-        """What was trimmed is a gap, never an empty answer; what must be kept is kept."""
+    async def test_a_follower_behind_the_feed_gets_an_error(
+        self, open_ledger: LedgerFactory
+    ) -> None:
+        """Trimmed versions raise an error in place of an empty result; retained ones are there."""
         ledger = await open_ledger(Retention(feed_versions=10))
+        # In one batch, then one more: a ledger may trim by batch, and must keep 10 versions in any
+        # case.
         await commit(ledger, *[(Put(make_flavor(n)),) for n in range(40)])
         await commit(ledger, (Put(make_flavor(1)),))
         with pytest.raises(FeedGapError):
@@ -150,7 +158,8 @@ class FeedTests(LedgerFixtures):
     async def test_old_decisions_and_claim_keys_are_forgotten(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """The newest decisions stay; a claim key that is too old is as good as new."""
+        """The newest decisions stay; an expired claim key may be used again."""
+        # `feed_versions` decides how often a ledger trims, so a small value makes it trim here.
         ledger = await open_ledger(Retention(feed_versions=10, decisions=3, claim_keys_s=1e-6))
         await commit(ledger, *make_fleet(1), (make_take(1),))
         for number in range(20):
@@ -164,9 +173,10 @@ class FeedTests(LedgerFixtures):
     async def test_deleted_instances_are_forgotten_in_time(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """Long after it was deleted an instance is gone from the lists; live ones stay."""
+        """Instances deleted long ago disappear from lists; live ones stay."""
         ledger = await open_ledger(Retention(feed_versions=10, deleted_instances_s=3600.0))
         old, live = make_instance(1), make_instance(2)
+        # Deleted as well, but its last change is recent.
         fresh = replace(make_instance(3), status=Status.DELETED, updated_at_s=4e9)
         dead = replace(old, status=Status.DELETED, task=None, updated_at_s=1.0)
         await commit(ledger, (Put(dead), Put(replace(live, updated_at_s=1.0)), Put(fresh)))
@@ -176,14 +186,14 @@ class FeedTests(LedgerFixtures):
         assert {one.uuid for one in left} == {live.uuid, fresh.uuid}
         await ledger.close()
 
-    async def test_a_follower_of_another_ledger_is_told(self, ledger: Ledger) -> None:
-        """Whoever is ahead of the ledger followed another one, and must load a snapshot."""
+    async def test_a_follower_of_another_ledger_gets_an_error(self, ledger: Ledger) -> None:
+        """A follower ahead of the ledger has followed another one and must load a snapshot."""
         await commit(ledger, (Put(make_host(1)),))
         with pytest.raises(FeedGapError):
             await ledger.changes(2)
 
     async def test_waiting_ends_with_a_version(self, ledger: Ledger) -> None:
-        """Whoever waits for a version above the newest is woken by the commit."""
+        """A commit wakes the callers that wait for a newer version."""
         assert await ledger.wait(-1, 60.0)
         waiting = [asyncio.ensure_future(ledger.wait(after, 60.0)) for after in (0, 0, 1)]
         await asyncio.sleep(0)
@@ -193,13 +203,13 @@ class FeedTests(LedgerFixtures):
         assert await waiting[2]
         assert await ledger.wait(1, 0.0)
 
-    async def test_waiting_ends_with_its_time(self, ledger: Ledger) -> None:
-        """Without a new version waiting ends with False."""
+    async def test_waiting_times_out(self, ledger: Ledger) -> None:
+        """Without a new version, a wait times out and returns False."""
         assert not await ledger.wait(0, 0.0)
         assert not await ledger.wait(0, 0.02)
 
-    async def test_a_cancelled_wait_harms_nobody(self, ledger: Ledger) -> None:
-        """A follower that goes away does not keep others from being woken."""
+    async def test_a_cancelled_wait_leaves_the_others_waiting(self, ledger: Ledger) -> None:
+        """A cancelled waiter does not keep the others from being woken."""
         gone, stays = (asyncio.ensure_future(ledger.wait(0, 60.0)) for _ in range(2))
         await asyncio.sleep(0)
         gone.cancel()
@@ -208,7 +218,7 @@ class FeedTests(LedgerFixtures):
         await asyncio.gather(gone, return_exceptions=True)
 
     async def test_closing_finishes_what_was_accepted(self, open_ledger: LedgerFactory) -> None:
-        """A commit under way is answered, those who wait are woken, and then nothing is taken."""
+        """A commit in progress is answered, waiters are woken, and new requests are refused."""
         ledger = await open_ledger()
         accepted = asyncio.ensure_future(ledger.commit([(Put(make_host(1)),)]))
         waiting = asyncio.ensure_future(ledger.wait(5, 60.0))

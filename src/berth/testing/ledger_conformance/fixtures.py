@@ -1,4 +1,4 @@
-"""What the parts of the ledger's conformance suite share."""
+"""Fixtures and helpers shared by the ledger's conformance tests."""
 
 from collections.abc import AsyncGenerator
 from typing import Final, Protocol
@@ -11,13 +11,14 @@ from berth.domain.ledger.write import Committed, Outcome, Rejected, Unit
 from berth.ports.ledger import Ledger
 
 DEFAULT: Final = Retention()
+"""The retention of a ledger whose test does not care."""
 
 
 class LedgerFactory(Protocol):
-    """Opens the store of a test, empty at the first call."""
+    """Opens the store of a test, which is empty at the first call."""
 
     async def __call__(self, retention: Retention = DEFAULT) -> Ledger:
-        """Open it."""
+        """Open the store."""
         ...
 
 
@@ -27,7 +28,7 @@ class LedgerFixtures:
     @pytest.fixture
     def open_ledger(self) -> LedgerFactory:
         """Return the factory of the ledger under test."""
-        raise NotImplementedError("a conformance suite is subclassed, with a factory")
+        raise NotImplementedError("subclass the conformance suite and override `open_ledger`")
 
     @pytest_asyncio.fixture
     async def ledger(self, open_ledger: LedgerFactory) -> AsyncGenerator[Ledger, None]:
@@ -38,7 +39,7 @@ class LedgerFixtures:
 
 
 async def commit(ledger: Ledger, *units: Unit) -> int:
-    """Commit units, all of which must succeed, and return the last version."""
+    """Commit units, all of which must succeed; return the last version."""
     version = 0
     for outcome in await ledger.commit(units):
         if not isinstance(outcome, Committed):
@@ -48,12 +49,12 @@ async def commit(ledger: Ledger, *units: Unit) -> int:
 
 
 async def refused(ledger: Ledger, unit: Unit) -> Rejected:
-    """Commit a unit that must be refused, and return why it was."""
+    """Commit a unit that must be refused; return the refusal."""
     return as_refused((await ledger.commit([unit]))[0])
 
 
 def as_refused(outcome: Outcome) -> Rejected:
-    """Return an outcome that must be a refusal."""
+    """Return an outcome that must be a refusal as one."""
     if not isinstance(outcome, Rejected):
         raise AssertionError(outcome)  # noqa: TRY004 - the test fails, no type is wrong
     return outcome

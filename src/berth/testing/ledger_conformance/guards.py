@@ -1,4 +1,4 @@
-"""Guards: of two that decided on the same thing the second decides anew."""
+"""Guards: of two units that decided on the same state, the second is refused as stale."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 
@@ -11,10 +11,12 @@ from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, re
 
 
 class GuardTests(LedgerFixtures):
-    """What `Guard` refuses."""
+    """Tests of `Guard`."""
 
-    async def test_a_guard_refuses_who_read_before_the_last_change(self, ledger: Ledger) -> None:
-        """Of two units that read the same thing the second is stale, also in one batch."""
+    async def test_a_guard_refuses_a_unit_that_read_before_the_last_change(
+        self, ledger: Ledger
+    ) -> None:
+        """Of two units that read the same version the second is stale, even within one batch."""
         seen = await commit(ledger, *make_fleet(1, vcpus=9))
         first, second = await ledger.commit(
             [
@@ -25,6 +27,7 @@ class GuardTests(LedgerFixtures):
         assert isinstance(first, Committed)
         assert isinstance(second, Rejected)
         assert second.stale
+        # Guards of different names do not affect each other.
         other = await commit(ledger, (Guard("other", seen), make_take(3, amounts={VCPU: 1})))
         stale = await refused(ledger, (Guard("group", seen), make_take(4, amounts={VCPU: 1})))
         assert stale.stale
@@ -33,13 +36,14 @@ class GuardTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 4}
 
     async def test_a_refused_unit_passes_no_guard(self, ledger: Ledger) -> None:
-        """What was refused changed nothing, so nobody becomes stale by it."""
+        """A refused unit makes no other unit stale."""
         seen = await commit(ledger, *make_fleet(1, vcpus=1))
+        # Refused for capacity, after its guard had passed.
         await refused(ledger, (Guard("g", seen), make_take(1, amounts={VCPU: 2})))
         await commit(ledger, (Guard("g", seen), make_take(2, amounts={VCPU: 1})))
 
-    async def test_shared_uses_do_not_stand_in_each_others_way(self, ledger: Ledger) -> None:
-        """Whoever shares a guard is refused only after somebody who had it alone."""
+    async def test_shared_uses_do_not_conflict(self, ledger: Ledger) -> None:
+        """A shared use is refused only after an exclusive one."""
         seen = await commit(ledger, *make_fleet(1))
         shared, alone = Guard("tree", seen, is_shared=True), Guard("tree", seen)
         first, second = await ledger.commit([(shared, make_take(1)), (shared, make_take(2))])
@@ -56,12 +60,12 @@ class GuardTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 4}
 
     async def test_a_unit_may_share_a_guard_twice(self, ledger: Ledger) -> None:
-        """Two providers of one tree are made in one unit, each below a parent that is to stay."""
+        """One unit may create two providers of a tree, each below a parent that must stay."""
         shared = Guard("tree", 0, is_shared=True)
         await commit(ledger, (shared, shared))
 
     async def test_a_refused_unit_has_not_shared_a_guard(self, ledger: Ledger) -> None:
-        """What was refused changed nothing, so nobody becomes stale by it."""
+        """A refused shared use makes no exclusive use stale."""
         seen = await commit(ledger, *make_fleet(1, vcpus=1))
         shared = Guard("tree", seen, is_shared=True)
         await refused(ledger, (shared, make_take(1, amounts={VCPU: 2})))

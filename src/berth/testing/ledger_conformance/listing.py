@@ -22,11 +22,11 @@ ODD = replace(
     group_uuid=make_uuid("group", 1),
     updated_at_s=CREATED_AT_S + 100,
 )
-"""One of three instances, unlike the others in every field that a query may name."""
+"""One of three instances; it differs from the others in every field that a query may name."""
 
 
 class ListingTests(LedgerFixtures):
-    """What `instances` returns."""
+    """Tests of `instances`."""
 
     @pytest.mark.parametrize(
         "query",
@@ -44,13 +44,16 @@ class ListingTests(LedgerFixtures):
         ids=str,
     )
     async def test_a_query_finds_by_each_field(self, ledger: Ledger, query: InstanceQuery) -> None:
-        """Each field of a query picks the instances that equal it, and they combine."""
+        """Each field of a query selects the instances that equal it, and fields combine."""
+        # ODD is neither first nor last, so a query that ignores its field returns too much.
         await commit(ledger, *[(Put(i),) for i in (make_instance(1), ODD, make_instance(3))])
         assert await ledger.instances(query) == [replace(ODD, revision=1)]
 
     async def test_a_query_follows_what_changes(self, ledger: Ledger) -> None:
-        """An instance is found by what it is now and no longer by what it was."""
+        """An instance is found by its current values only."""
         await commit(ledger, (Put(make_instance(1)),))
+        # Every queried field changes, those that hardly ever do included: a ledger may write these
+        # apart.
         changed = replace(ODD, uuid=make_uuid("instance", 1), revision=1)
         await commit(ledger, (Put(changed),))
         for query in (
@@ -63,7 +66,7 @@ class ListingTests(LedgerFixtures):
         assert await ledger.instances(InstanceQuery(name="vm-1")) == []
 
     async def test_an_instance_made_anew_is_found_by_what_it_is_now(self, ledger: Ledger) -> None:
-        """Removing it and making it anew in one batch leaves nothing of what it was."""
+        """An instance removed and created again in one batch is found by its new values only."""
         await commit(ledger, (Put(make_instance(1)),))
         anew = replace(ODD, uuid=make_uuid("instance", 1))
         await commit(ledger, (Remove(Kind.INSTANCE, anew.uuid),), (Put(anew),))
@@ -79,9 +82,11 @@ class ListingTests(LedgerFixtures):
             assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
 
     async def test_pages_follow_one_another_newest_first(self, ledger: Ledger) -> None:
-        """Pages by marker make up the whole list, also where times of creation are equal."""
+        """Pages by marker add up to the whole list, even if times of creation are equal."""
         instances = [
-            replace(make_instance(n), created_at_s=CREATED_AT_S + n // 3) for n in range(8)
+            # Three instances share each time, so pages end among equal times.
+            replace(make_instance(n), created_at_s=CREATED_AT_S + n // 3)
+            for n in range(8)
         ]
         await commit(ledger, *[(Put(instance),) for instance in instances])
         whole = await ledger.instances(InstanceQuery())
@@ -95,12 +100,12 @@ class ListingTests(LedgerFixtures):
         assert paged == whole
 
     async def test_an_unknown_marker_is_an_error(self, ledger: Ledger) -> None:
-        """A page cannot follow an instance that is not there."""
+        """A marker must be an existing instance."""
         with pytest.raises(NotFoundError):
-            await ledger.instances(InstanceQuery(marker="nobody"))
+            await ledger.instances(InstanceQuery(marker="unknown"))
 
     async def test_a_marker_of_another_project_is_an_error(self, ledger: Ledger) -> None:
-        """As an unknown one is, so that nobody learns which instances others have."""
+        """The error is that of an unknown marker, so it reveals no other project's instances."""
         own = replace(make_instance(1), project_id="web")
         other = replace(make_instance(2), project_id="shop")
         await commit(ledger, (Put(own),), (Put(other),))
@@ -112,7 +117,7 @@ class ListingTests(LedgerFixtures):
         assert [i.uuid for i in everywhere] == [own.uuid]
 
     async def test_instances_are_counted_by_status(self, ledger: Ledger) -> None:
-        """As they are now; those that are deleted are left out, and so is what nobody has."""
+        """Counts are current, without deleted instances and without zeros."""
         assert await ledger.status_counts() == {}
         for number, status in enumerate(
             (Status.ACTIVE, Status.ACTIVE, Status.ERROR, Status.DELETED), 1

@@ -1,4 +1,4 @@
-"""Migrations and actions: how they are listed, told, and forgotten with their instance."""
+"""Migrations and actions: how they are listed, reported, and deleted with their instance."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -35,7 +35,7 @@ ODD = replace(
     user_id="user-2",
     updated_at_s=CREATED_AT_S + 100,
 )
-"""One of three moves, unlike the others in every field that a query may name."""
+"""One of three migrations; it differs from the others in every field that a query may name."""
 
 VM = make_uuid("instance", 1)
 _SHORT = Retention(feed_versions=10, deleted_instances_s=3600.0)
@@ -44,13 +44,13 @@ DELETED = replace(make_instance(1), status=Status.DELETED, task=None, updated_at
 
 
 async def pass_time(ledger: Ledger) -> None:
-    """Commit as much as makes a ledger with a short memory forget."""
+    """Commit enough to make a ledger with a short retention trim."""
     for number in range(20):
         await commit(ledger, (Put(make_flavor(number)),))
 
 
 class MigrationTests(LedgerFixtures):
-    """What `migrations` and `actions` return, and what becomes of both."""
+    """Tests of `migrations` and `actions`, and of how both are trimmed."""
 
     @pytest.mark.parametrize(
         "query",
@@ -73,12 +73,12 @@ class MigrationTests(LedgerFixtures):
     async def test_moves_are_found_by_each_field(
         self, ledger: Ledger, query: MigrationQuery
     ) -> None:
-        """Each field of a query picks the moves that equal it, and they combine."""
+        """Each field of a query selects the migrations that equal it, and fields combine."""
         await commit(ledger, *[(Put(one),) for one in (make_migration(1), ODD, make_migration(3))])
         assert await ledger.migrations(query) == [ODD]
 
     async def test_moves_that_were_not_asked_for_are_not_found(self, ledger: Ledger) -> None:
-        """The destination is no source, and the edges of time belong to what is asked for."""
+        """`source_host` does not match a destination, and bounds of time are inclusive."""
         first, third = make_migration(1), make_migration(3)
         await commit(ledger, *[(Put(one),) for one in (first, ODD, third)])
         for query, expected in (
@@ -93,8 +93,8 @@ class MigrationTests(LedgerFixtures):
         ):
             assert await ledger.migrations(query) == expected
 
-    async def test_moves_that_go_on_are_told_from_those_that_ended(self, ledger: Ledger) -> None:
-        """Both are listed unless one sort is asked for; how a move ended makes no difference."""
+    async def test_live_and_ended_moves_are_distinguished(self, ledger: Ledger) -> None:
+        """`is_live` separates migrations in progress from ended ones, however they ended."""
         moves = [make_migration(n) for n in range(1, 5)]
         ends = (Stage.COMPLETED, Stage.FAILED, Stage.CONFIRMED)
         over = [replace(one, stage=stage) for one, stage in zip(moves, ends, strict=False)]
@@ -106,7 +106,7 @@ class MigrationTests(LedgerFixtures):
             assert await ledger.migrations(query) == [moves[3], *over[::-1]]
 
     async def test_a_move_is_found_by_what_it_is_now(self, ledger: Ledger) -> None:
-        """A move is found by what it is now and no longer by what it was."""
+        """A migration is found by its current values only."""
         await commit(ledger, (Put(make_migration(1)),))
         assert await ledger.migrations(MigrationQuery(status="migrating")) == [make_migration(1)]
         other = Place("host-5", "host-5", make_flavor())
@@ -119,12 +119,13 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.get(Migration, arrived.uuid) == arrived
 
     async def test_pages_of_moves_follow_one_another_newest_first(self, ledger: Ledger) -> None:
-        """Pages by marker make up the whole list, also where times of creation are equal."""
+        """Pages by marker add up to the whole list, even if times of creation are equal."""
         moves = [replace(make_migration(n), created_at_s=CREATED_AT_S + n // 3) for n in range(8)]
         await commit(ledger, *[(Put(move),) for move in moves])
         whole = await ledger.migrations(MigrationQuery())
         assert whole == sorted(moves, key=lambda m: (m.created_at_s, m.uuid), reverse=True)
         paged: list[Migration] = []
+        # With a condition besides, since the marker must combine with others.
         page = await ledger.migrations(MigrationQuery(host="host-1", limit=3))
         while page:
             paged += page
@@ -132,27 +133,29 @@ class MigrationTests(LedgerFixtures):
             page = await ledger.migrations(MigrationQuery(host="host-1", limit=3, marker=marker))
         assert paged == whole
         with pytest.raises(NotFoundError):
-            await ledger.migrations(MigrationQuery(marker="nobody"))
+            await ledger.migrations(MigrationQuery(marker="unknown"))
 
     async def test_a_snapshot_has_the_moves_that_go_on(self, ledger: Ledger) -> None:
-        """In order of their uuids; those that have ended are history, at every kind of end."""
+        """It has them in order of uuids, and none that has ended in any way."""
         stages = list(Stage)
         moves = [replace(make_migration(n), stage=stage) for n, stage in enumerate(stages)]
         await commit(ledger, *[(Put(move),) for move in reversed(moves)])
         expected = tuple(move for move in moves if not move.has_ended)
+        # Five stages are ends; a new stage has to be counted here.
         assert len(expected) == len(stages) - 5
         assert (await ledger.snapshot(0.0)).migrations == expected
         assert len(await ledger.migrations(MigrationQuery())) == len(stages)
 
-    async def test_the_feed_tells_of_moves(self, ledger: Ledger) -> None:
-        """Of each stage, the last ones too."""
+    async def test_moves_are_in_the_feed(self, ledger: Ledger) -> None:
+        """Every stage is reported, the last one included."""
         move = make_migration(1)
         for stage in (Stage.LEAVING, Stage.ARRIVED, Stage.CONFIRMED):
             version = await commit(ledger, (Put(replace(move, stage=stage)),))
             assert await events_of(ledger, version) == [replace(move, stage=stage)]
 
     async def test_actions_of_an_instance_come_newest_first(self, ledger: Ledger) -> None:
-        """Each instance has its own; one that is put again, as it ends, counts once."""
+        """Each instance has its own; an action stored again when it ends is listed once."""
+        # In progress: it is stored again when it ends.
         begun = replace(make_action(2), ended_at_s=None, events=())
         await commit(ledger, *[(Put(one),) for one in (make_action(3), begun, make_action(1))])
         await commit(ledger, (Put(make_action(1, of=2)),), (Put(replace(begun, message="no")),))
@@ -163,13 +166,14 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.get(Action, begun.key) == replace(begun, message="no")
 
     async def test_actions_of_one_moment_have_an_order(self, ledger: Ledger) -> None:
-        """That of their request ids, the last one first."""
+        """Actions of the same time are in order of their request ids, last one first."""
+        # Not in order of request ids, so that insertion order does not pass for it.
         actions = [replace(make_action(n), started_at_s=CREATED_AT_S) for n in (2, 3, 1)]
         await commit(ledger, tuple(Put(action) for action in actions))
         assert [one.request_id for one in await ledger.actions(VM)] == ["req-3", "req-2", "req-1"]
 
-    async def test_nobody_is_told_of_actions(self, ledger: Ledger) -> None:
-        """Yet each has a version, and what else its unit changes is told."""
+    async def test_actions_are_not_in_the_feed(self, ledger: Ledger) -> None:
+        """Actions are not in the feed, but their versions and the units' other changes are."""
         instance = replace(make_instance(1), action=make_action(1), migration_uuid="m")
         units: list[Unit] = [
             (Put(make_action(1)),),
@@ -177,13 +181,14 @@ class MigrationTests(LedgerFixtures):
             (Remove(Kind.ACTION, make_action(1).key),),
         ]
         await commit(ledger, *units)
-        told = [[NOTHING], [replace(instance, revision=1)], [NOTHING]]
-        assert [await events_of(ledger, version) for version in (1, 2, 3)] == told
+        events = [[NOTHING], [replace(instance, revision=1)], [NOTHING]]
+        assert [await events_of(ledger, version) for version in (1, 2, 3)] == events
         assert await ledger.get(Instance, VM) == replace(instance, revision=1)
 
     async def test_history_goes_with_its_instance(self, open_ledger: LedgerFactory) -> None:
-        """When a deleted instance is forgotten, so are its moves and actions, and no others."""
+        """Trimming a deleted instance deletes its migrations and actions, and no others."""
         ledger = await open_ledger(_SHORT)
+        # Migrations are deleted with their instance, not by age: that of the live instance stays.
         ended = replace(make_migration(1), stage=Stage.CONFIRMED)
         of_live = replace(make_migration(2, of=2), stage=Stage.FAILED)
         unit = (Put(DELETED), Put(make_instance(2)), Put(ended), Put(of_live))
@@ -194,11 +199,12 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.all(Action) == [make_action(2, of=2)]
         await ledger.close()
 
-    async def test_an_instance_is_remembered_while_it_is_moved(
+    async def test_a_deleted_instance_stays_while_a_move_has_work_to_do(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """Long after it was deleted, a host that it was on may have something to clear away."""
+        """A deleted instance stays while a host still has something of it to clear away."""
         ledger = await open_ledger(_SHORT)
+        # LEFT_BEHIND: the source host was down and has not cleared away the guest yet.
         left_behind = replace(make_migration(1), stage=Stage.LEFT_BEHIND)
         ended = replace(make_migration(2), stage=Stage.FAILED)
         await commit(ledger, (Put(DELETED), Put(left_behind), Put(ended), Put(make_action(1))))

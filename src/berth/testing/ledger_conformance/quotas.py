@@ -1,4 +1,4 @@
-"""Limits of projects: no unit makes their instances come to more, whoever else writes."""
+"""Quotas: no unit makes the usage of a project exceed its limits, whichever process writes."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 
@@ -37,7 +37,7 @@ def _sized(number: int, vcpus: int, memory_mb: int = 512) -> Instance:
     return replace(make_instance(number), flavor=make_flavor(vcpus=vcpus, memory_mb=memory_mb))
 
 
-def _errand(number: int, vcpus: int, *, is_old: bool = False) -> RemoteInstance:
+def _remote(number: int, vcpus: int, *, is_old: bool = False) -> RemoteInstance:
     uuid = make_instance(number).uuid
     counts_as = None if is_old else (vcpus, 512)
     return RemoteInstance(
@@ -46,10 +46,10 @@ def _errand(number: int, vcpus: int, *, is_old: bool = False) -> RemoteInstance:
 
 
 class QuotaTests(LedgerFixtures):
-    """What `QuotaCheck` refuses, and what `project_footprint` tells."""
+    """Tests of `QuotaCheck` and `project_footprint`."""
 
-    async def test_a_project_gets_what_it_may_and_no_more(self, ledger: Ledger) -> None:
-        """The unit that would go above is refused with what it asked for, and leaves no trace."""
+    async def test_a_project_cannot_exceed_its_quota(self, ledger: Ledger) -> None:
+        """A unit that would exceed a limit is refused with its excess, and leaves no trace."""
         within = _limits(instances=3)
         await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
         refusal = await refused(ledger, (Put(make_instance(3)), Put(make_instance(4)), within))
@@ -58,40 +58,41 @@ class QuotaTests(LedgerFixtures):
         await commit(ledger, (Put(make_instance(3)), within))
         assert await _footprint(ledger) == (3, 3, 3 * 512)
 
-    async def test_what_child_zones_have_counts(self, ledger: Ledger) -> None:
-        """Once, as long as it stands here as well; and not when it is being taken back."""
+    async def test_remote_instances_count(self, ledger: Ledger) -> None:
+        """A remote instance counts once if it has a record here too, and never while withdrawn."""
         within = _limits(instances=2)
-        here, errand = _sized(1, vcpus=2), _errand(1, vcpus=2)
-        await commit(ledger, (Put(here), Put(errand), within))
+        here, remote = _sized(1, vcpus=2), _remote(1, vcpus=2)
+        await commit(ledger, (Put(here), Put(remote), within))
         assert await _footprint(ledger) == (1, 2, 512)
         await commit(ledger, (Remove(Kind.INSTANCE, here.uuid),))
         assert await _footprint(ledger) == (1, 2, 512)
         await commit(ledger, (Put(_sized(2, vcpus=1)), within))
-        refusal = await refused(ledger, (Put(_errand(3, vcpus=1)), within))
+        refusal = await refused(ledger, (Put(_remote(3, vcpus=1)), within))
         assert refusal.excess == (Excess("instances", asked=1, used=2, limit=2),)
-        await commit(ledger, (Put(replace(errand, stage=RemoteInstanceStage.WITHDRAWING)),))
+        await commit(ledger, (Put(replace(remote, stage=RemoteInstanceStage.WITHDRAWING)),))
         assert await _footprint(ledger) == (1, 1, 512)
-        await commit(ledger, (Put(_errand(3, vcpus=1)), within))
-        await commit(ledger, (Remove(Kind.REMOTE_INSTANCE, _errand(3, vcpus=1).instance_uuid),))
+        await commit(ledger, (Put(_remote(3, vcpus=1)), within))
+        await commit(ledger, (Remove(Kind.REMOTE_INSTANCE, _remote(3, vcpus=1).instance_uuid),))
         await commit(ledger, (Put(_sized(4, vcpus=1)), within))
         assert await _footprint(ledger) == (2, 2, 1_024)
 
-    async def test_what_child_zones_have_counts_from_the_start(
+    async def test_remote_instances_count_from_the_first_check(
         self, ledger: Ledger, open_ledger: LedgerFactory
     ) -> None:
-        """For a process that has written none of it, or is asked for the first time."""
-        await commit(ledger, (Put(_sized(1, vcpus=1)), Put(_errand(1, vcpus=1))))
-        await commit(ledger, (Put(_errand(2, vcpus=3)), Put(_errand(3, vcpus=1, is_old=True))))
+        """It counts for a process that has not written it, and for the first check of a project."""
+        await commit(ledger, (Put(_sized(1, vcpus=1)), Put(_remote(1, vcpus=1))))
+        await commit(ledger, (Put(_remote(2, vcpus=3)), Put(_remote(3, vcpus=1, is_old=True))))
         within = _limits(instances=2)
         assert (await refused(ledger, (Put(_sized(4, vcpus=1)), within))).excess
         second = await open_ledger()
+        # A second ledger of the same store has written nothing and must count from the tables.
         for door in [ledger] if not await _is_shared(ledger, second) else [ledger, second]:
             assert await _footprint(door) == (2, 4, 1_024)
             assert (await refused(door, (Put(_sized(4, vcpus=1)), within))).excess
         await second.close()
 
-    async def test_everything_that_is_too_much_is_named(self, ledger: Ledger) -> None:
-        """All limits are compared, in the units of flavors; -1 limits nothing."""
+    async def test_every_exceeded_limit_is_named(self, ledger: Ledger) -> None:
+        """All limits are compared, in the units of flavors; -1 is no limit."""
         within = _limits(instances=2, vcpus=4, memory_mb=UNLIMITED)
         await commit(ledger, (Put(_sized(1, vcpus=3)), within))
         many = (Put(_sized(2, vcpus=1, memory_mb=10**9)), Put(_sized(3, vcpus=2)), within)
@@ -100,8 +101,8 @@ class QuotaTests(LedgerFixtures):
             Excess("vcpus", asked=3, used=3, limit=4),
         )
 
-    async def test_units_of_one_batch_count_for_each_other(self, ledger: Ledger) -> None:
-        """Of two that fit alone and not together the second is refused."""
+    async def test_units_of_one_batch_count_together(self, ledger: Ledger) -> None:
+        """Of two units that fit alone but not together, the second is refused."""
         await commit(ledger, *make_fleet(1))
         within = _limits(vcpus=3)
         units: list[Unit] = [(Put(_sized(n, vcpus=2)), make_take(n), within) for n in (1, 2)]
@@ -110,16 +111,16 @@ class QuotaTests(LedgerFixtures):
         assert not isinstance(second, Committed)
         assert await _footprint(ledger) == (1, 2, 512)
 
-    async def test_what_was_there_before_counts(self, ledger: Ledger) -> None:
-        """Instances count whether or not anybody asked for limits when they were made."""
+    async def test_instances_from_before_the_quota_count(self, ledger: Ledger) -> None:
+        """Instances count even if no quota was checked when they were created."""
         await commit(ledger, (Put(make_instance(1)),), (Put(make_instance(2)),))
         assert (await refused(ledger, (Put(make_instance(3)), _limits(instances=2)))).excess
         await commit(ledger, (Put(make_instance(4)),))
         assert (await refused(ledger, (Put(make_instance(3)), _limits(instances=3)))).excess
         await commit(ledger, (Put(make_instance(3)), _limits(instances=4)))
 
-    async def test_deleted_instances_count_no_more(self, ledger: Ledger) -> None:
-        """An instance counts until it is deleted or removed, in whatever unit that is."""
+    async def test_deleted_instances_do_not_count(self, ledger: Ledger) -> None:
+        """An instance counts until it is deleted or removed."""
         within = _limits(instances=2)
         await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
         gone = replace(make_instance(1), status=Status.DELETED, revision=1)
@@ -130,8 +131,8 @@ class QuotaTests(LedgerFixtures):
         assert (await refused(ledger, (Put(make_instance(5)), within))).excess
         assert await _footprint(ledger) == (2, 2, 2 * 512)
 
-    async def test_what_asks_for_no_more_is_never_refused(self, ledger: Ledger) -> None:
-        """Above a limit that was lowered, a unit may still do what makes nothing more."""
+    async def test_a_write_without_increase_is_never_refused(self, ledger: Ledger) -> None:
+        """A project above a lowered limit may still do what does not increase its usage."""
         await commit(ledger, (Put(_sized(1, vcpus=4)), Put(_sized(2, vcpus=4))))
         lowered = _limits(instances=1, vcpus=2, memory_mb=100)
         smaller = replace(_sized(1, vcpus=1), revision=1)
@@ -141,7 +142,7 @@ class QuotaTests(LedgerFixtures):
         assert refusal.excess == (Excess("vcpus", asked=1, used=5, limit=2),)
 
     async def test_a_resized_instance_counts_for_its_larger_size(self, ledger: Ledger) -> None:
-        """While it has two sizes it counts as its record says, not as its flavor does."""
+        """While a resize is unconfirmed, the record's own footprint counts, not the flavor's."""
         await commit(ledger, (Put(_sized(1, vcpus=1)),))
         resizing = replace(_sized(1, vcpus=1), revision=1, counts_as=(4, 2_048))
         assert (await refused(ledger, (Put(resizing), _limits(vcpus=3)))).excess
@@ -151,16 +152,19 @@ class QuotaTests(LedgerFixtures):
         assert await _footprint(ledger) == (1, 2, 512)
 
     async def test_other_projects_are_not_counted(self, ledger: Ledger) -> None:
-        """A limit looks at its own project, and another's instances pass it."""
+        """A check covers its own project only."""
         other = replace(make_instance(1), project_id="other")
         await commit(ledger, (Put(other), _limits(instances=0)))
         assert (await refused(ledger, (Put(make_instance(2)), _limits(instances=0)))).excess
         assert await _footprint(ledger) == (0, 0, 0)
 
-    async def test_writers_that_come_at_once_never_pass_a_limit(
+    async def test_concurrent_writers_never_exceed_a_limit(
         self, ledger: Ledger, open_ledger: LedgerFactory
     ) -> None:
-        """Many units at once, through two doors where there are two: as many as may get in do."""
+        """Of many concurrent units, as many as fit succeed.
+
+        They use two ledgers if these share a store.
+        """
         most = 7
         other = await open_ledger()
         doors = [ledger] if not await _is_shared(ledger, other) else [ledger, other]
@@ -177,8 +181,8 @@ class QuotaTests(LedgerFixtures):
             assert (await refused(door, (Put(make_instance(99)), _limits(instances=most)))).excess
         await other.close()
 
-    async def test_a_quota_is_kept_and_told(self, ledger: Ledger) -> None:
-        """Quotas are records like others: read, told in the feed and in the snapshot, removed."""
+    async def test_a_quota_is_a_record(self, ledger: Ledger) -> None:
+        """Quotas are records: they are read, listed, removed, and in the feed and the snapshot."""
         quota = Quota(_PROJECT, instances=3, group_members=UNLIMITED)
         version = await commit(ledger, (Put(quota),))
         assert await ledger.get(Quota, _PROJECT) == quota
@@ -189,6 +193,6 @@ class QuotaTests(LedgerFixtures):
 
 
 async def _is_shared(one: Ledger, other: Ledger) -> bool:
-    """Tell whether what one ledger commits can be read from another."""
+    """Return whether what one ledger commits can be read from another."""
     await commit(one, (Put(Quota("seen")),))
     return await other.get(Quota, "seen") is not None

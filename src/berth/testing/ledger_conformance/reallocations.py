@@ -1,4 +1,4 @@
-"""Reallocations: what consumers hold is replaced as a whole, whoever gave it to them."""
+"""Reallocations: everything that consumers hold is replaced, whichever API allocated it."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -51,17 +51,17 @@ def put(*shares: ConsumerUpdate) -> tuple[Reallocate]:
 
 
 async def holds(ledger: Ledger, number: int = 1) -> dict[int, int]:
-    """Return the VCPUs that a consumer holds of the first hosts, by their number."""
+    """Return the VCPUs that a consumer holds on the first hosts, by their number."""
     found = await ledger.allocations(consumer_uuid=make_uuid("consumer", number))
     hosts = {make_uuid("host", on): on for on in range(1, 4)}
     return {hosts[one.provider_uuid]: one.amounts[VCPU] for one in found}
 
 
 class ReallocationTests(LedgerFixtures):
-    """What `Reallocate` does, and what `Free` does to consumers with a record."""
+    """Tests of `Reallocate`, and of `Free` for consumers with a record."""
 
     async def test_a_new_consumer_is_kept_at_generation_1(self, ledger: Ledger) -> None:
-        """Its record comes back as it was given, by key and in the list."""
+        """Its record is read back as it was written, by key and in the list."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=2)))
         stored = replace(make_consumer(1), generation=1)
         assert await ledger.get(Consumer, stored.uuid) == stored
@@ -70,9 +70,10 @@ class ReallocationTests(LedgerFixtures):
         assert await holds(ledger) == {1: 2}
 
     async def test_all_of_it_is_replaced(self, ledger: Ledger) -> None:
-        """What is not named again is given back; the time of its making stays."""
+        """Allocations that are not repeated are released; the time of creation stays."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=2, on_2={MEMORY_MB: 64})))
         again = make_share(1, seen=1, on_2=1, on_3=3)
+        # A client repeats all attributes; only the time of creation is the ledger's own.
         later = replace(again.consumer, user_id="user-2", created_at_s=5e9, updated_at_s=5e9)
         await commit(ledger, put(replace(again, consumer=later)))
         assert await holds(ledger) == {2: 1, 3: 3}
@@ -82,19 +83,23 @@ class ReallocationTests(LedgerFixtures):
         assert stored == replace(later, generation=2, created_at_s=CREATED_AT_S + 1)
 
     async def test_a_consumer_at_another_generation_refuses_all(self, ledger: Ledger) -> None:
-        """The refusal says which consumer it is and at what generation; unchecked it passes."""
+        """The refusal names the consumer and its generation; an unchecked share is accepted."""
         uuid = make_consumer(2).uuid
         await commit(ledger, *make_fleet(1), put(make_share(2, on_1=1)))
+        # None claims that the consumer does not exist; the numbers are an older and a newer
+        # generation.
         for seen in (None, 0, 2):
             refusal = await refused(ledger, put(make_share(1, on_1=1), make_share(2, seen=seen)))
             assert refusal.conflict
             assert not refusal.stale
             found = (refusal.cause, refusal.subject, refusal.actual)
             assert found == (RejectionCause.CONSUMER_GENERATION, uuid, 1)
+        # A generation of a consumer that does not exist.
         refusal = await refused(ledger, put(make_share(3, seen=1, on_1=1)))
         found = (refusal.cause, refusal.subject, refusal.actual)
         assert found == (RejectionCause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
         assert await holds(ledger, 1) == {}
+        # Unchecked, the same write is accepted twice and raises the generation each time.
         for _ in range(2):
             await commit(ledger, put(replace(make_share(2, on_1=5), is_checked=False)))
         assert await holds(ledger, 2) == {1: 5}
@@ -102,8 +107,8 @@ class ReallocationTests(LedgerFixtures):
         assert stored is not None
         assert stored.generation == 3
 
-    async def test_a_consumer_that_holds_nothing_any_more_is_gone(self, ledger: Ledger) -> None:
-        """Who comes again is new; to empty who holds nothing is no mistake."""
+    async def test_an_emptied_consumer_is_deleted(self, ledger: Ledger) -> None:
+        """A consumer that comes back is new, and emptying an empty one is no error."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         await commit(ledger, put(make_share(1, seen=1)))
         assert await ledger.all(Consumer) == []
@@ -115,7 +120,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, put(make_share(1, on_1=1)))
 
     async def test_generations_of_providers(self, ledger: Ledger) -> None:
-        """Grown where something is allocated, or all was given back; not where one left."""
+        """They grow with allocations and when a consumer is emptied, not when it merely leaves."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
         hosts = [make_uuid("host", n) for n in (1, 2, 3)]
         assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]
@@ -133,7 +138,7 @@ class ReallocationTests(LedgerFixtures):
         assert [one.generation for one in snapshot.providers] == [2, 3, 2]
 
     async def test_the_feed_tells_usage_with_the_generation(self, ledger: Ledger) -> None:
-        """Also of providers of which only the generation changed; consumers are not told of."""
+        """That includes providers with only a new generation; consumers are not reported."""
         await commit(ledger, *make_fleet(2), put(make_share(1, on_1=1)))
         version = await commit(ledger, put(make_share(1, seen=1, on_1=1)))
         zeros = {MEMORY_MB: 0, DISK_GB: 0}
@@ -147,7 +152,7 @@ class ReallocationTests(LedgerFixtures):
         ]
 
     async def test_consumers_are_summed_and_refused_together(self, ledger: Ledger) -> None:
-        """All together have to fit; a refused unit leaves no consumer behind."""
+        """All shares together have to fit; a refused unit creates no consumer."""
         await commit(ledger, *make_fleet(1, vcpus=5))
         before = await ledger.snapshot(0.0)
         shares = [make_share(number, on_1=2) for number in (1, 2, 3)]
@@ -162,7 +167,7 @@ class ReallocationTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 5}
 
     async def test_every_rule_is_named(self, ledger: Ledger) -> None:
-        """Whether there is no such provider, no such class, a wrong unit or too little room."""
+        """A refusal says whether the provider, the class, the unit or the capacity is wrong."""
         inventories = {VCPU: Inventory(total=8, min_unit=2, max_unit=4, step_size=2)}
         provider = replace(make_provider(1), inventories=inventories)
         await commit(ledger, (Put(provider),), put(make_share(9, on_1=4)))
@@ -180,8 +185,8 @@ class ReallocationTests(LedgerFixtures):
         refusal = await refused(ledger, put(make_share(1, on_2=4)))
         assert refusal.shortages == (Shortage(HOST_2, VCPU, 4, 0, ShortageRule.NO_PROVIDER),)
 
-    async def test_what_stands_above_the_capacity_may_not_grow(self, ledger: Ledger) -> None:
-        """It may stay or shrink, of one consumer or of several together."""
+    async def test_usage_above_the_capacity_may_not_grow(self, ledger: Ledger) -> None:
+        """Usage above the capacity may stay or shrink, of one consumer or of several together."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=6), make_share(2, on_1=6)))
         fewer = {VCPU: Inventory(total=8, max_unit=16)}
         await commit(ledger, (Put(replace(make_provider(1), inventories=fewer)),))
@@ -197,12 +202,12 @@ class ReallocationTests(LedgerFixtures):
         assert await holds(ledger, 2) == {1: 4}
 
     async def test_a_consumer_is_named_once(self, ledger: Ledger) -> None:
-        """Two shares of one consumer are a mistake, and refused."""
+        """A unit with two shares of one consumer is refused."""
         await commit(ledger, *make_fleet(1))
         assert (await refused(ledger, put(make_share(1, on_1=1), make_share(1)))).conflict
 
-    async def test_units_of_one_batch_know_of_each_other(self, ledger: Ledger) -> None:
-        """Generations of consumers and providers count from unit to unit, also to nothing."""
+    async def test_units_of_one_batch_see_each_other(self, ledger: Ledger) -> None:
+        """Each unit sees the generations that earlier units of the batch have left."""
         await commit(ledger, *make_fleet(1))
         outcomes = await ledger.commit(
             [
@@ -223,7 +228,7 @@ class ReallocationTests(LedgerFixtures):
         assert stored == replace(make_consumer(1), generation=2)
 
     async def test_an_instance_is_a_consumer_at_generation_1(self, ledger: Ledger) -> None:
-        """Its allocations can be replaced, and Berth frees them all the same."""
+        """A client can replace its allocations, and Berth can still free them."""
         instance = make_instance(1, host="host-1")
         await commit(ledger, *make_fleet(2), (make_take(1), Put(instance)))
         consumer = replace(make_consumer(1), uuid=instance.uuid, consumer_type=None)
@@ -237,7 +242,7 @@ class ReallocationTests(LedgerFixtures):
         assert await ledger.get(Consumer, instance.uuid) is None
 
     async def test_a_type_that_is_stored_may_stay(self, ledger: Ledger) -> None:
-        """Clients that know no types leave the one that another told; else it is replaced."""
+        """A client that knows no types keeps the stored one; otherwise it is replaced."""
         uuid = make_consumer(1).uuid
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         share = make_share(1, seen=1, on_1=2)
@@ -251,7 +256,7 @@ class ReallocationTests(LedgerFixtures):
         assert (kept.consumer_type, replaced.consumer_type) == ("INSTANCE", None)
 
     async def test_freeing_drops_the_record(self, ledger: Ledger) -> None:
-        """Also in the batch that made it; to free nothing is refused only when asked for."""
+        """That holds within one batch, too; freeing nothing is refused only with `must_hold`."""
         uuid = make_consumer(1).uuid
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)), (Free(uuid),))
         assert await ledger.all(Consumer) == []
@@ -265,10 +270,10 @@ class ReallocationTests(LedgerFixtures):
         assert (refusal.cause, refusal.subject) == (RejectionCause.NOT_HELD, uuid)
 
     @pytest.mark.parametrize("write", [Put, Add])
-    async def test_consumers_are_saved_by_nothing_else(
+    async def test_consumers_cannot_be_saved_directly(
         self, ledger: Ledger, write: type[Put] | type[Add]
     ) -> None:
-        """Their records follow from what they hold."""
+        """Their records follow from their allocations."""
         assert (await refused(ledger, (write(make_consumer(1)),))).conflict
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         remove = Remove(Kind.CONSUMER, make_consumer(1).uuid)

@@ -63,15 +63,15 @@ PLAIN: list[Record] = [
         make_uuid("instance", 1), 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1"
     ),
 ]
-"""A record of every kind that the ledger keeps just as it is given."""
+"""A record of every kind that the ledger stores exactly as it is given."""
 
 
 class RecordTests(LedgerFixtures):
-    """What `Add`, `Put`, `Remove` and `Heartbeats` do, and how records are read."""
+    """Tests of `Add`, `Put`, `Remove` and `Heartbeats`, and of reading records."""
 
     @pytest.mark.parametrize("record", PLAIN, ids=lambda record: type(record).__name__)
     async def test_a_record_is_read_as_it_was_put(self, ledger: Ledger, record: Record) -> None:
-        """Every field of a record comes back, by key and in the list of its kind."""
+        """Every field of a record is read back, by key and in the list of its kind."""
         noun, key = type(record), key_of(record)
         assert await ledger.get(noun, key) is None
         await commit(ledger, (Put(record),))
@@ -88,8 +88,10 @@ class RecordTests(LedgerFixtures):
         assert await ledger.allocations() == []
         assert await ledger.version() == 0
 
-    async def test_errands_are_found_by_project_and_reservation(self, ledger: Ledger) -> None:
-        """What was sent to child zones is found by who owns it, by its request, or by both."""
+    async def test_remote_instances_are_found_by_project_and_reservation(
+        self, ledger: Ledger
+    ) -> None:
+        """Remote instances are found by project, by reservation, or by both."""
         mine, later, theirs = [
             RemoteInstance(
                 make_uuid("instance", index),
@@ -103,19 +105,22 @@ class RecordTests(LedgerFixtures):
             for index, project, group in ((1, "p", "r-1"), (2, "p", "r-2"), (3, "q", "r-1"))
         ]
         await commit(ledger, (Put(theirs),), (Put(later),), (Put(mine),))
+        # Written in the opposite order: lists are sorted by the instances' uuids.
         assert await ledger.remote_instances() == [mine, later, theirs]
         assert await ledger.remote_instances(project_id="p") == [mine, later]
         assert await ledger.remote_instances(reservation_id="r-1") == [mine, theirs]
         assert await ledger.remote_instances(project_id="q", reservation_id="r-2") == []
 
     async def test_put_replaces(self, ledger: Ledger) -> None:
-        """Putting a record that exists replaces it, also within one commit."""
+        """Putting an existing record replaces it, within one commit as well."""
         first, second = make_host(1), replace(make_host(1), host_ip="192.0.2.1")
         await commit(ledger, (Put(first),), (Put(second),))
         assert await ledger.all(Host) == [second]
 
     async def test_add_refuses_what_exists(self, ledger: Ledger) -> None:
-        """Adding a record that exists is a conflict, also when it was added a moment before."""
+        """Adding an existing record is a conflict, even if it was added in the same commit."""
+        # All kinds, since a ledger keeps the existence of providers and instances apart from the
+        # others.
         for record in (*PLAIN, make_provider(1), make_instance(1)):
             first, second = await ledger.commit([(Add(record),), (Add(record),)])
             assert isinstance(first, Committed)
@@ -123,7 +128,7 @@ class RecordTests(LedgerFixtures):
             assert second.conflict
 
     async def test_removing_what_is_not_there_is_refused(self, ledger: Ledger) -> None:
-        """A record can be removed once; whoever comes second is told so."""
+        """A record can be removed once; a second removal is refused."""
         for record in PLAIN:
             kind, key = (
                 next(k for k, t in RECORD_TYPES.items() if t is type(record)),
@@ -132,12 +137,13 @@ class RecordTests(LedgerFixtures):
             await commit(ledger, (Put(record),), (Remove(kind, key),))
             assert await ledger.get(type(record), key) is None
             assert (await refused(ledger, (Remove(kind, key),))).conflict
+            # After a removal the key is free again.
             await commit(ledger, (Add(record),))
 
     # --- instances ---
 
     async def test_every_save_of_an_instance_raises_its_revision(self, ledger: Ledger) -> None:
-        """A new instance comes with revision 0 and is kept at 1; the next save makes it 2."""
+        """A new instance has revision 0 and is stored at 1; the next save makes it 2."""
         instance = make_instance(1)
         await commit(ledger, (Put(instance),))
         saved = await ledger.get(Instance, instance.uuid)
@@ -148,19 +154,21 @@ class RecordTests(LedgerFixtures):
         assert again == replace(instance, status=Status.ACTIVE, revision=2)
 
     async def test_a_save_with_an_old_revision_is_refused(self, ledger: Ledger) -> None:
-        """Of two writers who read the same revision, the second is told to read again."""
+        """Of two writers that read the same revision, the second has to read again."""
         await commit(ledger, (Put(make_instance(1)),))
         saved = replace(make_instance(1), revision=1)
         mine, theirs = replace(saved, name="mine"), replace(saved, name="theirs")
+        # In one batch: the second unit must see the revision that the first one leaves.
         first, second = await ledger.commit([(Put(mine),), (Put(theirs),)])
         assert first == Committed(2)
         assert not isinstance(second, Committed)
         assert second.conflict
+        # A new instance must not exist, and an existing one must not be new.
         assert (await refused(ledger, (Put(make_instance(1)),))).conflict
         assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
 
     async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
-        """What an instance holds must be freed before its record goes, or with it."""
+        """Its allocations must be freed before its record is removed, or in the same unit."""
         uuid = make_uuid("instance", 1)
         await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
         assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
@@ -170,15 +178,16 @@ class RecordTests(LedgerFixtures):
     # --- providers ---
 
     async def test_used_is_the_ledgers_own(self, ledger: Ledger) -> None:
-        """What a report says of `used` is ignored, and `used` names every class."""
+        """A reported `used` is ignored; the stored one names every class."""
         await commit(ledger, (Put(replace(make_provider(1), used={VCPU: 5})),), (make_take(1),))
+        # An agent's report knows nothing of claims.
         await commit(ledger, (Put(replace(make_provider(1), used={})),))
         provider = await ledger.get(Provider, make_uuid("host", 1))
         assert provider is not None
         assert provider.used == {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
 
     async def test_every_put_of_a_provider_raises_its_generation(self, ledger: Ledger) -> None:
-        """A new provider keeps its generation; each further put raises the stored one."""
+        """A new provider keeps its generation; each later put raises the stored one."""
         await commit(ledger, (Put(make_provider(1)),), (Put(make_provider(1)),))
         provider = replace(make_provider(1), traits=frozenset({"HW_CPU_X86_AVX2"}))
         await commit(ledger, (Put(provider),))
@@ -188,12 +197,13 @@ class RecordTests(LedgerFixtures):
         assert await ledger.all(Provider) == [stored]
 
     async def test_a_class_in_use_stays_when_it_is_no_longer_reported(self, ledger: Ledger) -> None:
-        """It stays with a total of 0, can be freed and not taken; unused classes go."""
+        """It stays with total 0, and can be freed but not taken; unused classes are removed."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         fewer = replace(make_provider(1), inventories={DISK_GB: Inventory(total=10)})
         await commit(ledger, (Put(fewer),))
         provider = await ledger.get(Provider, fewer.uuid)
         assert provider is not None
+        # VCPU is in use and stays; MEMORY_MB is not and is gone.
         assert provider.inventories == {VCPU: Inventory(total=0), DISK_GB: Inventory(total=10)}
         assert provider.used == {VCPU: 1, DISK_GB: 0}
         shortage = (await refused(ledger, (make_take(2),))).shortages[0]
@@ -204,7 +214,7 @@ class RecordTests(LedgerFixtures):
         assert provider.used == {DISK_GB: 0}
 
     async def test_shrinking_below_what_is_used_is_kept(self, ledger: Ledger) -> None:
-        """A report may leave less than is used; nothing more fits until enough is freed."""
+        """A report may shrink capacity below usage; nothing more fits until enough is freed."""
         units = [(make_take(n),) for n in (1, 2, 3)]
         await commit(ledger, *make_fleet(1), *units, (Put(make_provider(1, vcpus=2)),))
         shortage = (await refused(ledger, (make_take(4),))).shortages[0]
@@ -213,12 +223,14 @@ class RecordTests(LedgerFixtures):
         await commit(ledger, (make_take(4),))
 
     async def test_a_provider_in_use_is_not_removed(self, ledger: Ledger) -> None:
-        """A provider goes when it has no allocations, and its host before it or with it."""
+        """A provider is removed without allocations only, and its host before it or with it."""
         uuid = make_uuid("host", 1)
         await commit(ledger, *make_fleet(1), (make_take(1),))
         host, provider = Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)
+        # With its host, but still in use.
         assert (await refused(ledger, (host, provider))).conflict
         await commit(ledger, (Free(make_uuid("instance", 1)),))
+        # Not in use, but its host would stay without a provider.
         assert (await refused(ledger, (provider,))).conflict
         await commit(ledger, (provider, host))
         assert await ledger.all(Provider) == []
@@ -228,7 +240,8 @@ class RecordTests(LedgerFixtures):
     # --- services ---
 
     async def test_heartbeats_are_kept_to_the_last_digit(self, ledger: Ledger) -> None:
-        """A heartbeat sets when known services were last seen; unknown hosts are passed over."""
+        """A heartbeat sets `last_seen_s` of known services; unknown hosts are ignored."""
+        # More digits than a JSON number in SQLite keeps.
         at_s = 1_700_000_000.1234567
         await commit(ledger, *make_fleet(2), (Heartbeats(("host-1", "host-9"), at_s),))
         first, second = await ledger.all(Service)
@@ -236,8 +249,9 @@ class RecordTests(LedgerFixtures):
         assert second == make_service(2)
 
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
-        """A put after a heartbeat says when the service was seen, and the other way round."""
+        """A later put overrides an earlier heartbeat, and the other way round."""
         service = make_service(1, last_seen_s=10.0)
+        # In one commit, so both may be in one batch of rows.
         await commit(ledger, (Put(service),), (Heartbeats(("host-1",), 20.0),), (Put(service),))
         assert await ledger.get(Service, "host-1") == service
         await commit(ledger, (Put(service), Heartbeats(("host-1",), 30.0)))
@@ -246,7 +260,8 @@ class RecordTests(LedgerFixtures):
     # --- lists ---
 
     async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
-        """Records are listed by key, aggregates by number, and no more than asked for."""
+        """Records are listed by key, aggregates by number, up to the limit."""
+        # As text 10 sorts before 2.
         numbers = (10, 2, 1)
         await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])
         assert [a.aggregate_id for a in await ledger.all(Aggregate)] == [1, 2, 10]
@@ -257,25 +272,29 @@ class RecordTests(LedgerFixtures):
         assert [p.request.request_id for p in pending] == ["req-1", "req-10", "req-2"]
 
     async def test_decisions_come_newest_first(self, ledger: Ledger) -> None:
-        """Decisions are listed from the newest back, as many as asked for."""
+        """Decisions are listed newest first, up to the limit."""
         await commit(ledger, *[(Put(make_decision(n)),) for n in (2, 3, 1)])
         assert await ledger.all(Decision, limit=2) == [make_decision(3), make_decision(2)]
 
     async def test_numbers_are_drawn_once(self, ledger: Ledger) -> None:
-        """However many ask at once, no number of a kind is given twice; each kind has its own."""
+        """Concurrent callers never get the same number of a kind; each kind counts by itself."""
         drawn = await asyncio.gather(*(ledger.next_id(Kind.AGGREGATE) for _ in range(20)))
         assert sorted(drawn) == list(range(1, 21))
         assert await ledger.next_id(Kind.FLAVOR) == 1
+        # Drawing a number is no version: followers have nothing to learn from it.
         assert await ledger.version() == 0
 
-    async def test_a_snapshot_holds_what_lives(self, ledger: Ledger) -> None:
+    async def test_a_snapshot_holds_live_instances(self, ledger: Ledger) -> None:
         """Instances that are on a host, wait for one, or have disks to be deleted are live."""
         waiting, running = make_instance(1), make_instance(2, host="host-1")
+        # It still names its host, but is deleted.
         gone = replace(make_instance(3, host="host-1"), status=Status.DELETED)
         failed = replace(make_instance(4), status=Status.ERROR, task=None)
         broken = replace(make_instance(5, host="host-1"), status=Status.ERROR)
+        # Being deleted without a host and without disks: nothing is left to do on any host.
         stopping = replace(make_instance(6), task=Task.DELETING)
         offloaded = replace(make_instance(7), status=Status.SHELVED_OFFLOADED, task=None)
+        # Unshelving: it waits for a host.
         coming_back = replace(offloaded, uuid=make_uuid("instance", 8), task=Task.UNSHELVING)
         stored = replace(offloaded, uuid=make_uuid("instance", 9), disks="fake+stored:///9")
         going = replace(stored, task=Task.DELETING)

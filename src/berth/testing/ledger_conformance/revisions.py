@@ -1,4 +1,4 @@
-"""Revisions: providers replaced by who has seen which generation."""
+"""Replacing a provider at the generation that the caller has read."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -43,10 +43,10 @@ def stocked(**totals: int) -> Provider:
 
 
 class RevisionTests(LedgerFixtures):
-    """What `ReplaceProvider` does."""
+    """Tests of `ReplaceProvider`."""
 
     async def test_a_provider_is_replaced_and_its_generation_grows(self, ledger: Ledger) -> None:
-        """All of it is replaced, but for what is used."""
+        """Everything but the usage is replaced."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         revised = replace(
             stocked(VCPU=8, CUSTOM_X=1),
@@ -58,6 +58,7 @@ class RevisionTests(LedgerFixtures):
             owned_parent_uuid="parent",
             created_at_s=1.5,
             updated_at_s=2.5,
+            # Generation and usage in the record are the caller's; the ledger keeps its own.
             generation=77,
             used={VCPU: 5},
         )
@@ -66,8 +67,8 @@ class RevisionTests(LedgerFixtures):
         assert await ledger.get(Provider, HOST_1) == expected
         assert [one.event for one in await ledger.changes(version - 1)] == [expected]
 
-    async def test_the_generation_grows_as_it_is_told(self, ledger: Ledger) -> None:
-        """A rename raises nothing; without a generation whatever there is will do."""
+    async def test_the_generation_grows_as_requested(self, ledger: Ledger) -> None:
+        """A rename raises nothing; without a generation, any stored one is accepted."""
         await commit(ledger, *make_fleet(1))
         await commit(ledger, (ReplaceProvider(replace(PROVIDER, name="other"), raises=0),))
         assert await generation_of(ledger) == 0
@@ -77,9 +78,10 @@ class RevisionTests(LedgerFixtures):
         assert await generation_of(ledger) == 2
 
     async def test_another_generation_is_refused(self, ledger: Ledger) -> None:
-        """Claims count, also those of the same batch; the refusal tells the generation."""
+        """Claims raise it, those of the same batch included; the refusal gives the generation."""
         await commit(ledger, *make_fleet(1))
         first, second = await ledger.commit(
+            # The claim in the same batch has raised the generation from 0 to 1.
             [(make_take(1),), (ReplaceProvider(PROVIDER, generation=0),)]
         )
         assert isinstance(first, Committed)
@@ -91,8 +93,8 @@ class RevisionTests(LedgerFixtures):
             assert found == (RejectionCause.GENERATION, HOST_1, 1)
         await commit(ledger, (ReplaceProvider(PROVIDER, generation=1),))
 
-    async def test_what_is_not_there_is_not_made(self, ledger: Ledger) -> None:
-        """Who has it removed meanwhile is told so."""
+    async def test_a_missing_provider_is_not_created(self, ledger: Ledger) -> None:
+        """Replacing a provider that was removed meanwhile is refused."""
         refusal = await refused(ledger, (ReplaceProvider(PROVIDER),))
         assert refusal.conflict
         assert (refusal.cause, refusal.subject) == (RejectionCause.MISSING, HOST_1)
@@ -102,7 +104,7 @@ class RevisionTests(LedgerFixtures):
         ).cause is RejectionCause.MISSING
 
     async def test_a_class_in_use_is_not_left_out(self, ledger: Ledger) -> None:
-        """The refusal names those in use; freed, they may go."""
+        """The refusal names the classes in use; after they are freed they may be left out."""
         amounts = {VCPU: 1, MEMORY_MB: 64}
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=amounts)))
         refusal = await refused(ledger, (ReplaceProvider(stocked(DISK_GB=1)),))
@@ -114,8 +116,8 @@ class RevisionTests(LedgerFixtures):
         assert provider is not None
         assert provider.inventories == {DISK_GB: Inventory(1)}
 
-    async def test_less_than_is_used_may_be_there(self, ledger: Ledger) -> None:
-        """An inventory may shrink below what is used, even to nothing."""
+    async def test_an_inventory_may_shrink_below_its_usage(self, ledger: Ledger) -> None:
+        """An inventory may shrink below its usage, even to nothing."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=4)))
         await commit(ledger, (ReplaceProvider(stocked(VCPU=0)),))
         provider = await ledger.get(Provider, HOST_1)
@@ -123,17 +125,20 @@ class RevisionTests(LedgerFixtures):
         assert (provider.used, provider.inventories) == ({VCPU: 4}, {VCPU: Inventory(0)})
 
     async def test_a_tree_is_reshaped_in_one_unit(self, ledger: Ledger) -> None:
-        """Room comes up at a child, what is held moves there, and then goes from the root."""
+        """A child gets inventory, allocations move to it, and the root loses the class."""
         child = Provider(make_uuid("child", 1), "child", HOST_1)
         await commit(ledger, *make_fleet(1), (Add(child),), put(make_share(1, on_1=4)))
         both = replace(child, inventories={VCPU: Inventory(8)})
         share = replace(make_share(1, seen=1), allocations={child.uuid: {VCPU: 4}})
+        # The child needs inventory before allocations can move, and the root may lose the class
+        # only afterwards: the order of writes in a unit matters.
         unit = (
             ReplaceProvider(both, generation=0),
             Reallocate((share,)),
             ReplaceProvider(both),
             ReplaceProvider(stocked(DISK_GB=1), generation=1),
         )
+        # Fails in the middle of the unit; the inventory given to the child must be taken back.
         short = replace(share, allocations={child.uuid: {VCPU: 9}})
         before = await ledger.snapshot(0.0)
         assert (await refused(ledger, (unit[0], Reallocate((short,)), *unit[2:]))).shortages
@@ -144,8 +149,8 @@ class RevisionTests(LedgerFixtures):
         assert (found[HOST_1].generation, found[HOST_1].used) == (2, {DISK_GB: 0})
         assert (found[child.uuid].generation, found[child.uuid].used) == (3, {VCPU: 4})
 
-    async def test_generations_go_on_after_it_was_reopened_or_loaded(self, ledger: Ledger) -> None:
-        """What claims counted stays when inventories come and go."""
+    async def test_generations_survive_a_change_of_inventories(self, ledger: Ledger) -> None:
+        """Generations raised by claims survive a change of inventories."""
         await commit(ledger, *make_fleet(1))
         for number in range(1, 4):
             await commit(ledger, put(make_share(number, on_1=1)))

@@ -1,4 +1,4 @@
-"""Handing over: what one consumer holds is another one's from then on."""
+"""Transfers: what one consumer holds passes to another one."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 
@@ -39,12 +39,13 @@ from berth.testing.ledger_conformance.reallocations import generation_of, put
 VM = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
 LEAVES = TransferAllocations(VM, MOVE)
-"""The move has what the instance had."""
+"""The migration gets what the instance holds."""
 RETURNS = TransferAllocations(MOVE.uuid, replace(make_consumer(1), uuid=VM))
-"""The instance has what the move had."""
+"""The instance gets what the migration holds."""
 BOTH_HOSTS = Take(Claim("both", (make_allocation(1, amounts={VCPU: 3}), make_allocation(1, on=2))))
 """A claim of the instance on two hosts."""
 PLACED: list[Unit] = [*make_fleet(2, vcpus=4), (BOTH_HOSTS, Put(make_instance(1)))]
+"""Units that create two hosts and place the instance on both."""
 
 
 def arrives(on: int, amount: int, key: str = "arrives") -> Take:
@@ -59,10 +60,10 @@ async def holds(ledger: Ledger, uuid: str) -> Mapping[str, Mapping[str, int]]:
 
 
 class TransferTests(LedgerFixtures):
-    """What `TransferAllocations` does."""
+    """Tests of `TransferAllocations`."""
 
-    async def test_all_of_a_holding_is_handed_over(self, ledger: Ledger) -> None:
-        """On every provider; the taker is kept at generation 1, whatever its own said."""
+    async def test_all_allocations_are_transferred(self, ledger: Ledger) -> None:
+        """All providers are included, and the new holder is stored at generation 1."""
         await commit(ledger, *PLACED, (TransferAllocations(VM, replace(MOVE, generation=9)),))
         allocations = {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
         stored = replace(MOVE, generation=1)
@@ -77,8 +78,8 @@ class TransferTests(LedgerFixtures):
         ours = await ledger.project_consumers(MOVE.project_id)
         assert [one.consumer for one in ours] == [stored]
 
-    async def test_what_is_used_stays_as_it_is(self, ledger: Ledger) -> None:
-        """Neither use nor generations change, so the feed has nothing to tell of them."""
+    async def test_a_transfer_leaves_usage_unchanged(self, ledger: Ledger) -> None:
+        """Neither usage nor generations change, so the feed reports none."""
         await commit(ledger, *PLACED)
         before = await ledger.snapshot(0.0)
         version = await commit(ledger, (LEAVES,))
@@ -87,8 +88,8 @@ class TransferTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 3}
         assert [await generation_of(ledger, host) for host in (HOST_1, HOST_2)] == [1, 1]
 
-    async def test_an_instance_takes_over_without_a_record(self, ledger: Ledger) -> None:
-        """The giver's record is gone; whose the instance is follows from the instance again."""
+    async def test_an_instance_receives_allocations_without_a_record(self, ledger: Ledger) -> None:
+        """A transfer back deletes the record; the instance describes the consumer again."""
         await commit(ledger, *PLACED)
         before = await ledger.consumer_allocations(VM)
         await commit(ledger, (LEAVES,), (RETURNS,))
@@ -96,8 +97,8 @@ class TransferTests(LedgerFixtures):
         assert await ledger.consumer_allocations(VM) == before
         assert await ledger.consumer_allocations(MOVE.uuid) is None
 
-    async def test_the_record_of_the_giver_is_forgotten(self, ledger: Ledger) -> None:
-        """Also one that a client of the Placement API made of an instance."""
+    async def test_the_record_of_the_source_is_deleted(self, ledger: Ledger) -> None:
+        """The source's record is deleted, even one that a Placement client created."""
         consumer = replace(make_consumer(1), uuid=VM)
         share = replace(make_share(1, on_1=2), consumer=consumer)
         await commit(ledger, *make_fleet(1), put(share))
@@ -108,8 +109,8 @@ class TransferTests(LedgerFixtures):
         assert await ledger.all(Consumer) == []
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 2}}
 
-    async def test_who_holds_nothing_has_nothing_to_give(self, ledger: Ledger) -> None:
-        """Never, not any more, and not in a unit that freed it; the refusal says who it is."""
+    async def test_a_source_without_allocations_is_refused(self, ledger: Ledger) -> None:
+        """A source that holds nothing is refused, with its uuid, whatever it held before."""
         await commit(ledger, *make_fleet(1))
         for unit in ((LEAVES,), (make_take(1), Free(VM), LEAVES), (make_take(1), LEAVES, LEAVES)):
             refusal = await refused(ledger, unit)
@@ -118,8 +119,8 @@ class TransferTests(LedgerFixtures):
         assert await used_of(ledger) == {}
         assert await ledger.allocations() == []
 
-    async def test_nothing_may_be_handed_over_where_that_is_allowed(self, ledger: Ledger) -> None:
-        """Then nothing is done, whatever the taker holds; its record does not appear."""
+    async def test_an_empty_transfer_is_accepted_without_must_hold(self, ledger: Ledger) -> None:
+        """Without `must_hold` an empty source is no error, and no record of the target appears."""
         await commit(ledger, *make_fleet(1), (make_take(2),))
         before, held = await ledger.snapshot(0.0), await ledger.allocations()
         for taker in (MOVE, replace(make_consumer(2), uuid=make_uuid("instance", 2)), RETURNS.to):
@@ -131,8 +132,8 @@ class TransferTests(LedgerFixtures):
         await commit(ledger, (make_take(1), replace(LEAVES, must_hold=False)))
         assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
 
-    async def test_who_holds_something_takes_nothing_over(self, ledger: Ledger) -> None:
-        """Another one as little as the giver itself."""
+    async def test_a_target_with_allocations_is_refused(self, ledger: Ledger) -> None:
+        """A target that holds something is refused, the source itself included."""
         await commit(ledger, *PLACED, (make_take(2),))
         to_other = replace(make_consumer(2), uuid=make_uuid("instance", 2))
         to_itself = replace(make_consumer(1), uuid=VM)
@@ -143,9 +144,9 @@ class TransferTests(LedgerFixtures):
         assert await holds(ledger, to_other.uuid) == {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
 
     async def test_a_move_begins_in_one_unit(self, ledger: Ledger) -> None:
-        """The move keeps the room of the source, and the instance takes that of the destination.
+        """The migration keeps the source's capacity while the instance claims the destination's.
 
-        It may stay on the same host: both are used then.
+        Both may be the same host: both amounts are in use then.
         """
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1), Put(make_instance(1))))
         move = make_migration(1)
@@ -159,15 +160,15 @@ class TransferTests(LedgerFixtures):
         assert await ledger.get(Instance, VM) == stored
 
     async def test_a_move_is_undone_in_one_unit(self, ledger: Ledger) -> None:
-        """What the instance has is freed, and it has again what the move kept."""
+        """The instance's allocations are freed, and it gets back those kept by the migration."""
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1),), (LEAVES, arrives(2, 4)))
         await commit(ledger, (Free(VM), RETURNS))
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}
         assert await used_of(ledger, HOST_2) == {}
         assert await ledger.all(Consumer) == []
 
-    async def test_a_refused_unit_hands_nothing_over(self, ledger: Ledger) -> None:
-        """When there is no room on the other host everything is as it was."""
+    async def test_a_refused_unit_transfers_nothing(self, ledger: Ledger) -> None:
+        """Without capacity on the other host everything stays as it was."""
         await commit(ledger, *PLACED)
         before, held = await ledger.snapshot(0.0), await ledger.allocations()
         refusal = await refused(ledger, (LEAVES, Put(make_migration(1)), arrives(2, 4)))
@@ -177,16 +178,16 @@ class TransferTests(LedgerFixtures):
         assert await ledger.all(Consumer) == []
         await commit(ledger, (LEAVES, arrives(2, 3)))
 
-    async def test_a_repeated_move_hands_over_once(self, ledger: Ledger) -> None:
-        """A unit whose claim is known is a repetition, though the giver has something again."""
+    async def test_a_repeated_move_transfers_once(self, ledger: Ledger) -> None:
+        """A unit with a known claim key is a repetition, whatever the source holds now."""
         unit = (LEAVES, arrives(2, 1))
         version = await commit(ledger, *make_fleet(2), (make_take(1),), unit)
         assert await ledger.commit([unit]) == [Committed(version, repeated=True)]
         assert await holds(ledger, VM) == {HOST_2: {VCPU: 1}}
         assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
 
-    async def test_units_of_one_batch_hand_on(self, ledger: Ledger) -> None:
-        """What was taken a moment ago is handed over and on, and freed where it came to."""
+    async def test_units_of_one_batch_pass_allocations_on(self, ledger: Ledger) -> None:
+        """Allocations can be taken, transferred twice and freed within one batch."""
         third = replace(make_consumer(3), consumer_type=None)
         await commit(
             ledger,
@@ -204,8 +205,8 @@ class TransferTests(LedgerFixtures):
         assert await used_of(ledger, HOST_1) == {}
         assert await used_of(ledger, HOST_2) == {VCPU: 2}
 
-    async def test_what_was_handed_over_is_freed_and_replaced(self, ledger: Ledger) -> None:
-        """Batch by batch, whether its rows were written down in between or not."""
+    async def test_transferred_allocations_are_freed_and_replaced(self, ledger: Ledger) -> None:
+        """Transfers mix with reallocations and frees, whether or not a checkpoint intervenes."""
         await commit(ledger, *make_fleet(2), (make_take(1),))
         for _ in range(2):
             await commit(ledger, (LEAVES,))

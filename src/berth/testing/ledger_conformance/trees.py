@@ -1,4 +1,4 @@
-"""Trees: a claim on several providers of one host, each with capacity of its own."""
+"""Trees: a claim on several providers of one host, each with its own capacity."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -25,7 +25,7 @@ PLANT = tuple(Put(gpu) for gpu in GPUS)
 
 
 def take(number: int, *milli: int, vcpus: int = 1) -> Take:
-    """Return the claim of `vm-N` on VCPUs of the host, and so much of each GPU in turn."""
+    """Return the claim of instance `number` on VCPUs of the host and on each GPU in turn."""
     amounts: Mapping[str, Mapping[str, int]] = {ROOT: {VCPU: vcpus}} | {
         gpu.uuid: {GPU_MILLI: amount} for gpu, amount in zip(GPUS, milli, strict=False) if amount
     }
@@ -36,7 +36,7 @@ def take(number: int, *milli: int, vcpus: int = 1) -> Take:
 
 
 async def used_of_tree(ledger: Ledger) -> list[int]:
-    """Return the VCPUs used of the host, and what is used of each GPU."""
+    """Return the VCPUs in use on the host, and the usage of each GPU."""
     found: list[int] = []
     for uuid, name in ((ROOT, VCPU), *((gpu.uuid, GPU_MILLI) for gpu in GPUS)):
         provider = await ledger.get(Provider, uuid)
@@ -46,23 +46,24 @@ async def used_of_tree(ledger: Ledger) -> list[int]:
 
 
 class TreeTests(LedgerFixtures):
-    """What holds for a host with child providers."""
+    """Tests of hosts with child providers."""
 
-    async def test_children_keep_what_they_are_and_hang_under(self, ledger: Ledger) -> None:
-        """Parent, inventories and traits come back, and a snapshot has them."""
+    async def test_children_are_stored_below_their_parent(self, ledger: Ledger) -> None:
+        """Parent, inventories and traits are read back, from a snapshot as well."""
         gpu = replace(GPUS[0], traits=frozenset({"CUSTOM_A100"}))
         await commit(ledger, *make_fleet(1), (Put(gpu),))
         stored = await ledger.get(Provider, gpu.uuid)
         assert stored == replace(gpu, used={GPU_MILLI: 0})
         assert stored in (await ledger.snapshot(0.0)).providers
 
-    async def test_a_claim_takes_of_every_provider(self, ledger: Ledger) -> None:
-        """The feed tells the usage of each."""
+    async def test_a_claim_takes_from_every_provider(self, ledger: Ledger) -> None:
+        """The feed reports the usage of each."""
         version = await commit(ledger, *make_fleet(1), PLANT)
         await commit(ledger, (take(1, 300, 1000),))
         assert await used_of_tree(ledger) == [1, 300, 1000]
-        told = [one.event for one in await ledger.changes(version)]
-        usages = {one.provider_uuid: one.used for one in told if isinstance(one, Usage)}
+        events = [one.event for one in await ledger.changes(version)]
+        usages = {one.provider_uuid: one.used for one in events if isinstance(one, Usage)}
+        # The root's usage is reported as well, without any of the children's class.
         assert {uuid: used.get(GPU_MILLI, 0) for uuid, used in usages.items()} == {
             ROOT: 0,
             GPUS[0].uuid: 300,
@@ -70,8 +71,9 @@ class TreeTests(LedgerFixtures):
         }
 
     async def test_a_child_without_room_refuses_the_whole_claim(self, ledger: Ledger) -> None:
-        """What another child or the host has left is no help, and nothing of it is taken."""
+        """Free capacity of another child or of the host does not help, and nothing is taken."""
         await commit(ledger, *make_fleet(1), PLANT, (take(1, 600, 100),))
+        # The second GPU has 900 left, but each amount is bound to its provider.
         refusal = await refused(ledger, (take(2, 500, 500),))
         assert refusal.shortages == (Shortage(GPUS[0].uuid, GPU_MILLI, asked=500, left=400),)
         refusal = await refused(ledger, (take(3, 400, vcpus=16),))
@@ -79,21 +81,22 @@ class TreeTests(LedgerFixtures):
         assert await used_of_tree(ledger) == [1, 600, 100]
 
     async def test_claims_of_one_batch_share_a_child(self, ledger: Ledger) -> None:
-        """The last share that fits is given once."""
+        """The last amount that fits is given once."""
         await commit(ledger, *make_fleet(1), PLANT)
+        # 1,000 fit two claims of 400; the third must see both.
         outcomes = await ledger.commit([(take(number, 400),) for number in range(1, 4)])
         assert [hasattr(one, "version") for one in outcomes] == [True, True, False]
         assert await used_of_tree(ledger) == [2, 800, 0]
 
-    async def test_all_is_given_back_at_once(self, ledger: Ledger) -> None:
-        """Of whatever provider the consumer had something."""
+    async def test_freeing_releases_every_provider(self, ledger: Ledger) -> None:
+        """Freeing a consumer releases what it held of every provider."""
         await commit(ledger, *make_fleet(1), PLANT, (take(1, 300, 1000),))
         await commit(ledger, (Free(make_uuid("instance", 1)),))
         assert await used_of_tree(ledger) == [0, 0, 0]
         assert await ledger.allocations() == []
 
-    async def test_a_child_of_which_something_is_used_stays(self, ledger: Ledger) -> None:
-        """So does the host that would be removed with it; freed, all go together."""
+    async def test_a_child_in_use_cannot_be_removed(self, ledger: Ledger) -> None:
+        """A child in use cannot be removed, nor its host with it; once freed, all can."""
         await commit(ledger, *make_fleet(1), PLANT, (take(1, 0, 10, vcpus=1),))
         uuids = [gpu.uuid for gpu in GPUS]
         gone = (
@@ -101,6 +104,7 @@ class TreeTests(LedgerFixtures):
             Remove(Kind.PROVIDER, ROOT),
             *(Remove(Kind.PROVIDER, uuid) for uuid in uuids),
         )
+        # The children alone: the first is free, the second in use.
         refusal = await refused(ledger, gone[2:])
         assert uuids[1] in (refusal.conflict or "")
         await refused(ledger, gone)
