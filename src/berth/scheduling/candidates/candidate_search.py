@@ -81,7 +81,6 @@ def find_candidates(
         TooManyWaysError: the step budget is exhausted.
     """
     masks = masks_of(table, query)
-    # Rotation spreads concurrent clients with equal queries over different hosts.
     anchors = _rotated(anchors_of(table, query, masks), start)
     wanted = min(query.limit or candidates_max, candidates_max)
     composing = CandidateBuilder(masks.slots)

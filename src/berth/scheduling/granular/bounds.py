@@ -1,7 +1,7 @@
-"""Bounds: which hosts surely give all groups, and which perhaps do, for all rows at once.
+"""Bounds: for all rows at once, which hosts can certainly serve all groups, and which perhaps.
 
-Most requests are settled here, with a few operations on arrays: the two answers are the same
-unless groups of different kinds compete for a class, or the unsuffixed group for one of them.
+A few array operations decide most requests: the two answers differ only if groups of different
+kinds compete for a class, or the unsuffixed group competes with one of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,35 +17,36 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.class_columns import Ints
 
 KINDS_MAX: Final = 4
-"""Kinds of which every combination is counted; of more, the search settles."""
+"""Number of kinds up to which all their combinations are counted; beyond it, the search decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """(K,) bool each. A host that is surely one is perhaps one too."""
+    """(K,) bool each: the hosts that certainly fit, and those that perhaps fit, a superset."""
 
     surely: Mask
     perhaps: Mask
 
 
-def bounds_of(ask: TreeRequest, providers: ProviderArrays) -> Bounds:
-    """Tell which rows surely, and which perhaps, have a provider for every group.
+def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
+    """Return the rows that certainly, and those that perhaps, have a provider for every group.
 
-    A verdict on a row rests on that row alone.
+    The verdict on a row depends on that row only.
     """
+    # On unsettled rows only a search knows what the unsuffixed group takes of the children.
     surely = ~providers.unsettled
     perhaps = np.ones(providers.count, dtype=np.bool_)
-    for one in _parts(ask, providers):
+    for one in _parts(request, providers):
         surely &= one.surely
         perhaps &= one.perhaps
     return Bounds(surely, perhaps)
 
 
-def _parts(ask: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
-    if ask.needs.isolate and ask.groups > 1:
-        yield _apart(ask.kinds, providers)
+def _parts(request: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
+    if request.needs.isolate and request.groups > 1:
+        yield _apart(request.kinds, providers)
         return
-    for part in ask.parts():
+    for part in request.parts():
         if len(part) > 1:
             yield _together(part, providers)
         elif part[0].count > 1:
@@ -55,7 +56,7 @@ def _parts(ask: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
 
 
 def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
-    """Bound a group that no other competes with."""
+    """Return the bounds of a group that no other competes with."""
     below = providers.any_child(providers.children_fit(kind))
     surely = providers.roots_fit(kind, providers.most)
     perhaps = providers.roots_fit(kind, providers.least) if providers.most else surely
@@ -63,7 +64,8 @@ def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
 
 
 def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
-    """Bound groups of one kind that may share providers: each gives as often as it can."""
+    """Return the bounds of groups of one kind that may share providers."""
+    # Each provider gives as many of the equal groups as it can, so the sum is exact.
     below = providers.sum_children(_times(kind, providers.children_fit(kind), providers))
     surely = perhaps = below + _root_times(kind, [kind], providers, providers.most)
     if providers.most:
@@ -72,11 +74,12 @@ def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
 
 
 def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
-    """Bound groups of which each has a provider of its own.
+    """Return the bounds of groups that each need a provider of their own.
 
-    By Hall's theorem they all find one exactly when, for every set of kinds, as many providers
-    fit one of them as there are groups of these kinds.
+    By Hall's theorem, all groups find one if and only if, for every set of kinds, the providers
+    that fit at least one of them are as many as the groups of these kinds.
     """
+    # With more kinds only some of their sets are counted, which proves nothing.
     surely = np.full(providers.count, len(kinds) <= KINDS_MAX)
     perhaps = np.ones(providers.count, dtype=np.bool_)
     children = [providers.children_fit(kind) for kind in kinds]
@@ -91,10 +94,11 @@ def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
 
 
 def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
-    """Bound kinds that compete for a class and may share providers.
+    """Return the bounds of kinds that compete for a class and may share providers.
 
-    Groups at least as large as some kind find no more room than that kind would, and all
-    together they find no more than there is. Whether that is enough is left open.
+    Two necessary conditions are tested. Groups at least as large as those of some kind find no more
+    room than that kind would, and all groups together find no more than there is. Neither is
+    sufficient, so no row certainly fits.
     """
     perhaps = np.ones(providers.count, dtype=np.bool_)
     for kind in kinds:
@@ -114,13 +118,14 @@ def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
 
 
 def _is_as_large(one: GroupKind, other: GroupKind) -> bool:
-    """Tell whether a group asks for as much of every class that the other asks for."""
+    """Return whether a group needs at least as much of every class as another."""
     amounts = one.group.amounts
     return all(amounts.get(name, 0) >= amount for name, amount in other.group.amounts.items())
 
 
 def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
-    """Tell how many such groups the room of each child comes to, 0 for one that does not fit."""
+    """Return how many such groups each child has room for; 0 for a child that does not fit."""
+    # A group without amounts fits any number of times; the bound only has to exceed any count.
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
         np.minimum(times, providers.child_room(name) // amount, out=times)
@@ -130,7 +135,7 @@ def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
 def _root_times(
     kind: GroupKind, fitting: Sequence[GroupKind], providers: ProviderArrays, taken: dict[str, Ints]
 ) -> Ints:
-    """Tell how many such groups the room of each root that fits one of the kinds comes to."""
+    """Return how many such groups each root has room for, if it fits one of the kinds."""
     fits = _any_of([providers.roots_fit(one, taken) for one in fitting])
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
@@ -146,7 +151,7 @@ def _any_of(masks: Sequence[Mask]) -> Mask:
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield every set of kinds; of too many only those of one, and all."""
+    """Yield every set of kinds; above KINDS_MAX, only the single kinds and all of them."""
     if count > KINDS_MAX:
         yield from ((one,) for one in range(count))
         yield tuple(range(count))

@@ -1,4 +1,4 @@
-"""Explaining: which group found no provider on a host, and which one change would help."""
+"""Explanations: which group finds no provider on a host, and which single change would help."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +13,17 @@ from berth.scheduling.granular.tree_request import GroupKind, TreeRequest, tree_
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
+# Suffixes named in a message; flavors may have up to 64.
 _NAMED_MAX = 3
+# Kinds of groups for which changes are sought, because each costs several passes over the fleet.
 _KINDS_MAX = 8
-"""Kinds of groups for which changes are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """One change to the groups of a request, in words, with the hosts that it wins.
+    """One change to the groups of a request, with the hosts on which they would fit.
 
-    `by` is how much less is asked, in the unit of `subject`, as a negative number; None when it
-    is no amount.
+    `by` is the change of the amount in the unit of `subject`, negative; None if it is no amount.
     """
 
     subject: str
@@ -33,17 +33,19 @@ class GroupChange:
 
 
 def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
-    """Say why a row cannot give all groups, in words for an operator."""
-    ask = tree_request_of(needs)
-    givers = provider_views(hosts, ask, row)
+    """Return why a row cannot serve all groups, in words for operators."""
+    request = tree_request_of(needs)
+    views = provider_views(hosts, request, row)
     unmet = [
-        f"{named(kind)}: {_lack(ask, kind, givers)}"
-        for kind in ask.kinds
+        f"{named(kind)}: {_lack(request, kind, views)}"
+        for kind in request.kinds
         if not _fits(hosts, _only(needs, [kind.group]), row)
     ]
     if unmet:
         return "; ".join(unmet)
-    groups = [_with_suffix(kind.group, suffix) for kind in ask.kinds for suffix in kind.suffixes]
+    groups = [
+        _with_suffix(kind.group, suffix) for kind in request.kinds for suffix in kind.suffixes
+    ]
     fits = next(
         n for n in range(len(groups), -1, -1) if _fits(hosts, _only(needs, groups[:n]), row)
     )
@@ -56,9 +58,9 @@ def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
 
 
 def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[GroupChange]:
-    """Yield single changes to the groups that would let some of the rows give all of them."""
-    ask = tree_request_of(needs)
-    for kind in ask.kinds[:_KINDS_MAX]:
+    """Yield single changes to the groups that would let some of the rows serve all of them."""
+    request = tree_request_of(needs)
+    for kind in request.kinds[:_KINDS_MAX]:
         yield from _less(hosts, needs, kind, rows)
         yield from _fewer(hosts, needs, kind, rows)
         yield from _without_traits(hosts, needs, kind, rows)
@@ -80,7 +82,7 @@ def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[GroupChange]
 
 
 def named(kind: GroupKind) -> str:
-    """Name the groups of a kind."""
+    """Return a description of the groups of a kind."""
     first = ", ".join(kind.suffixes[:_NAMED_MAX])
     if kind.count > _NAMED_MAX:
         return f"groups {first} and {kind.count - _NAMED_MAX} more"
@@ -94,21 +96,21 @@ def _fits(hosts: HostTable, needs: Needs, row: int) -> bool:
     return bool(fits_groups(hosts, needs, np.array([row]))[0])
 
 
-def _lack(ask: TreeRequest, kind: GroupKind, givers: Sequence[ProviderView]) -> str:
-    """Say what no provider has that one group of a kind asks for."""
+def _lack(request: TreeRequest, kind: GroupKind, views: Sequence[ProviderView]) -> str:
+    """Return what one group of a kind needs that no provider has."""
     group = kind.group
     able = [
-        giver
-        for giver in givers
-        if group.traits_required <= giver.traits and not group.traits_forbidden & giver.traits
+        provider
+        for provider in views
+        if group.traits_required <= provider.traits and not group.traits_forbidden & provider.traits
     ]
     traits = _traits_text(group)
     if not able:
         return f"no provider is {traits}"
     texts: list[str] = []
     for place, amount in kind.wants:
-        name = ask.classes[place]
-        offers = [offer for giver in able if (offer := giver.offers[place]) is not None]
+        name = request.classes[place]
+        offers = [offer for provider in able if (offer := provider.offers[place]) is not None]
         most = max((min(offer.free, offer.unit_max) for offer in offers), default=0)
         texts.append(f"{amount:,} {name} asked, {max(most, 0):,} at most on one provider")
     where = f" {traits}" if traits else ""
@@ -125,12 +127,13 @@ def _traits_text(group: ResourceGroup) -> str:
 
 
 def _won(hosts: HostTable, needs: Needs, rows: Rows) -> Rows:
-    """Return those of the rows that could surely give this."""
+    """Return the rows that could certainly serve the changed needs."""
+    # Without the search: an explanation may miss a host, but must not take seconds.
     return rows[fits_groups(hosts, needs, rows, exact=False)]
 
 
 def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
-    """Say how much less of a class in each group of a kind would fit, found by halving."""
+    """Yield how much less of a class in each group of a kind would fit, found by bisection."""
     for name, amount in kind.group.amounts.items():
         fits, won = 0, rows[:0]
         too_much = amount
@@ -149,7 +152,7 @@ def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterat
 
 
 def _fewer(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
-    """Say how many groups of a kind less would fit."""
+    """Yield how many fewer groups of a kind would fit."""
     for dropped in range(1, kind.count + 1):
         gone = set(kind.suffixes[-dropped:])
         groups = tuple(group for group in needs.groups if group.suffix not in gone)
@@ -179,7 +182,7 @@ def _without_traits(
 
 
 def _changed(needs: Needs, kind: GroupKind, group: ResourceGroup) -> Needs:
-    """Return the needs with every group of a kind made like another."""
+    """Return the needs with every group of a kind replaced by a modified one."""
     mine = set(kind.suffixes)
     groups = tuple(
         _with_suffix(group, one.suffix) if one.suffix in mine else one for one in needs.groups
@@ -188,7 +191,7 @@ def _changed(needs: Needs, kind: GroupKind, group: ResourceGroup) -> Needs:
 
 
 def _only(needs: Needs, groups: Sequence[ResourceGroup]) -> Needs:
-    """Return needs of nothing but these groups."""
+    """Return the needs reduced to these groups."""
     return Needs({}, groups=tuple(groups), isolate=needs.isolate)
 
 

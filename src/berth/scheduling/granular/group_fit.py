@@ -1,4 +1,4 @@
-"""Giving: which hosts can give all groups of a request, and what of a chosen one is given."""
+"""Which hosts can serve all groups of a request, what a chosen host gives, and how often."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -26,60 +26,65 @@ from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
+# Bounds the cache; clearing it costs one recomputation for each kind of request.
 _KEPT_MAX: Final = 4_096
 
 
 def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
-    """Tell for each of the rows whether its providers can give all that an instance needs.
+    """Return for each row whether its providers can serve all that an instance needs.
 
-    What no provider of a row could give of the unsuffixed group alone is left out of account.
+    A class of the unsuffixed group that no provider of a row could give on its own is ignored; the
+    filter of resources rejects such rows.
 
     Args:
         hosts: the table.
-        needs: of one instance.
+        needs: the needs of one instance.
         rows: K rows.
-        exact: search where that is not settled; without, such rows count as not able to.
+        exact: whether to search the rows that the bounds leave open; without, these are False.
 
     Returns:
         (K,) bool.
     """
     if not needs.groups and not len(hosts.trees):
         return np.ones(count_of(rows), dtype=np.bool_)
-    ask = cached_tree_request(hosts, needs)
-    providers = ProviderArrays(hosts, ask, rows)
-    bounds = bounds_of(ask, providers)
+    request = cached_tree_request(hosts, needs)
+    providers = ProviderArrays(hosts, request, rows)
+    bounds = bounds_of(request, providers)
     kept = bounds.surely
     if not needs.isolate:
+        # Three stages of increasing cost: bounds on all rows, greedy packing on the open ones, and
+        # the search for what is still open.
         easy = np.flatnonzero(bounds.perhaps & ~kept & ~providers.unsettled)
         if easy.size:
-            kept[easy] = packs(ask, ProviderArrays(hosts, ask, _rows_at(rows, easy)))
+            kept[easy] = packs(request, ProviderArrays(hosts, request, _rows_at(rows, easy)))
     between = np.flatnonzero(bounds.perhaps & ~kept & exact)
     known: dict[tuple[ProviderView, ...], bool] = {}
     for index, row in zip(between.tolist(), _rows_at(rows, between).tolist(), strict=True):
-        givers = provider_views(hosts, ask, row)
-        if givers not in known:
-            known[givers] = search(ask, givers) is not None
-        kept[index] = known[givers]
+        views = provider_views(hosts, request, row)
+        # Hosts with equal providers share one search: fleets have few distinct states.
+        if views not in known:
+            known[views] = search(request, views) is not None
+        kept[index] = known[views]
     return kept
 
 
-class _Asks:
-    """Asks by the needs that they follow from; whoever plans keeps these from call to call."""
+class _TreeRequests:
+    """Prepared requests by the identity of their needs, kept in the caches of the table."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Needs, TreeRequest]] = {}
 
 
 def cached_tree_request(hosts: HostTable, needs: Needs) -> TreeRequest:
-    """Return what needs ask for, worked out once for the same object."""
+    """Return the prepared request of some needs, computed once per object."""
     kept = hosts.caches.get(_CACHE)
-    if not isinstance(kept, _Asks):
-        kept = hosts.caches[_CACHE] = _Asks()
+    if not isinstance(kept, _TreeRequests):
+        kept = hosts.caches[_CACHE] = _TreeRequests()
     known = kept.known.get(id(needs))
     if known is None:
         if len(kept.known) >= _KEPT_MAX:
             kept.known.clear()
-        # The needs are kept too, so that nothing else can get their number.
+        # The needs are kept as well, so that no other object can get the same id.
         known = kept.known[id(needs)] = (needs, tree_request_of(needs))
     return known[1]
 
@@ -88,17 +93,17 @@ def _rows_at(rows: Selection, indices: Rows) -> Rows:
     return indices if isinstance(rows, slice) else rows[indices]
 
 
-def provider_views(hosts: HostTable, ask: TreeRequest, row: int) -> tuple[ProviderView, ...]:
-    """Return the providers of a row: its root, then its children by (name, uuid)."""
+def provider_views(hosts: HostTable, request: TreeRequest, row: int) -> tuple[ProviderView, ...]:
+    """Return the providers of a row for the search: the root, then the children by (name, UUID)."""
     trees = hosts.trees
-    on_root = [hosts.resource(name) for name in ask.classes]
-    below = [trees.resource(name) for name in ask.classes]
-    traits = frozenset(name for name in ask.traits if hosts.traits.holds(row, name))
-    givers = [ProviderView(_offers(on_root, row), traits)]
+    on_root = [hosts.resource(name) for name in request.classes]
+    below = [trees.resource(name) for name in request.classes]
+    traits = frozenset(name for name in request.traits if hosts.traits.holds(row, name))
+    views = [ProviderView(_offers(on_root, row), traits)]
     for slot in trees.on_row(row):
-        traits = trees.provider(slot).traits & ask.traits if ask.traits else ask.traits
-        givers.append(ProviderView(_offers(below, slot), traits))
-    return tuple(givers)
+        traits = trees.provider(slot).traits & request.traits if request.traits else request.traits
+        views.append(ProviderView(_offers(below, slot), traits))
+    return tuple(views)
 
 
 def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapacity | None, ...]:
@@ -116,22 +121,22 @@ def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapa
 
 
 def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
-    """Return what an instance gets of the providers of a row; see `rule.Assign`.
+    """Return what an instance receives from the providers of a row; see `rule.Assign`.
 
-    None when the root gives just what the request asks for.
+    None if the root gives exactly the unsuffixed amounts.
 
     Raises:
-        InvalidInputError: no provider was found for a group, which only happens under a policy
-            without the filter that says so.
+        InvalidInputError: no provider serves some group, which only happens if the policy lacks the
+        filter that checks this.
     """
     needs = query.needs
     if not needs.groups and not hosts.trees.on_row(row):
         return None
-    ask = cached_tree_request(hosts, needs)
-    found = search(ask, provider_views(hosts, ask, row))
+    request = cached_tree_request(hosts, needs)
+    found = search(request, provider_views(hosts, request, row))
     if found is None:
         raise InvalidInputError(
-            "policy", "hosts have child providers, so it needs the GranularGroupsFilter; add it"
+            "policy", "hosts have child providers; add the GranularGroupsFilter to the policy"
         )
     if not found.groups and not any(found.unsuffixed.values()):
         return None
@@ -147,70 +152,71 @@ def _assignment(hosts: HostTable, needs: Needs, row: int, found: GroupAssignment
         _add(taken, found.groups[group.suffix], group.amounts)
     root = taken.pop(ROOT, {})
     mappings: dict[str, tuple[str, ...]] = {
-        suffix: (uuids[giver],) for suffix, giver in sorted(found.groups.items())
+        suffix: (uuids[provider],) for suffix, provider in sorted(found.groups.items())
     }
     if any(found.unsuffixed.values()):
         mappings[""] = _of_unsuffixed(uuids, needs, found)
     return Assignment(
-        allocations={uuids[giver]: amounts for giver, amounts in sorted(taken.items())},
+        allocations={uuids[provider]: amounts for provider, amounts in sorted(taken.items())},
         mappings=mappings,
         root=None if root == needs.amounts else root,
     )
 
 
 def _of_unsuffixed(uuids: Sequence[str], needs: Needs, found: GroupAssignment) -> tuple[str, ...]:
-    givers = {found.unsuffixed.get(name, ROOT) for name in needs.amounts}
-    return tuple(uuids[giver] for giver in sorted(givers))
+    views = {found.unsuffixed.get(name, ROOT) for name in needs.amounts}
+    return tuple(uuids[provider] for provider in sorted(views))
 
 
-def _add(taken: dict[int, Mapping[str, int]], giver: int, amounts: Mapping[str, int]) -> None:
-    taken[giver] = add_amounts(taken.get(giver, {}), amounts)
+def _add(taken: dict[int, Mapping[str, int]], provider: int, amounts: Mapping[str, int]) -> None:
+    taken[provider] = add_amounts(taken.get(provider, {}), amounts)
 
 
 COUNT_MAX = 10_000
-"""Instances after which the counting on one host ends."""
+"""Number of instances at which counting on one host stops."""
 
 
-def counts_of(hosts: HostTable, ask: TreeRequest, rows: Iterable[int]) -> list[int]:
-    """Count for each row how many instances fit, each given what fits it best; at most COUNT_MAX.
+def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:
+    """Return for each row how many instances fit one after another; at most COUNT_MAX.
 
-    Hosts that are alike are counted once. A class that no provider could give to one instance
-    is left out of account, as in `search`.
+    Each instance takes its best fit. A class that no provider could give to a single instance is
+    ignored, as in `search`.
     """
     known: dict[tuple[ProviderView, ...], int] = {}
     counts: list[int] = []
     for row in rows:
-        givers = provider_views(hosts, ask, row)
-        if givers not in known:
-            known[givers] = _count(ask, givers)
-        counts.append(known[givers])
+        views = provider_views(hosts, request, row)
+        # Hosts with equal providers are counted once.
+        if views not in known:
+            known[views] = _count(request, views)
+        counts.append(known[views])
     return counts
 
 
-def _count(ask: TreeRequest, givers: Sequence[ProviderView]) -> int:
-    left = list(givers)
+def _count(request: TreeRequest, views: Sequence[ProviderView]) -> int:
+    left = list(views)
     for count in range(COUNT_MAX):
-        found = search(ask, left)
-        if found is None or (count and len(found.unsuffixed) < len(ask.unsuffixed)):
+        found = search(request, left)
+        if found is None or (count and len(found.unsuffixed) < len(request.unsuffixed)):
             return count
-        _take(ask, left, found)
+        _take(request, left, found)
     return COUNT_MAX
 
 
-def _take(ask: TreeRequest, left: list[ProviderView], found: GroupAssignment) -> None:
-    for place, amount in ask.unsuffixed:
-        giver = found.unsuffixed.get(ask.classes[place], ROOT)
-        left[giver] = _less(left[giver], ((place, amount),))
-    for kind in ask.kinds:
+def _take(request: TreeRequest, left: list[ProviderView], found: GroupAssignment) -> None:
+    for place, amount in request.unsuffixed:
+        provider = found.unsuffixed.get(request.classes[place], ROOT)
+        left[provider] = _less(left[provider], ((place, amount),))
+    for kind in request.kinds:
         for suffix in kind.suffixes:
-            giver = found.groups[suffix]
-            left[giver] = _less(left[giver], kind.wants)
+            provider = found.groups[suffix]
+            left[provider] = _less(left[provider], kind.wants)
 
 
-def _less(giver: ProviderView, wants: Wants) -> ProviderView:
-    offers = list(giver.offers)
+def _less(provider: ProviderView, wants: Wants) -> ProviderView:
+    offers = list(provider.offers)
     for place, amount in wants:
         offer = offers[place]
         if offer is not None:
             offers[place] = offer._replace(free=offer.free - amount)
-    return giver._replace(offers=tuple(offers))
+    return provider._replace(offers=tuple(offers))

@@ -1,8 +1,7 @@
-"""Packing: the first way that the search would try, for many rows at once.
+"""Greedy packing: the first arrangement that the search would try, for many rows at once.
 
-Where groups of different kinds may share providers, giving each in turn to the provider that it
-leaves with the least mostly works out. It is the very first thing that the search does, so where
-it works out here the search finds it too.
+Groups that may share providers usually fit if each in turn goes to the provider with the smallest
+remainder. The search tries this arrangement first, so both agree on every row on which it fits.
 """
 
 import numpy as np
@@ -14,34 +13,35 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
 
 
-def packs(ask: TreeRequest, providers: ProviderArrays) -> Mask:
-    """Tell which rows have room for all groups when each takes the best fit in turn.
+def packs(request: TreeRequest, providers: ProviderArrays) -> Mask:
+    """Return the rows on which all groups fit when each in turn takes its best fit.
 
-    Only for rows that are settled, and for groups that may share providers.
+    Valid only for settled rows, and for groups that may share providers.
     """
-    return _Packing(ask, providers).run()
+    return _Packing(request, providers).run()
 
 
 class _Packing:
-    """What every provider has left, roots and children of a row side by side."""
+    """The remaining capacity of every provider, with those of each row adjacent."""
 
-    def __init__(self, ask: TreeRequest, providers: ProviderArrays) -> None:
-        self._ask = ask
+    def __init__(self, request: TreeRequest, providers: ProviderArrays) -> None:
+        self._request = request
         self._providers = providers
         count = providers.count
         owners = np.concatenate((np.arange(count), providers.owners))
+        # A stable sort keeps the root first among equals, as in the search.
         self._order: Rows = owners.argsort(kind="stable")
         self._owners: Rows = owners[self._order]
         self._starts: Rows = np.searchsorted(self._owners, np.arange(count))
-        self._room = {name: self._read(name, "room") for name in ask.classes}
-        self._free = {name: self._read(name, "free") for name in ask.classes}
+        self._room = {name: self._read(name, "room") for name in request.classes}
+        self._free = {name: self._read(name, "free") for name in request.classes}
 
     def run(self) -> Mask:
-        """Place group after group."""
+        """Place the groups one after another; return the rows on which all of them fit."""
         packed = np.ones(self._providers.count, dtype=np.bool_)
         if not packed.size:
             return packed
-        for kind in self._ask.kinds:
+        for kind in self._request.kinds:
             able = self._join(
                 self._providers.roots_fit(kind, {}), self._providers.children_fit(kind)
             )
@@ -50,15 +50,16 @@ class _Packing:
         return packed
 
     def _place(self, kind: GroupKind, able: Mask) -> Mask:
-        """Place one group on every row; tell where that was possible."""
+        """Place one group on every row; return the rows on which it fits."""
         amounts = kind.group.amounts
         remainder: Scores = np.zeros(able.size, dtype=np.float64)
         for place, amount in kind.wants:
-            name = self._ask.classes[place]
+            name = self._request.classes[place]
             able = able & (self._room[name] >= amount)
             remainder += self._free[name] / amount
         remainder[~able] = np.inf
         least = np.minimum.reduceat(remainder, self._starts)
+        # Among equal remainders the first provider of the row wins, as in the search.
         best = np.flatnonzero(able & (remainder == least[self._owners]))
         owners, first = np.unique(self._owners[best], return_index=True)
         chosen = best[first]

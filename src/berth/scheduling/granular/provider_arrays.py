@@ -1,4 +1,4 @@
-"""Providers: what the roots and the children of many rows could give, as arrays."""
+"""The capacities of the roots and children of many rows, as arrays."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,19 +12,21 @@ from berth.tables.host.hosts import HostTable
 
 
 class ProviderArrays:
-    """The providers of K rows: their roots, (K,), and their children, (C,).
+    """The providers of K rows: their roots, (K,), and their C children, (C,).
 
     Attributes:
         count: K.
-        owners: (C,) for each child the index of its row.
-        unsettled: (K,) rows where a child may have to give of the unsuffixed group in a way that
-            matters to the other groups; only a search can tell how.
-        most, least: by class, (K,): what the unsuffixed group takes of each root when that gives
-            all that it can, and what it takes at least; only for classes that it shares with
-            another group. They are equal on rows that are settled and have no such child.
+        owners: (C,) for each child, the index of its row.
+        unsettled: (K,) bool: rows on which a child may have to serve the unsuffixed group in a way
+            that
+        affects other groups, which only a search can decide.
+        most, least: by class, (K,): the largest and the smallest amount that the unsuffixed group
+            takes of
+        each root; only for classes that it has in common with suffixed groups. They are equal on
+        settled rows without a suitable child.
     """
 
-    def __init__(self, hosts: HostTable, ask: TreeRequest, rows: Selection) -> None:
+    def __init__(self, hosts: HostTable, request: TreeRequest, rows: Selection) -> None:
         self._hosts = hosts
         self._trees = hosts.trees
         self._rows = rows
@@ -32,15 +34,17 @@ class ProviderArrays:
         self.unsettled = np.zeros(self.count, dtype=np.bool_)
         self.most: dict[str, Ints] = {}
         self.least: dict[str, Ints] = {}
-        self._weigh_unsuffixed(ask)
+        self._weigh_unsuffixed(request)
 
-    def _weigh_unsuffixed(self, ask: TreeRequest) -> None:
-        needs = ask.needs
-        shared = {ask.classes[place] for place in ask.shared}
+    def _weigh_unsuffixed(self, request: TreeRequest) -> None:
+        needs = request.needs
+        shared = {request.classes[place] for place in request.shared}
         for name in needs.amounts if needs.traits_forbidden else shared:
             amount = needs.amounts[name]
             below = self.any_child(_fits(self._trees.resource(name), amount, self._slots))
             root = _fits(self._hosts.resource(name), amount, self._rows)
+            # The root cannot give the class but a child can: which child does affects the other
+            # groups.
             self.unsettled |= ~root & below
             if name in shared:
                 self.most[name] = np.where(root, amount, 0)
@@ -50,14 +54,14 @@ class ProviderArrays:
                 self.unsettled |= self._lacks(names)
 
     def _lacks(self, names: AbstractSet[str]) -> Mask:
-        """Tell which roots have none of the traits, while a child has one."""
+        """Return the roots that have none of the traits while one of their children has one."""
         root = self._hosts.traits.has_any(names, self._rows)
         return ~root & self.any_child(self._trees.traits.has_any(names, self._slots))
 
     # ---- children -----------------------------------------------------------------------------
 
     def children_fit(self, kind: GroupKind) -> Mask:
-        """Tell which children could give one such group."""
+        """Return the children that could serve one group of a kind."""
         group = kind.group
         fits = np.ones(self._slots.size, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -69,32 +73,32 @@ class ProviderArrays:
         return fits
 
     def child_room(self, name: str) -> Ints:
-        """Return the room of a class on each child."""
+        """Return how much of a class one allocation can take from each child."""
         return _of(self._trees.resource(name), "room", self._slots)
 
     def child_free(self, name: str) -> Ints:
-        """Return what is free of a class on each child."""
+        """Return the free amount of a class on each child."""
         return _of(self._trees.resource(name), "free", self._slots)
 
     def any_child(self, children: Mask) -> Mask:
-        """Tell which rows have such a child."""
+        """Return the rows that have any of the given children."""
         found = np.zeros(self.count, dtype=np.bool_)
         found[self.owners[children]] = True
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Count such children by row."""
+        """Return the number of the given children by row."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:
-        """Sum values of children by row."""
+        """Return the sum of values of children by row."""
         sums = np.bincount(self.owners, weights=values, minlength=self.count)
         return sums.astype(np.int64)
 
     # ---- roots --------------------------------------------------------------------------------
 
     def roots_fit(self, kind: GroupKind, taken: Mapping[str, Ints]) -> Mask:
-        """Tell which roots could give one such group when that much is taken of them."""
+        """Return the roots that could serve one group of a kind after amounts are taken."""
         group = kind.group
         fits = np.ones(self.count, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -108,18 +112,18 @@ class ProviderArrays:
         return fits
 
     def root_room(self, name: str, taken: Mapping[str, Ints]) -> Ints:
-        """Return the room of a class on the roots, less what is taken."""
+        """Return how much of a class one allocation can take from each root, less what is taken."""
         room = _of(self._hosts.resource(name), "room", self._rows)
         return room - taken[name] if name in taken else room
 
     def root_free(self, name: str, taken: Mapping[str, Ints]) -> Ints:
-        """Return what is free of a class on the roots, less what is taken."""
+        """Return the free amount of a class on each root, less what is taken."""
         free = _of(self._hosts.resource(name), "free", self._rows)
         return free - taken[name] if name in taken else free
 
 
 def asked_of(name: str, kinds: Sequence[GroupKind]) -> int:
-    """Sum what groups of these kinds ask of a class."""
+    """Return the total demand of groups of these kinds for a class."""
     return sum(kind.count * kind.group.amounts.get(name, 0) for kind in kinds)
 
 

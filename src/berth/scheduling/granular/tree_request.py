@@ -1,4 +1,4 @@
-"""Asks: what a request wants of the providers of one tree, made ready for the search."""
+"""The demand of one instance on the providers of a tree, prepared for bounds and search."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
 
 Wants = tuple[tuple[int, int], ...]
-"""(index into the classes of the ask, amount in the unit of the class) pairs."""
+"""(index of a class in the request, amount in the unit of the class) pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKind:
-    """Groups that are alike in all but their suffix; `wants` is what one of them asks for."""
+    """Groups that differ only in their suffix; `wants` is the demand of each of them."""
 
     group: ResourceGroup
     suffixes: tuple[str, ...]
@@ -21,17 +21,17 @@ class GroupKind:
 
     @property
     def count(self) -> int:
-        """How many such groups there are."""
+        """The number of such groups."""
         return len(self.suffixes)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRequest:
-    """What one instance wants of a tree.
+    """The demand of one instance on a tree.
 
-    `kinds` come in the order to place them in. `unsuffixed` is what the unsuffixed group wants;
-    `shared` are the indices of classes that it and some other group both ask for. `traits` are
-    the names of all traits that play a part.
+    `kinds` are in the order in which they are placed. `unsuffixed` is the demand of the unsuffixed
+    group, and `shared` are the indices of the classes that it has in common with suffixed groups.
+    `traits` are the names of all traits that matter.
     """
 
     needs: Needs
@@ -43,13 +43,14 @@ class TreeRequest:
 
     @property
     def groups(self) -> int:
-        """How many groups with a suffix there are."""
+        """The number of suffixed groups."""
         return len(self.needs.groups)
 
     def parts(self) -> list[list[GroupKind]]:
-        """Return the kinds, those together that ask for a class in common."""
+        """Return the kinds, grouped so that kinds with a class in common are together."""
         parts: list[list[GroupKind]] = []
         for kind in self.kinds:
+            # Kinds without a common class never compete, so each part can be decided on its own.
             met = [part for part in parts if any(_meet(kind, other) for other in part)]
             parts = [part for part in parts if part not in met]
             parts.append([*chain.from_iterable(met), kind])
@@ -57,7 +58,7 @@ class TreeRequest:
 
 
 def tree_request_of(needs: Needs) -> TreeRequest:
-    """Sort out what an instance needs."""
+    """Return the prepared demand of an instance."""
     asked = {name for group in needs.groups for name in group.amounts}
     classes = tuple(sorted(asked | needs.amounts.keys()))
     places = {name: place for place, name in enumerate(classes)}
@@ -90,7 +91,7 @@ def _alike(groups: Iterable[ResourceGroup]) -> list[tuple[ResourceGroup, tuple[s
 
 
 def _order(kind: GroupKind) -> tuple[int, int, Sequence[tuple[int, int]], tuple[str, ...]]:
-    """Order kinds: those with traits first, as fewer providers will do, then the largest."""
+    """Return the sort key of a kind: most traits first, as few providers fit, then the largest."""
     group = kind.group
     traits = len(group.traits_required) + len(group.traits_forbidden)
     largest = [(place, -amount) for place, amount in kind.wants]
