@@ -1,4 +1,4 @@
-"""The vocabulary: which classes and traits are known, and their order."""
+"""The vocabulary knows resource classes and traits, and their order."""
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
@@ -9,7 +9,7 @@ STANDARD = StandardNames(("VCPU", "DISK_GB"), ("HW_B", "HW_A"))
 
 
 def vocabulary() -> Vocabulary:
-    """Return one with names of all origins."""
+    """Return a vocabulary with names of all origins."""
     table = ProviderTable()
     inventories = {"CUSTOM_Z": Inventory(1), "CUSTOM_B": Inventory(1), "VCPU": Inventory(1)}
     traits = frozenset(("CUSTOM_Y", "CUSTOM_T", "HW_A"))
@@ -22,7 +22,7 @@ def vocabulary() -> Vocabulary:
 
 
 def test_names_are_standard_then_made_then_in_use() -> None:
-    """Standard ones as they were given, made ones by number, the rest by name."""
+    """Standard names keep their order, created ones go by number, the rest by name."""
     known = vocabulary()
     assert known.classes.all() == ["VCPU", "DISK_GB", "CUSTOM_Q", "CUSTOM_B", "CUSTOM_Z"]
     assert known.find_traits() == ["HW_B", "HW_A", "CUSTOM_B", "CUSTOM_Q", "CUSTOM_T", "CUSTOM_Y"]
@@ -38,7 +38,7 @@ def test_names_are_standard_then_made_then_in_use() -> None:
 
 
 def test_a_name_is_known_whatever_it_is_of() -> None:
-    """One that nobody knows is not."""
+    """A name without any origin is unknown."""
     known = vocabulary()
     assert all(map(known.classes.is_known, known.classes.all()))
     assert all(map(known.traits.is_known, known.find_traits()))
@@ -49,7 +49,7 @@ def test_a_name_is_known_whatever_it_is_of() -> None:
 
 
 def test_traits_are_chosen() -> None:
-    """By their beginning, from a list, and by whether a provider has them; all at once, too."""
+    """By prefix, from a list, by whether a provider has them, and by all of these."""
     known = vocabulary()
     assert known.find_traits("HW_") == ["HW_B", "HW_A"]
     assert known.find_traits(among=("CUSTOM_Q", "HW_A", "NEW", "HW_A")) == ["HW_A", "CUSTOM_Q"]
@@ -61,7 +61,7 @@ def test_traits_are_chosen() -> None:
 
 
 def test_a_name_that_nobody_has_is_forgotten() -> None:
-    """Removing it twice is no error; names in use stay known."""
+    """A second removal is no error; names in use stay known."""
     known = vocabulary()
     for name in ("CUSTOM_Q", "CUSTOM_Q", "CUSTOM_B", "VCPU"):
         known.remove_class(name)
@@ -73,7 +73,7 @@ def test_a_name_that_nobody_has_is_forgotten() -> None:
 
 
 def test_a_record_of_a_standard_name_changes_nothing() -> None:
-    """A later release may make a name standard that somebody has made before."""
+    """A later release may make a created name a standard one."""
     known = vocabulary()
     before = known.classes.all(), known.find_traits()
     known.put(ResourceClass("DISK_GB", 1))

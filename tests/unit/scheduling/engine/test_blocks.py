@@ -1,4 +1,4 @@
-"""Blocked maxima: the same as a scan of everything, after any changes."""
+"""Blocked maxima equal those of a full scan after any changes."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 199), VALUES), max_size=40)
 
 
 def expected(values: list[float], count: int) -> list[int]:
-    """Sort everything: greatest first, then low positions."""
+    """Return the best positions by sorting: greatest first, ties by position."""
     order = sorted(range(len(values)), key=lambda i: (-values[i], i))
     return [i for i in order if values[i] > -np.inf][:count]
 
@@ -25,7 +25,7 @@ def expected(values: list[float], count: int) -> list[int]:
 def test_the_best_are_those_of_a_sort(
     values: list[float], changes: list[tuple[int, float]], count: int
 ) -> None:
-    """Looking twice finds the same, and changes are seen, lowered and raised ones."""
+    """Raised and lowered scores are seen, and a second call returns the same."""
     blocked = BlockedScores(np.array(values, dtype=np.float64))
     assert blocked.best(count) == expected(values, count)
     for index, value in changes:
@@ -37,21 +37,21 @@ def test_the_best_are_those_of_a_sort(
 
 @given(seed=st.integers(0, 2**32), count=st.sampled_from((1, 7, 64, 65, 4_000)))
 def test_many_of_the_best_are_those_of_a_sort(seed: int, count: int) -> None:
-    """However many are asked for, of more than a few blocks."""
+    """Any number of best positions is found, across several blocks."""
     values = Random(seed).choices((-np.inf, -1.0, 0.0, 0.5, 7.0), k=2_500)
     assert BlockedScores(np.array(values)).best(count) == expected(values, count)
 
 
 @given(values=LISTS, bound=st.sampled_from((-1.0, 0.25, 0.5, 8.0)))
 def test_all_above_a_bound_are_found(values: list[float], bound: float) -> None:
-    """In ascending order, those at the bound too."""
+    """Positions are ascending and include scores equal to the bound."""
     blocked = BlockedScores(np.array(values, dtype=np.float64))
     assert blocked.at_least(bound).tolist() == [i for i, v in enumerate(values) if v >= bound]
 
 
 @pytest.mark.parametrize("count", [70_000, 300_000])
 def test_many_values_have_longer_blocks_and_the_same_best(count: int) -> None:
-    """Ties go to low positions, however long the blocks are."""
+    """Ties go to low positions for every block length."""
     values = np.zeros(count)
     values[[5, 40_000, count - 1]] = (2.0, 3.0, 3.0)
     assert BlockedScores(values).best(5) == [40_000, count - 1, 5, 0, 1]
@@ -61,7 +61,7 @@ def test_many_values_have_longer_blocks_and_the_same_best(count: int) -> None:
 def test_an_extreme_is_the_greatest_of_all(
     values: list[float], changes: list[tuple[int, float]]
 ) -> None:
-    """Whatever rises, falls or ceases to count."""
+    """The extreme is right after values rise, fall or cease to count."""
     now = np.array(values, dtype=np.float64)
 
     def values_of(rows: Rows) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

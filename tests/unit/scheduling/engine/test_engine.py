@@ -1,4 +1,4 @@
-"""The engine: rules that cannot be kept matter only where they have something to say."""
+"""The engine caches request profiles, except for requests that concern an uncacheable rule."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from berth.scheduling.engine.engine import Engine, engine_of
 from berth.scheduling.filters import fits_resources, is_trusted
 from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
-from berth.scheduling.weighers import build_failures, free_ram
+from berth.scheduling.weighers import build_failures, free_resources
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
@@ -32,14 +32,14 @@ def engine_with(filters: Sequence[Filter], weighers: Sequence[Weigher]) -> Engin
 
 
 def is_kept(engine: Engine, query: Query) -> bool:
-    """Tell whether the engine keeps a kind of request that comes again."""
+    """Return whether the engine caches the profile of a repeated request."""
     engine.profile_of(query, 1)
     return engine.profile_of(query, 1) is not None
 
 
 def test_a_rule_that_cannot_be_kept_concerns_only_those_it_speaks_of() -> None:
-    """TrustedFilter looks at the clock, but only for flavors that ask for trust."""
-    engine = engine_with([fits_resources.build(), is_trusted.build()], [free_ram.build()])
+    """TrustedFilter reads the clock, but applies only to flavors that require trust."""
+    engine = engine_with([fits_resources.build(), is_trusted.build()], [free_resources.build_ram()])
     assert is_kept(engine, query_of({}))
     assert not is_kept(engine, query_of(TRUST))
     assert is_kept(engine, query_of({}))
@@ -49,7 +49,7 @@ def test_a_rule_that_cannot_be_kept_concerns_only_those_it_speaks_of() -> None:
     ("decay_s", "multiplier", "kept"), [(0, 1, True), (9, 1, False), (9, 0, True)]
 )
 def test_failures_that_fade_are_not_kept(decay_s: float, multiplier: float, kept: bool) -> None:
-    """Unless the weigher is turned off."""
+    """The weigher of failed builds reads the clock, unless it is off."""
     weigher = build_failures.build(multiplier=multiplier, decay_s=decay_s)
     assert is_kept(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
 
@@ -61,7 +61,7 @@ def test_a_rule_that_looks_at_other_rows_is_not_kept() -> None:
 
 
 def test_classes_are_forgotten_when_hosts_come() -> None:
-    """Everybody's place in the order of names has changed."""
+    """A new host changes the rank of all others."""
     hosts = table_of(snapshot_of([Box("b")]))
     engine = engine_of(hosts, policy_of())
     query = query_of({})
@@ -75,18 +75,18 @@ def test_classes_are_forgotten_when_hosts_come() -> None:
 
 
 def test_how_widely_to_choose_makes_no_other_engine() -> None:
-    """While there are rivals each decision has a policy of its own, and the rules of all."""
+    """Under contention each decision has its own policy, but all share the rules."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
-    policy = policy_of(filters=[fits_resources.build()], weighers=[free_ram.build()])
+    policy = policy_of(filters=[fits_resources.build()], weighers=[free_resources.build_ram()])
     engine = engine_of(hosts, policy)
     assert engine_of(hosts, policy.choosing_among(8)) is engine
-    other = replace(policy, weighers=(free_ram.build(multiplier=2.0),))
+    other = replace(policy, weighers=(free_resources.build_ram(multiplier=2.0),))
     assert engine_of(hosts, other) is not engine
 
 
 def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
-    """What comes once is soon forgotten, but at its second sight a kind of request is known."""
-    engine = engine_with([fits_resources.build()], [free_ram.build()])
+    """A key that was requested once is soon evicted; the second request keeps it."""
+    engine = engine_with([fits_resources.build()], [free_resources.build_ram()])
     flavors = [replace(asking().flavor, flavor_id=f"f-{n}", vcpus=n) for n in range(1, 31)]
     queries = [
         Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
@@ -101,7 +101,7 @@ def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
 
 
 def test_what_a_weigher_said_of_a_host_is_asked_again_when_the_host_is_another() -> None:
-    """Of one changed row, too, and although consumption would not change what it says."""
+    """Own values of a single changed row are recomputed, even if they are not volatile."""
     likes = Weigher(
         name="likes",
         raw=lambda hosts, _, rows: hosts.traits.has("CUSTOM_X", rows).astype(np.float64),

@@ -1,4 +1,4 @@
-"""Keys: requests that differ in what a rule reads have different ones."""
+"""Requests that differ in anything that a rule reads have different keys."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -22,12 +22,12 @@ PLAIN = asking()
 
 
 def reading(*paths: str) -> Filter:
-    """Return a filter that reads so much."""
+    """Return a filter that reads these paths and columns."""
     return Filter("X", lambda *_: None, lambda *_: "", lambda *_: (), Reads(paths, ()))
 
 
 def key_of(path: str, request: Request, group: ServerGroup | None = None) -> Hashable:
-    """Return the part of a key that a path makes."""
+    """Return the part of a key for a path."""
     (part,) = parts_of([path])
     query = Query(request, request.needs, NOW_S, group, request.instance_uuids[0])
     return part(HOSTS, query)
@@ -50,27 +50,27 @@ def key_of(path: str, request: Request, group: ServerGroup | None = None) -> Has
     ],
 )
 def test_what_differs_in_what_is_read_differs_in_the_key(path: str, other: Request) -> None:
-    """And equal requests have equal keys."""
+    """Equal requests have equal keys."""
     assert key_of(path, PLAIN) == key_of(path, replace(PLAIN, request_id="other"))
     assert key_of(path, PLAIN) != key_of(path, other)
 
 
 def test_a_group_and_the_rows_of_its_members_are_parts_of_the_key() -> None:
-    """For rules that look at where the others are; some may be on hosts that are not here."""
+    """Some members may be on hosts that are not in the table."""
     assert key_of("group", PLAIN, GROUP) == GROUP
     assert key_of("group_rows", PLAIN, GROUP) == (frozenset({0}), False, False)
     assert key_of("group_rows", PLAIN) is None
 
 
 def test_a_new_instance_is_like_any_other() -> None:
-    """Its uuid is read only to find where it is."""
+    """Rules read the uuid of an instance only to find its host."""
     assert key_of("instance_uuid", PLAIN) == key_of(
         "instance_uuid", replace(PLAIN, instance_uuids=("new-7",))
     )
 
 
 def test_paths_that_others_cover_are_left_out() -> None:
-    """Time is not part of a key."""
+    """The time is not part of a key."""
     rules = [reading("flavor.extra_specs", "now_s"), reading("flavor", "hints.a", "hints.ab")]
     assert paths_of(rules) == ("flavor", "hints.a", "hints.ab")
 
@@ -86,7 +86,7 @@ def test_paths_that_others_cover_are_left_out() -> None:
     ],
 )
 def test_equal_values_have_equal_frozen_forms(value: object, same: object, other: object) -> None:
-    """Order counts in lists, and in nothing else."""
+    """Order matters in lists, and nowhere else."""
     assert frozen(value) == frozen(same)
     assert frozen(value) != frozen(other)
 

@@ -1,4 +1,4 @@
-"""Kinds: the same flavor and image are known again, whoever brings them."""
+"""The needs cache recognises equal flavors and images."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ PLAIN = replace(asking(specs=SPECS), image=IMAGE)
 
 
 def again(request: Request) -> Request:
-    """Return a request as it comes over a wire: equal, and of other objects."""
+    """Return an equal request with new objects, as decoded from the network."""
     flavor, image = request.flavor, request.image
     assert image is not None
     return replace(
@@ -28,13 +28,13 @@ def again(request: Request) -> Request:
 
 
 def turned(flavor: Flavor) -> Flavor:
-    """Return a flavor that says the same in another order."""
+    """Return an equal flavor whose mappings have another order."""
     return replace(flavor, extra_specs=dict(reversed(list(flavor.extra_specs.items()))))
 
 
 @pytest.fixture
 def known() -> NeedsCache[str]:
-    """Return what knows one request."""
+    """Return a cache with one request."""
     known = NeedsCache[str]()
     assert known.get(PLAIN, lambda: "first") == "first"
     return known
@@ -42,7 +42,7 @@ def known() -> NeedsCache[str]:
 
 @pytest.mark.parametrize("request_", [PLAIN, again(PLAIN), replace(PLAIN, request_id="r")])
 def test_the_same_is_known(known: NeedsCache[str], request_: Request) -> None:
-    """By the objects, or by what they say."""
+    """Requests match by identity or by value."""
     assert known.get(request_, lambda: "made") == "first"
 
 
@@ -58,13 +58,13 @@ def test_the_same_is_known(known: NeedsCache[str], request_: Request) -> None:
     ],
 )
 def test_what_differs_is_not(known: NeedsCache[str], request_: Request) -> None:
-    """Nor what only says it in another order, as groups are asked for in theirs."""
+    """Another order of extra specs counts as a difference, because it orders request groups."""
     assert known.get(request_, lambda: "made") == "made"
     assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many flavors there are."""
+    """The number of entries has a limit."""
     monkeypatch.setattr(needs_cache, "_KEPT_MAX", 4)
     known = NeedsCache[int]()
     for number in range(20):

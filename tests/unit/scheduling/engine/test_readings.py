@@ -1,4 +1,4 @@
-"""Readings: weighers that read no request are read once, and those that say nothing new sleep."""
+"""Readings store values of weighers that read no request, and skip idle weighers."""
 
 from dataclasses import replace
 
@@ -8,18 +8,18 @@ import pytest
 from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.engine.readings import Readings
 from berth.scheduling.rules.rule import Normalisation, Query, Reads, Weigher
-from berth.scheduling.weighers import build_failures, free_ram, num_instances
+from berth.scheduling.weighers import build_failures, free_resources, host_load
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
-RAM = free_ram.build()
-COUNT = num_instances.build(multiplier=1.0)
+RAM = free_resources.build_ram()
+COUNT = host_load.build_num_instances(multiplier=1.0)
 FAILURES = build_failures.build()
 
 
 def query() -> Query:
-    """Return any query: none of these weighers reads it."""
+    """Return an arbitrary query, which none of these weighers reads."""
     request = asking()
     return Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
 
@@ -30,14 +30,14 @@ def table(*names: str) -> HostTable:
 
 
 def readings_of(hosts: HostTable, *weighers: Weigher) -> Readings:
-    """Return readings that are true to the table."""
+    """Return up-to-date readings of the table."""
     found = Readings(hosts, weighers, Normalisation.NOVA)
     found.catch_up(query())
     return found
 
 
 def test_values_are_those_of_the_weigher_after_every_change() -> None:
-    """One line a weigher, one column a row."""
+    """There is one line per weigher and one column per row."""
     hosts = table("a", "b", "c", "d", "e")
     readings = readings_of(hosts, RAM)
     hosts.hold(3, {MEMORY_MB: 100})
@@ -51,7 +51,7 @@ def test_values_are_those_of_the_weigher_after_every_change() -> None:
 
 
 def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() -> None:
-    """It wakes up for good, and the epoch tells classes so."""
+    """It stays awake for good, and the epoch increases."""
     hosts = table("a", "b", "c", "d", "e")
     readings = readings_of(hosts, RAM, COUNT)
     before = readings.epoch
@@ -79,7 +79,7 @@ def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() ->
 
 
 def test_a_weigher_wakes_up_when_all_hosts_come_to_say_something_else() -> None:
-    """Classes tell what an idle weigher said when they were made, so it may not change."""
+    """Profiles report the idle value that they were created with, so it must not change."""
     hosts = table("a", "b")
     readings = readings_of(hosts, COUNT)
     before = readings.epoch
@@ -94,7 +94,7 @@ def test_a_weigher_wakes_up_when_all_hosts_come_to_say_something_else() -> None:
 
 
 def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
-    """Equal values are worth something there."""
+    """Equal values add to scores there."""
     hosts = table("a", "b")
     assert readings_of(hosts, RAM).line(RAM) == 0
     by_share = Readings(hosts, [FAILURES], Normalisation.SHARE)
@@ -104,17 +104,17 @@ def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
 
 
 def test_a_weigher_that_reads_the_request_or_is_off_has_no_line() -> None:
-    """A class asks it by itself."""
+    """A profile computes its values itself."""
     hosts = table("a", "b")
     of_request = Weigher("Mine", RAM.raw, Reads(("project_id",), ("used",)), floor=0.0)
-    off = free_ram.build(multiplier=0.0)
+    off = free_resources.build_ram(multiplier=0.0)
     readings = readings_of(hosts, of_request, off)
     assert readings.values.shape == (0, 2)
     assert readings.line(of_request) is readings.line(off) is None
 
 
 def test_a_weigher_that_fails_leaves_nothing_half_read() -> None:
-    """The next look reads everything again."""
+    """The next call reads everything again."""
     hosts = table("a", "b", "c", "d", "e", "f", "g", "h", "i")
     fails = [False]
 

@@ -1,4 +1,4 @@
-"""Stages: one row asked again alone says the same as all rows asked anew."""
+"""Updating one row gives the stage of a full evaluation."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ FILTERS: tuple[Filter, ...] = (
 def test_one_row_alone_gets_the_stage_of_a_new_look(
     with_trait: bool, full: bool, turned: int
 ) -> None:
-    """Whichever of a lasting and two volatile filters, before and after it, removes the row."""
+    """The row is removed by a lasting filter or by a volatile one before or after it."""
     fast = frozenset({"CUSTOM_FAST"})
     mine = fast if with_trait else frozenset[str]()
     hosts = table_of(snapshot_of([Box("a", traits=mine), Box("b", traits=fast)]))

@@ -1,4 +1,4 @@
-"""Bitsets: sets of names a row."""
+"""Bitsets store one set of names per row."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_a_row_has_what_was_put(sets: Bitset) -> None:
 
 
 def test_several_rows_get_one_set_at_once(sets: Bitset) -> None:
-    """Whatever they had, and also of a name that no row has had; others keep theirs."""
+    """Former sets are replaced, a name may be new, and other rows keep their sets."""
     sets.put(np.array([0, 2]), ["b", "new"])
     assert [sets.get(row) for row in range(3)] == [{"b", "new"}, {"b"}, {"b", "new"}]
 
@@ -36,13 +36,13 @@ def test_rows_are_found_by_name(sets: Bitset) -> None:
 
 
 def test_rows_are_found_by_any_of_several_names(sets: Bitset) -> None:
-    """No names at all are in no set."""
+    """An empty selection of names is in no set."""
     assert sets.has_any(["a", "never"], slice(0, 3)).tolist() == [True, False, False]
     assert sets.has_any([], slice(0, 3)).tolist() == [False] * 3
 
 
 def test_names_of_a_set_are_counted(sets: Bitset) -> None:
-    """Only those that are asked about, over any number of words; unknown ones count nowhere."""
+    """Only requested names count, across any number of words; unknown names do not."""
     assert sets.count_among(sets.words_of(["a", "b", "never"]), slice(0, 3)).tolist() == [2, 1, 0]
     assert sets.count_among(sets.words_of(["a"]), np.array([2, 0, 0])).tolist() == [0, 1, 1]
     assert sets.count_among(sets.words_of([]), slice(0, 3)).tolist() == [0, 0, 0]
@@ -52,7 +52,7 @@ def test_names_of_a_set_are_counted(sets: Bitset) -> None:
 
 
 def test_a_put_replaces_the_set(sets: Bitset) -> None:
-    """No bit of the old set stays."""
+    """No bit of the old set remains."""
     sets.put(0, ["c"])
     sets.put(1, [])
     assert [sets.get(row) for row in range(3)] == [{"c"}, set(), set()]
@@ -60,7 +60,7 @@ def test_a_put_replaces_the_set(sets: Bitset) -> None:
 
 
 def test_a_mask_is_the_callers_own(sets: Bitset) -> None:
-    """Changing what was returned changes no set."""
+    """Changing a returned array changes no set."""
     for mask in (
         sets.has("b", slice(0, 3)),
         sets.has("never", slice(0, 3)),
@@ -85,7 +85,7 @@ def test_sets_may_have_more_than_64_names() -> None:
 
 
 def test_growing_keeps_the_sets(sets: Bitset) -> None:
-    """New rows are empty, also in words that come later."""
+    """New rows are empty, including in words that are added later."""
     sets.resize(100)
     sets.put(99, [f"n{number}" for number in range(70)])
     assert sets.get(0) == {"a", "b"}

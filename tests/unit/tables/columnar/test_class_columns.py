@@ -1,4 +1,4 @@
-"""Columns: what each host has of one resource class."""
+"""Class columns store the inventory and usage of one resource class."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from berth.tables.columnar.class_columns import ClassColumns
 
 
 def columns_of(*inventories: Inventory) -> ClassColumns:
-    """Return columns with these inventories, nothing used."""
+    """Return columns with these inventories and nothing used."""
     columns = ClassColumns(len(inventories))
     for row, inventory in enumerate(inventories):
         columns.put(row, inventory)
@@ -15,7 +15,7 @@ def columns_of(*inventories: Inventory) -> ClassColumns:
 
 
 def test_used_amounts_leave_less_room() -> None:
-    """Free counts the ratio, physical_free does not, room ends at what one may ask for."""
+    """`free` includes the ratio, `physical_free` does not, and `room` is limited by max_unit."""
     columns = columns_of(Inventory(10, reserved=2, allocation_ratio=2.0))
     columns.put_used(0, 5)
     assert columns.free[0] == 11
@@ -29,7 +29,7 @@ def test_used_amounts_leave_less_room() -> None:
 
 
 def test_fits_compares_with_room_unit_and_step() -> None:
-    """Rows with units other than 1 are looked at one by one."""
+    """Units other than 1 are respected."""
     columns = columns_of(
         Inventory(10), Inventory(3), Inventory(10, min_unit=5), Inventory(10, step_size=4)
     )
@@ -40,7 +40,7 @@ def test_fits_compares_with_room_unit_and_step() -> None:
 
 
 def test_the_largest_amounts_do_not_overflow() -> None:
-    """A large total times a large ratio is cut to what an amount may be."""
+    """A large total times a large ratio is clipped to the largest amount."""
     columns = columns_of(Inventory(AMOUNT_MAX, allocation_ratio=10_000.0))
     columns.put_used(0, AMOUNT_MAX)
     assert columns.capacity[0] == AMOUNT_MAX
@@ -49,7 +49,7 @@ def test_the_largest_amounts_do_not_overflow() -> None:
 
 
 def test_a_cleared_row_has_nothing() -> None:
-    """Its old step size does not come back with a new inventory."""
+    """A new inventory does not get the old step size."""
     columns = columns_of(Inventory(10, step_size=4))
     columns.clear(0)
     assert columns.fits(1, slice(0, 1)).tolist() == [False]

@@ -1,4 +1,4 @@
-"""Column sets: arrays of one length that grow together."""
+"""Arrays of a column set grow together."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from berth.tables.columnar.schema import Column
 
 
 class Pairs(ColumnSet):
-    """Two arrays, and one column that has none."""
+    """Two arrays, and a derived column."""
 
     count: NDArray[np.int64]
     is_odd: NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Pairs(ColumnSet):
 
 
 def test_a_column_grows_by_zeros() -> None:
-    """In an array of its own; one that grows by nothing is copied, too."""
+    """The result is a copy, even when the size is unchanged."""
     column = np.array([3, 4], dtype=np.int32)
     more = grown(column, 4)
     assert more.tolist() == [3, 4, 0, 0]
@@ -34,7 +34,7 @@ def test_a_column_grows_by_zeros() -> None:
 
 
 def test_every_array_grows_and_is_cleared_by_row() -> None:
-    """Types stay what the schema says."""
+    """Types remain those of the schema."""
     pairs = Pairs(2)
     pairs.count[:], pairs.is_odd[:] = (2, 3), (False, True)
     pairs.resize(3)
@@ -47,5 +47,5 @@ def test_every_array_grows_and_is_cleared_by_row() -> None:
 
 
 def test_a_derived_column_has_no_array() -> None:
-    """It is worked out by whoever knows from what."""
+    """The subclass computes it."""
     assert not hasattr(Pairs(1), "half")

@@ -1,4 +1,4 @@
-"""Derived columns are read as arrays are."""
+"""Derived columns are read like arrays."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from berth.tables.columnar.class_columns import ClassColumns
 
 
 def test_a_derived_column_reads_like_an_array() -> None:
-    """By one row, by rows, by a slice, and as a number of Python's."""
+    """It is indexed by row, rows or slice, and read as a plain number."""
     columns = ClassColumns(3)
     columns.put(0, Inventory(10, 2, allocation_ratio=2.0))
     columns.put(2, Inventory(20, 0, max_unit=5))

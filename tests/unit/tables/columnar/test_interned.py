@@ -1,4 +1,4 @@
-"""Interned values: numbered, counted, and forgotten when nobody has them."""
+"""Interned values are numbered, counted, and dropped with their last user."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from berth.tables.columnar.interned import Interned, NameIds, Pool, ValueIds
 
 
 def test_equal_values_have_one_number() -> None:
-    """And the value can be read back by it."""
+    """The value is found by its number."""
     interned = Interned("")
     assert interned.take("a") == interned.take("a") == 1
     assert interned.take("b") == 2
@@ -16,7 +16,7 @@ def test_equal_values_have_one_number() -> None:
 
 
 def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:
-    """So what changes at every report does not pile up."""
+    """Values that change with every report do not accumulate."""
     interned = Interned("")
     interned.take("a")
     for report in range(100):
@@ -26,7 +26,7 @@ def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:
 
 
 def test_the_version_grows_with_new_values_alone() -> None:
-    """What was derived of the values by number holds until then."""
+    """Results derived from numbered values stay valid until then."""
     interned = Interned("")
     interned.take("a")
     version = interned.version
@@ -39,7 +39,7 @@ def test_the_version_grows_with_new_values_alone() -> None:
 
 
 def test_nothing_is_never_forgotten() -> None:
-    """Rows that have nothing may come and go."""
+    """Rows without a value may come and go."""
     interned = Interned("")
     interned.release(interned.take(""))
     assert interned.take("") == 0
@@ -47,7 +47,7 @@ def test_nothing_is_never_forgotten() -> None:
 
 
 def test_a_pool_keeps_one_object_for_equal_keys() -> None:
-    """For as long as anybody keeps it."""
+    """The object stays while it has users."""
     pool: Pool[str, list[int]] = Pool()
     first, second = [1], [1]
     assert pool.take("a", first) is pool.take("a", second) is first
@@ -60,13 +60,13 @@ def test_a_pool_keeps_one_object_for_equal_keys() -> None:
 
 
 def test_equal_values_have_equal_numbers() -> None:
-    """Counted from 1."""
+    """Numbers begin at 1."""
     made = ValueIds[str]()
     assert [made.number(text) for text in "abab"] == [1, 2, 1, 2]
 
 
 def test_a_number_is_never_given_twice() -> None:
-    """What was forgotten gets a new one."""
+    """A forgotten value gets a new number."""
     made = ValueIds[int]()
     given = [made.number(value) for value in range(interned_module._IDS_KEPT + 10)]
     again = made.number(0)
@@ -75,7 +75,7 @@ def test_a_number_is_never_given_twice() -> None:
 
 
 def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
-    """However many do."""
+    """Names are counted by user."""
     names = NameIds()
     names.take(("a", "b"))
     names.take(("a",))
@@ -84,7 +84,7 @@ def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
 
 
 def test_a_number_that_is_free_is_given_to_the_next() -> None:
-    """So numbers stay small while names come and go."""
+    """Numbers stay small while names come and go."""
     names = NameIds()
     for number in range(100):
         names.take((f"name {number}",))
@@ -94,6 +94,6 @@ def test_a_number_that_is_free_is_given_to_the_next() -> None:
 
 
 def test_what_nobody_has_cannot_be_released() -> None:
-    """That would be a mistake in counting."""
+    """An unbalanced release is an error."""
     with pytest.raises(KeyError):
         NameIds().release(("a",))

@@ -1,11 +1,11 @@
-"""InternedTerms of inventories, kept once for all that say the same."""
+"""Terms of inventories are stored once per distinct combination."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.inventory_terms import AllocationTerms, InternedTerms
 
 
 def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
-    """Also when each says that one allocation may have all of it."""
+    """That includes a max_unit equal to the total."""
     terms = InternedTerms()
     first = terms.take(Inventory(64, 2, max_unit=64, allocation_ratio=4.0))
     assert terms.take(Inventory(128, 2, max_unit=128, allocation_ratio=4.0)) == first
@@ -15,7 +15,7 @@ def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
 
 
 def test_every_number_has_its_place_in_the_arrays() -> None:
-    """However many there are, and when a number comes to stand for other terms."""
+    """Arrays grow with the numbers, and follow reused numbers."""
     terms = InternedTerms()
     numbers = [terms.take(Inventory(100, reserved)) for reserved in range(20)]
     assert terms.reserved.take(numbers).tolist() == list(range(20))

@@ -1,10 +1,10 @@
-"""The journal: which rows have changed since when."""
+"""The journal reports which rows changed after a position."""
 
 from berth.tables.columnar.journal import GROUPS, Journal
 
 
 def test_rows_since_a_position_come_oldest_first() -> None:
-    """Nothing is newer than the present position, and groups know nothing of each other."""
+    """Nothing is newer than the current position, and groups are independent."""
     journal = Journal()
     journal.record(3, "used")
     position = journal.position("used")
@@ -18,7 +18,7 @@ def test_rows_since_a_position_come_oldest_first() -> None:
 
 
 def test_many_rows_are_noted_at_once() -> None:
-    """As one by one; also when they are more than what is remembered."""
+    """The result equals that of single records, also beyond the limit."""
     journal = Journal(kept=2)
     journal.record_rows([4, 3], "used")
     assert (journal.since("used", 0), journal.step) == ([4, 3], 2)
@@ -31,7 +31,7 @@ def test_many_rows_are_noted_at_once() -> None:
 
 
 def test_positions_move_on_to_what_is_newest() -> None:
-    """Groups in which nothing happened are left out, and nothing is told twice."""
+    """Groups without changes are left out, and no change is reported twice."""
     journal = Journal(kept=2)
     positions = {"used": journal.position("used"), "host": journal.position("host")}
     journal.record(4, "used")
@@ -44,7 +44,7 @@ def test_positions_move_on_to_what_is_newest() -> None:
 
 
 def test_what_is_forgotten_is_said_to_be() -> None:
-    """Whoever was away too long has to read everything again."""
+    """A reader that was too slow must read everything again."""
     journal = Journal(kept=2)
     for row in range(5):
         journal.record(row, "used")
@@ -55,14 +55,14 @@ def test_what_is_forgotten_is_said_to_be() -> None:
 
 
 def test_a_row_can_change_in_every_group() -> None:
-    """As when it gets a host."""
+    """A row that gets a host does."""
     journal = Journal()
     journal.record_all(7)
     assert [journal.since(group, 0) for group in GROUPS] == [[7]] * len(GROUPS)
 
 
 def test_a_journal_that_is_begun_anew_tells_nothing_of_before() -> None:
-    """Positions go on, so that one taken before is known to be too old."""
+    """Positions continue, so an earlier one is recognised as outdated."""
     journal = Journal()
     journal.record(1, "used")
     journal.record(2, "used")

@@ -1,4 +1,4 @@
-"""The index of rows by text, beside a dict that does the same."""
+"""The text index agrees with a dict."""
 
 import random
 
@@ -8,7 +8,7 @@ from berth.tables.columnar.text_index import TextIndex
 
 
 class Shelf:
-    """Texts by row, and the index of them."""
+    """Texts by row, with an index of them."""
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}
@@ -27,7 +27,7 @@ class Shelf:
 
 @pytest.mark.parametrize("rows", [1, 12, 13, 100, 2_000])
 def test_rows_are_found_by_their_texts_whatever_came_and_went(rows: int) -> None:
-    """As by a dict, through growing and through slots that are used again."""
+    """The index grows and reuses slots."""
     draw, shelf = random.Random(rows), Shelf()
     row_of: dict[str, int] = {}
     free = list(range(rows))
@@ -45,7 +45,7 @@ def test_rows_are_found_by_their_texts_whatever_came_and_went(rows: int) -> None
 
 
 def test_texts_that_come_and_go_for_long_do_not_fill_the_index() -> None:
-    """Slots of those that are gone are given back."""
+    """Tombstones are reclaimed."""
     shelf = Shelf()
     for number in range(1_000):
         shelf.add(number % 7, str(number))
@@ -64,7 +64,7 @@ def test_a_text_that_no_row_has_can_be_removed() -> None:
 
 
 def test_room_can_be_made_beforehand() -> None:
-    """What is there stays, and asking for less than there is changes nothing."""
+    """Existing rows stay, and a smaller request changes nothing."""
     shelf = Shelf()
     shelf.add(0, "a")
     shelf.index.reserve(500)

@@ -1,4 +1,4 @@
-"""AggregateSets: sets of numbers by row, equal ones kept once."""
+"""Aggregate sets store equal sets of numbers once."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ SELECTIONS: list[Selection] = [
 def test_a_set_with_any_of_the_numbers_is_found(
     combinations: AggregateSets, rows: Selection
 ) -> None:
-    """Whether few rows are looked at or many; numbers that nobody has do no harm."""
+    """Few and many rows give the same result; unknown numbers are ignored."""
     looked_at = np.arange(ROWS)[rows].tolist()
     expected = [row % 10 != 0 and (row % 2 == 0 or row % 5 == 3) for row in looked_at]
     assert combinations.has_any([0, 13, 99], rows).tolist() == expected
@@ -41,7 +41,7 @@ def test_a_set_with_any_of_the_numbers_is_found(
 
 
 def test_what_is_found_follows_new_sets(combinations: AggregateSets) -> None:
-    """Also where many rows were looked at before."""
+    """Cached results over many rows are updated."""
     everyone = slice(0, ROWS)
     assert not combinations.has_any([77], everyone).any()
     combinations.put(150, frozenset({77, 0}))
@@ -52,14 +52,14 @@ def test_what_is_found_follows_new_sets(combinations: AggregateSets) -> None:
 
 
 def test_the_least_value_of_the_members_counts(combinations: AggregateSets) -> None:
-    """Rows whose numbers have none get NaN, and so do empty sets."""
+    """Empty sets and sets without values give NaN."""
     least = combinations.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
     values = combinations.spread(least, np.array([6, 2, 7, 12, 3, 10]))
     np.testing.assert_array_equal(values, [2.0, 3.0, 5.0, 3.0, np.nan, np.nan])
 
 
 def test_what_no_row_has_is_forgotten() -> None:
-    """So that a table whose sets change for ever does not grow for ever."""
+    """A table whose sets keep changing does not grow."""
     made = AggregateSets()
     made.resize(2)
     for number in range(1000):
@@ -73,7 +73,7 @@ def test_what_no_row_has_is_forgotten() -> None:
 
 
 def test_the_version_grows_with_new_sets_alone() -> None:
-    """What was worked out once a set holds while rows only move between known sets."""
+    """Results by set stay valid while rows move between known sets."""
     made = AggregateSets()
     made.resize(3)
     made.put(0, frozenset({1}))
@@ -87,13 +87,13 @@ def test_the_version_grows_with_new_sets_alone() -> None:
 
 
 def test_rows_are_found_by_a_number(combinations: AggregateSets) -> None:
-    """Ascending; one that no row has finds none."""
+    """Rows are ascending; an unknown number has none."""
     assert combinations.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
     assert combinations.rows_with(99).tolist() == []
 
 
 def test_rows_with_the_same_set_come_together(combinations: AggregateSets) -> None:
-    """Each of the rows once, whatever their order."""
+    """Each row appears once, in any order of rows."""
     rows = np.array([23, 3, 20, 8, 10])
     alike = {numbers: mine.tolist() for numbers, mine in combinations.grouped(rows)}
     assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
@@ -101,7 +101,7 @@ def test_rows_with_the_same_set_come_together(combinations: AggregateSets) -> No
 
 
 def test_rows_keep_their_sets_when_more_come() -> None:
-    """New ones are empty."""
+    """New rows have empty sets."""
     made = AggregateSets()
     made.resize(1)
     made.put(0, frozenset({4}))

@@ -1,4 +1,4 @@
-"""Attestations by row: what a service says of the node that is there."""
+"""Attestations by row follow the service and its node."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def attested() -> Attestations:
 
 
 def test_a_level_counts_until_it_ends() -> None:
-    """At its last second too."""
+    """That includes its last second."""
     found = attested()
     assert found.has("trusted", ALL, 100.0).tolist() == [True, False, False]
     assert found.has("trusted", ALL, 100.1).tolist() == [False, False, False]
@@ -33,7 +33,7 @@ def test_a_level_counts_until_it_ends() -> None:
 
 
 def test_a_row_that_is_cleared_is_not_attested() -> None:
-    """Nor is a new one, or one whose service says nothing any more."""
+    """Neither is a new row, nor one whose service no longer has an attestation."""
     found = attested()
     found.clear(0)
     found.put(1, "b", {})
@@ -44,7 +44,7 @@ def test_a_row_that_is_cleared_is_not_attested() -> None:
 
 
 def test_the_table_follows_services_and_hosts() -> None:
-    """Whichever comes first, and whatever goes."""
+    """Services and hosts may come and go in any order."""
     box = Box("a", node="n", attestation=Attestation("trusted", NOW_S + 60))
     hosts = table_of(snapshot_of([Box("b")]))
     apply_event(hosts, box.service)

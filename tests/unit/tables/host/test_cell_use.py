@@ -1,4 +1,4 @@
-"""The shape of a cell, and what is used of it."""
+"""The shape of a cell, its usage and its free resources."""
 
 from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import NumaCell
@@ -21,7 +21,7 @@ def test_without_siblings_every_cpu_is_a_core() -> None:
 
 
 def test_use_adds_up_and_can_be_undone() -> None:
-    """Nothing of it is left when all is given back."""
+    """Usage is empty after all shares were given back."""
     share = CellShare(0, 10, 2048, 2, ((0, 1),), frozenset({2}), frozenset({3}))
     use = CellUse()
     use.take(share)
@@ -35,7 +35,7 @@ def test_use_adds_up_and_can_be_undone() -> None:
 
 
 def test_what_is_left() -> None:
-    """Memory may be below 0 where it is overcommitted."""
+    """Free memory may be negative when overcommitted."""
     use = CellUse()
     use.take(CellShare(0, 300, shared_cpus=5, pinned=((0, 1),)))
     free = free_cell(shape_of(NumaCell(7, pcpuset=frozenset({0, 1}), memory_mb=100)), use)

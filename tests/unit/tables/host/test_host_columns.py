@@ -1,4 +1,4 @@
-"""Host columns: what every host has, and the records that are made of them."""
+"""The fixed columns of hosts, and the records that are built from them."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from berth.tables.host.host_columns import HostColumns
 
 
 def test_a_row_without_service_is_disabled() -> None:
-    """Nothing of an earlier service stays."""
+    """Nothing of an earlier service remains."""
     columns = HostColumns(1)
     columns.put_service(0, Service("h", "1", forced_down=True, last_seen_s=5.0), "n")
     assert (columns.enabled[0], columns.forced_down[0], columns.last_seen_s[0]) == (True, True, 5)
@@ -18,7 +18,7 @@ def test_a_row_without_service_is_disabled() -> None:
 
 
 def test_a_row_has_the_failed_builds_of_its_service() -> None:
-    """They go with it; what no array can hold is cut."""
+    """They are removed with the service; a number that no column can hold is clipped."""
     columns = HostColumns(1)
     columns.put_service(0, Service("h", "1", failed_builds=3, failed_at_s=7.5), "n")
     assert (columns.failed_builds[0], columns.failed_at_s[0]) == (3, 7.5)
@@ -30,7 +30,7 @@ def test_a_row_has_the_failed_builds_of_its_service() -> None:
 
 
 def test_hosts_are_found_by_their_cell() -> None:
-    """A row without a host is in no cell that has a name."""
+    """A row without a host is in no named cell."""
     columns = HostColumns(4)
     for row, cell in enumerate(("a", "b", "a")):
         columns.put_host(row, Host(str(row), "h", "h", cell=cell))
@@ -43,7 +43,7 @@ def test_hosts_are_found_by_their_cell() -> None:
 
 @pytest.mark.parametrize("version", [0, 6_002_000, -5])
 def test_versions_of_hypervisors_are_numbers(version: int) -> None:
-    """However large; what no array can hold is cut."""
+    """A number that no column can hold is clipped."""
     columns = HostColumns(1)
     columns.put_host(0, Host("u", "h", "h", hypervisor_version=version))
     assert columns.hypervisor_version[0] == version

@@ -1,4 +1,4 @@
-"""Metrics: one array a metric that somebody asked for."""
+"""A host metric becomes an array when it is first read."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from berth.testing.fleets import Box, snapshot_of
 
 
 def test_values_are_those_that_hosts_report() -> None:
-    """NaN where a host does not report the metric, or nobody does."""
+    """Hosts that do not report the metric have NaN."""
     hosts = table_of(
         snapshot_of([Box("a", metrics={"x": 1.5}), Box("b"), Box("c", metrics={"y": 2.0})])
     )
@@ -18,7 +18,7 @@ def test_values_are_those_that_hosts_report() -> None:
 
 
 def test_what_was_asked_for_follows_later_reports() -> None:
-    """A new report is exact: what it does not name is gone."""
+    """A report replaces all former metrics of its host."""
     metrics = HostMetrics(2)
     metrics.put(0, {"x": 1.0})
     both = np.array([0, 1])
@@ -40,7 +40,7 @@ def test_growing_keeps_values() -> None:
 
 
 def test_a_host_that_goes_takes_its_metrics_along() -> None:
-    """The row may be another host's next."""
+    """The row may be reused by another host."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
     assert hosts.metrics.values("x", hosts.all_rows).tolist() == [1.0]
     hosts.remove_host("a/a")
@@ -50,7 +50,7 @@ def test_a_host_that_goes_takes_its_metrics_along() -> None:
 
 
 def test_new_metrics_are_told_as_a_change_of_the_host() -> None:
-    """So that who caches looks again."""
+    """Caches have to read the row again."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
     before = hosts.journal.position("host")
     hosts.put_host(Box("a", metrics={"x": 2.0}).host)

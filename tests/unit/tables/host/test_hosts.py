@@ -1,4 +1,4 @@
-"""The host table: rows, look-ups, and what each write does to a row."""
+"""The host table: rows, look-ups, and the effect of each write on a row."""
 
 from dataclasses import fields, replace
 
@@ -60,7 +60,7 @@ def test_a_host_is_found_by_uuid_name_and_node() -> None:
 
 @pytest.mark.parametrize("row", [-1, 1, 99])
 def test_an_unused_row_has_no_host(row: int) -> None:
-    """Asking for it says so."""
+    """Reading it raises an error."""
     hosts = table(Box("a"), Box("b"))
     hosts.remove_host(uuid_of("b"))
     with pytest.raises(NotFoundError, match=str(row)):
@@ -68,7 +68,7 @@ def test_an_unused_row_has_no_host(row: int) -> None:
 
 
 def test_rank_is_the_order_of_names() -> None:
-    """Rows come in any order, and a new host moves the others."""
+    """Rows come in any order, and a new host changes the other ranks."""
     hosts = table(Box("c"), Box("a"), Box("b", "n2"), Box("b", "n1"))
     assert hosts.rank.tolist() == [3, 0, 2, 1]
     hosts.put_host(Box("aa").host)
@@ -78,7 +78,7 @@ def test_rank_is_the_order_of_names() -> None:
 
 
 def test_the_table_grows_with_its_hosts() -> None:
-    """Rows beyond the first allocation keep all columns, classes and sets."""
+    """Columns, classes and sets are kept beyond the first allocation."""
     boxes = [Box(f"h{number:03}", traits=frozenset({f"T{number % 70}"})) for number in range(200)]
     hosts = table(*boxes)
     assert len(hosts) == 200
@@ -91,7 +91,7 @@ def test_the_table_grows_with_its_hosts() -> None:
 
 
 def test_a_removed_host_leaves_nothing_behind() -> None:
-    """Its row is used again by a host that is as new."""
+    """Its row is reused for a new host."""
     full = Box(
         "full",
         inventories={"VCPU": Inventory(8, step_size=2), "CUSTOM_GPU": Inventory(4)},
@@ -125,7 +125,7 @@ def test_removing_an_unknown_host_is_no_error() -> None:
 
 
 def test_a_host_that_comes_back_has_what_the_ledger_kept() -> None:
-    """Inventories, usage and instances outlive the host's record; what was held does not."""
+    """Inventories, usage and instances outlive the host's record; holds do not."""
     box = Box("a", used={"VCPU": 2}, traits=frozenset({"T"}))
     hosts = table_of(snapshot_of([box], instances=[resident("i", box, group_uuid="g")]))
     before = dump(hosts)
@@ -137,7 +137,7 @@ def test_a_host_that_comes_back_has_what_the_ledger_kept() -> None:
 
 
 def test_a_renamed_host_changes_services_zones_and_instances() -> None:
-    """All of these go by name."""
+    """All of these refer to the host by name."""
     box = Box("a")
     snapshot = snapshot_of(
         [box], aggregates=[zone("az1", "a")], instances=[resident("i", box, group_uuid="g")]
@@ -157,7 +157,7 @@ def test_a_renamed_host_changes_services_zones_and_instances() -> None:
 
 
 def test_a_report_that_changes_nothing_is_not_noted() -> None:
-    """Agents report every minute; caches are not to be thrown away for it."""
+    """Agents report every minute, which must not invalidate caches."""
     hosts = table(Box("a"))
     before = positions(hosts)
     hosts.put_host(Box("a").host)
@@ -187,7 +187,7 @@ def test_a_report_that_changes_nothing_is_not_noted() -> None:
     ],
 )
 def test_every_write_notes_the_group_that_it_changes(write: object, changed: set[str]) -> None:
-    """Rules that read no such group keep their verdicts."""
+    """Rules that do not read the group keep their verdicts."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_instance(uuid_of("a"), Resident("here"))
     before = positions(hosts)
@@ -232,7 +232,7 @@ def test_a_child_provider_is_no_host() -> None:
 
 
 def test_a_host_whose_provider_is_removed_has_nothing_to_give() -> None:
-    """Its traits go with the inventories."""
+    """Its traits are removed with the inventories."""
     hosts = table(Box("a", traits=frozenset({"T"}), used={"VCPU": 1}))
     hosts.remove_provider("a/a")
     assert hosts.used(0) == {}
@@ -243,7 +243,7 @@ def test_a_host_whose_provider_is_removed_has_nothing_to_give() -> None:
 
 
 def test_an_instance_is_on_one_host_at_a_time() -> None:
-    """Putting it elsewhere takes it away; counts and groups follow."""
+    """Putting it elsewhere removes it first; counts and groups follow."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_instance(uuid_of("a"), Resident("i", "g", building=True))
     assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([1, 0], [1, 0])
@@ -293,7 +293,7 @@ RICH = Host(
 
 
 def test_a_record_has_every_attribute_that_was_put() -> None:
-    """None is left at what it is by default."""
+    """No attribute has its default value in this test."""
     hosts = HostTable()
     row = hosts.put_host(RICH)
     made = hosts.host(row)
@@ -304,7 +304,7 @@ def test_a_record_has_every_attribute_that_was_put() -> None:
 
 
 def test_every_attribute_that_changes_is_noticed() -> None:
-    """The record that was made before is not given again, and a report of the same is none."""
+    """The cached record is dropped, and an equal report changes nothing."""
     hosts = HostTable()
     plain = Host(RICH.uuid, "n", "n")
     row = hosts.put_host(plain)
@@ -323,7 +323,7 @@ def test_every_attribute_that_changes_is_noticed() -> None:
 
 
 def test_more_hosts_can_be_asked_for_than_records_are_kept() -> None:
-    """Each is its own."""
+    """Each row returns its own host."""
     hosts = HostTable()
     boxes = [Box(f"h{number}") for number in range(600)]
     for box in boxes:

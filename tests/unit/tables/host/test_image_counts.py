@@ -1,4 +1,4 @@
-"""Image counts: instances by image property, kept only for who asks."""
+"""Image counts are kept only for properties that were requested."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ MANY = 300
 
 
 def occupant(number: int, row: int, **properties: str) -> Occupant:
-    """Return an instance on a row, of an image with these properties."""
+    """Return an instance on a row whose image has these properties."""
     return Occupant(Resident(f"vm-{number}", image_properties=properties), row)
 
 
 def test_nothing_is_counted_before_somebody_asks() -> None:
-    """Then what is there already is counted too."""
+    """The first request counts existing instances."""
     occupants = Occupants()
     occupants.put(occupant(1, 0, os="linux", arch="x"))
     counts = ImageCounts()
@@ -30,7 +30,7 @@ def test_nothing_is_counted_before_somebody_asks() -> None:
 
 
 def test_counts_follow_what_comes_and_goes() -> None:
-    """A value that nobody has any more leaves nothing behind."""
+    """A value without instances leaves no entry."""
     occupants = Occupants()
     counts = occupants.images(ALL)
     for number, row in ((1, 3), (2, 3), (3, 5)):
@@ -42,7 +42,7 @@ def test_counts_follow_what_comes_and_goes() -> None:
 
 
 def test_asking_for_more_counts_more() -> None:
-    """What was asked for before is still right, and nothing is counted twice."""
+    """Earlier counts stay right, and nothing is counted twice."""
     occupants = Occupants()
     occupants.put(occupant(1, 0, os="linux", arch="x", pool="p"))
     for names in (frozenset({"os"}), frozenset({"arch"}), frozenset({"os"}), ALL, ALL):
@@ -54,7 +54,7 @@ def test_asking_for_more_counts_more() -> None:
 
 
 def test_many_rows_are_counted_as_few_are() -> None:
-    """The switch to an array shows in nothing, and rows may still come."""
+    """The switch to an array is invisible, and more rows may follow."""
     tally = RowTally()
     for row in range(MANY):
         tally.add(row, 1)
@@ -71,7 +71,7 @@ def test_many_rows_are_counted_as_few_are() -> None:
 @pytest.mark.parametrize("rows_max", [3, 400])
 @given(data=st.data())
 def test_a_tally_is_what_was_added(rows_max: int, data: st.DataObject) -> None:
-    """For any rows, in any order, however they are asked for."""
+    """The result holds for any rows, in any order and selection."""
     added = data.draw(st.lists(st.integers(0, rows_max), max_size=150))
     removed = data.draw(st.sets(st.sampled_from(range(len(added))))) if added else set[int]()
     tally = RowTally()

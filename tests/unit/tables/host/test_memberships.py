@@ -1,4 +1,4 @@
-"""Memberships: which aggregates a host is in, and what their metadata says."""
+"""Memberships map hosts to aggregates and their metadata."""
 
 import numpy as np
 import pytest
@@ -26,12 +26,12 @@ def memberships(*aggregates: Aggregate) -> Memberships:
 
 
 def rows_of(name: str) -> list[int]:
-    """Return the row of a host; only a, b and c have one."""
+    """Return the rows of a host name; only a, b and c have one."""
     return ["abc".index(name)] if name in "abc" else []
 
 
 def test_aggregates_of_a_host_come_by_id() -> None:
-    """Whatever the order they came in."""
+    """They do in any order of insertion."""
     found = memberships(aggregate(10, "a"), aggregate(2, "a", "b"))
     assert [one.aggregate_id for one in found.of_host("a")] == [2, 10]
     assert found.of_host("nobody") == ()
@@ -39,7 +39,7 @@ def test_aggregates_of_a_host_come_by_id() -> None:
 
 
 def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
-    """All of them when the metadata changed, for one host of many thousands else."""
+    """New metadata concerns all hosts, a new host only itself."""
     found = memberships()
     assert sorted(found.put(aggregate(1, "a", "b"))) == [0, 1]
     assert sorted(found.put(aggregate(1, "b", "c"))) == [0, 2]
@@ -53,9 +53,9 @@ def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
 
 
 def test_a_change_of_metadata_asks_for_no_host() -> None:
-    """An aggregate may have most hosts of the fleet; how many look-ups it takes is not told by it.
+    """Look-ups by host name do not grow with the aggregate, which may contain most of the fleet.
 
-    Those of one aggregate that are in the same others get what they have alike at once.
+    Rows with the same set of aggregates are updated together.
     """
     asked: list[str] = []
 
@@ -79,7 +79,7 @@ def test_a_change_of_metadata_asks_for_no_host() -> None:
 
 
 def test_metadata_and_hosts_may_change_at_once() -> None:
-    """Whoever comes, stays or leaves has what a table has that was never told of the old ones."""
+    """The result equals that of a table that never had the former state."""
     others = aggregate(2, "b", "c", availability_zone="z2"), aggregate(3, "c", limit="7")
     found = memberships(*others, aggregate(1, "a", "b", availability_zone="z1", limit="1"))
     for one in (
@@ -99,7 +99,7 @@ def test_metadata_and_hosts_may_change_at_once() -> None:
 
 
 def test_zones_are_those_of_all_aggregates() -> None:
-    """Empty names are none."""
+    """Empty names are not zones."""
     found = memberships(
         aggregate(1, "a", "b", availability_zone="z1"),
         aggregate(2, "a", availability_zone="z2, z3,"),
@@ -130,7 +130,7 @@ def least(found: Memberships, key: str, *, above: float = -np.inf) -> list[float
 
 
 def test_the_least_number_of_several_aggregates_counts() -> None:
-    """Text that is no finite number is passed over."""
+    """Text that is not a finite number is ignored."""
     found = memberships(
         aggregate(1, "a", "b", limit="5"),
         aggregate(2, "a", limit=" 3.5 "),
@@ -149,7 +149,7 @@ def test_the_least_number_of_several_aggregates_counts() -> None:
 
 
 def test_the_aggregate_that_gives_the_least_number_is_known() -> None:
-    """The first by id of equal ones."""
+    """Ties go to the lowest id."""
     found = memberships(
         aggregate(3, "a", limit="2"),
         aggregate(2, "a", limit="2.0"),
@@ -179,7 +179,7 @@ def test_the_aggregate_that_gives_the_least_number_is_known() -> None:
     ],
 )
 def test_numbers_follow_every_change(change: Aggregate | int, after: list[float]) -> None:
-    """Of metadata and of hosts, and aggregates that come and go."""
+    """Metadata, hosts and aggregates may change."""
     found = memberships(aggregate(1, "a", "b", limit="5"), aggregate(2, "b", limit="4"))
     assert least(found, "limit") == [5, 4, -99]
     found.put(aggregate(2, "b", limit="7"))
@@ -194,7 +194,7 @@ def test_numbers_follow_every_change(change: Aggregate | int, after: list[float]
 
 
 def test_a_key_that_is_gone_is_forgotten() -> None:
-    """With the numbers that were kept for it."""
+    """Its cached numbers are dropped as well."""
     found = memberships(aggregate(1, "a", limit="5"))
     assert least(found, "limit") == [5, -99, -99]
     found.put(aggregate(1, "a"))
@@ -204,7 +204,7 @@ def test_a_key_that_is_gone_is_forgotten() -> None:
 
 
 def test_a_row_without_host_is_in_no_aggregate() -> None:
-    """And one whose host comes back is in them again."""
+    """A host that comes back is in its aggregates again."""
     found = memberships(aggregate(1, "a", "b", limit="5"))
     found.put_row(0, None)
     assert found.has_any([1], EVERYONE).tolist() == [False, True, False]

@@ -1,4 +1,4 @@
-"""NUMA cells by row: what is left of them, whatever comes first."""
+"""Free resources of NUMA cells by row, for events in any order."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ PLAIN = NumaCell(5, pcpuset=frozenset({16, 17}), memory_mb=100)
 def share(
     *cpus: int, cell: int = 0, memory_mb: int = 0, page_size_kb: int | None = None
 ) -> CellShare:
-    """Return a guest cell that has these CPUs."""
+    """Return a guest cell that uses these CPUs."""
     return CellShare(cell, memory_mb, page_size_kb, pinned=tuple(enumerate(cpus)))
 
 
@@ -27,7 +27,7 @@ def column(numa: NumaCells, row: int, name: str) -> list[int]:
 
 
 def test_what_is_left_of_cells() -> None:
-    """CPUs, cores and pages that nobody has, from what the host reports and what guests have."""
+    """Free CPUs, cores and pages follow from the host's report and the guests' usage."""
     numa = NumaCells(2)
     numa.put(1, (CELL, PLAIN))
     numa.take(1, (share(0, 4, 1, memory_mb=2, page_size_kb=2048),))
@@ -46,7 +46,7 @@ def test_what_is_left_of_cells() -> None:
 
 
 def test_a_guest_without_a_page_size_uses_the_smallest_pages() -> None:
-    """Whichever these are, also after the host has reported others."""
+    """The smallest size may change with a report."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     numa.take(0, (share(memory_mb=1),))
@@ -56,7 +56,7 @@ def test_a_guest_without_a_page_size_uses_the_smallest_pages() -> None:
 
 
 def test_what_guests_have_is_known_before_the_cells_are_and_after_they_change() -> None:
-    """A feed may tell of an instance before its host, and a host may report itself anew."""
+    """The feed may deliver an instance before its host, and a host may report other cells."""
     numa = NumaCells(1)
     numa.take(0, (share(0, 1),))
     numa.put(0, (CELL,))
@@ -72,7 +72,7 @@ def test_what_guests_have_is_known_before_the_cells_are_and_after_they_change() 
 
 
 def test_a_cpu_that_two_have_is_free_when_both_are_gone() -> None:
-    """It should not happen, but an operator may force it; what is left must stay true."""
+    """An operator may force two guests onto one CPU."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     for _ in range(3):
@@ -93,7 +93,7 @@ def test_a_share_of_a_cell_that_is_not_there_changes_nothing() -> None:
 
 
 def test_places_are_used_again() -> None:
-    """Hosts that come and go leave nothing behind, and arrays grow with rows."""
+    """Removed hosts leave nothing behind, and arrays grow with rows."""
     numa = NumaCells(1)
     for _ in range(200):
         numa.put(0, (CELL, PLAIN))
@@ -108,7 +108,7 @@ def test_places_are_used_again() -> None:
 
 
 def test_equal_layouts_have_equal_numbers() -> None:
-    """The ids and sockets of cells, and nothing else of them."""
+    """A layout consists of ids and sockets only."""
     numa = NumaCells(4)
     numa.put(0, (CELL,))
     numa.put(1, (NumaCell(0, socket=1),))
@@ -119,7 +119,7 @@ def test_equal_layouts_have_equal_numbers() -> None:
 
 
 def test_most_that_can_be_had_in_equal_numbers() -> None:
-    """Two or more of each core, from as many cores as have so many."""
+    """Each core gives two or more, and every core the same number."""
     assert most_paired([]) == 0
     assert most_paired([1, 1, 1]) == 0
     assert most_paired([2, 1, 2]) == 4
@@ -128,7 +128,7 @@ def test_most_that_can_be_had_in_equal_numbers() -> None:
 
 
 def test_what_is_given_back_twice_counts_once() -> None:
-    """A row that was cleared has let go of everything."""
+    """A cleared row has no usage."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     numa.take(0, (share(0),))

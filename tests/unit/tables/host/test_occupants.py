@@ -1,4 +1,4 @@
-"""Occupants: instances by host and by group."""
+"""Occupants are found by host and by group."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def occupants() -> Occupants:
 
 
 def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
-    """An unknown uuid is nowhere, an unknown row is empty."""
+    """An unknown uuid has no occupant, and an unknown row is empty."""
     assert occupants.by_uuid.get("c") == Occupant(Resident("c", "g"), 2)
     assert occupants.by_uuid.get("x") is None
     assert occupants.on_row(2) == {"c", "d"}
@@ -29,7 +29,7 @@ def test_members_are_counted_by_row(occupants: Occupants) -> None:
 
 
 def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
-    """Removing it twice is no error, and an empty row or group leaves nothing behind."""
+    """A second removal is no error, and empty rows and groups leave no entry."""
     assert occupants.remove("c") == Occupant(Resident("c", "g"), 2)
     assert occupants.remove("c") is None
     assert occupants.group_rows("g") == {1: 2}
@@ -40,7 +40,7 @@ def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
 
 
 def test_counts_go_up_and_down() -> None:
-    """Rows with none are left out, and keys with none are gone."""
+    """Zero counts leave no entry."""
     counts = RowCounts()
     for row in (1, 1, 2):
         counts.add("a", row)

@@ -1,16 +1,16 @@
-"""Strays: instances whose host is not in the table."""
+"""Orphans are instances whose host is not in the table."""
 
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident, Orphans
 
 
 def located(uuid: str, name: str, node: str | None) -> LocatedResident:
-    """Return an instance that is on a host by name."""
+    """Return an instance with the name of its host."""
     return LocatedResident(Resident(uuid), name, node)
 
 
 def test_a_host_takes_its_own() -> None:
-    """Those of other nodes stay; an instance without a node goes with the first."""
+    """Instances of other nodes stay; one without a node goes to the first host."""
     orphans = Orphans()
     for one in (located("a", "h", "n1"), located("b", "h", "n2"), located("c", "h", None)):
         orphans.put(one)
@@ -21,7 +21,7 @@ def test_a_host_takes_its_own() -> None:
 
 
 def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
-    """Whichever way they leave."""
+    """They may be removed or taken by their host."""
     orphans = Orphans()
     assert not orphans.has_member("g")
     for uuid, name in (("a", "h"), ("b", "other")):
@@ -34,7 +34,7 @@ def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
 
 
 def test_a_removed_instance_waits_no_more() -> None:
-    """Removing one that is not there is no error."""
+    """Removing an unknown instance is no error."""
     orphans = Orphans()
     orphans.put(located("a", "h", "h"))
     orphans.remove("a")

@@ -1,4 +1,4 @@
-"""Profiles: attributes that many hosts share."""
+"""Profiles are host attributes that many hosts share."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ ONE = Box("a", cpu_info={"x": 1, "y": [2]}, stats={"k": "v", "j": "w"})
 
 
 def test_equal_attributes_have_one_number() -> None:
-    """The order of keys plays no part, names and addresses neither."""
+    """The order of keys, names and addresses do not matter."""
     profiles = Profiles()
     other = Box("b", cpu_info={"y": [2], "x": 1}, stats={"j": "w", "k": "v"})
     assert profiles.number(ONE.host) == profiles.number(other.host) != 0
@@ -18,7 +18,7 @@ def test_equal_attributes_have_one_number() -> None:
 
 
 def test_a_profile_is_forgotten_with_its_last_host() -> None:
-    """Stats that change at every report do not pile up."""
+    """Stats that change with every report do not accumulate."""
     profiles = Profiles()
     number = 0
     for report in range(100):
@@ -41,7 +41,7 @@ def test_a_profile_stays_while_another_host_has_it() -> None:
 
 
 def test_each_profile_is_tested_once() -> None:
-    """Verdicts are spread over the rows; profiles that no host has are not asked about."""
+    """Results are spread over the rows; profiles without hosts are not tested."""
     profiles = Profiles()
     numbers = [profiles.number(box.host) for box in (ONE, Box("b"), Box("c"), ONE)]
     profiles.release(profiles.number(Box("d", hypervisor_type="other").host))
@@ -57,7 +57,7 @@ def test_each_profile_is_tested_once() -> None:
 
 
 def test_a_host_without_attributes_is_a_host_too() -> None:
-    """It shares the number of unused rows and is still asked about."""
+    """It shares the number of unused rows and is tested nevertheless."""
     profiles = Profiles()
     numbers = np.array([profiles.number(Host("u", "h", "h", hypervisor_type=""))], dtype=np.int32)
     assert profiles.mask(numbers, lambda profile: bool(profile.stats)).tolist() == [False]
@@ -65,12 +65,12 @@ def test_a_host_without_attributes_is_a_host_too() -> None:
 
 
 def test_no_rows_give_an_empty_mask() -> None:
-    """An empty table asks nothing."""
+    """Nothing is tested for an empty table."""
     assert Profiles().mask(np.zeros(0, dtype=np.int32), lambda _: True).tolist() == []
 
 
 def test_stats_can_be_looked_up_by_name() -> None:
-    """They are kept as sorted pairs."""
+    """They are stored as sorted pairs."""
     profiles = Profiles()
     profile = profiles.all[profiles.number(ONE.host)]
     assert profile is not None

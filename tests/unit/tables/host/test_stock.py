@@ -1,11 +1,11 @@
-"""Stock: amounts by class, and what is held on top."""
+"""Stock: amounts by class, and holds in addition to them."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.host.stock import Stock
 
 
 def stock_of(*totals: int) -> Stock:
-    """Return a stock whose rows have so many VCPUs."""
+    """Return a stock whose rows have these numbers of VCPUs."""
     stock = Stock(len(totals))
     for row, total in enumerate(totals):
         stock.put(row, {"VCPU": Inventory(total)}, {})
@@ -13,7 +13,7 @@ def stock_of(*totals: int) -> Stock:
 
 
 def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
-    """What the ledger says meanwhile does not touch them."""
+    """New amounts from the ledger do not affect the hold."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
     stock.put_used(0, {"VCPU": 2})
@@ -23,7 +23,7 @@ def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
 
 
 def test_no_more_is_let_go_than_is_held() -> None:
-    """A late or doubled `release_hold` cannot make room that is not there."""
+    """A late or repeated `release_hold` frees nothing that others use."""
     stock = stock_of(8)
     stock.release_hold(0, {"VCPU": 3})
     stock.hold(0, {"VCPU": 1})
@@ -42,7 +42,7 @@ def test_all_that_is_held_can_be_let_go_at_once() -> None:
 
 
 def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
-    """Holding comes first, the class with the second host's inventory."""
+    """The hold is older than the first inventory of the class."""
     stock = stock_of(8, 8)
     stock.hold(0, {"CUSTOM_GPU": 1})
     stock.put(1, {"CUSTOM_GPU": Inventory(4)}, {})
@@ -53,7 +53,7 @@ def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
 
 
 def test_a_class_that_is_no_longer_reported_has_no_room() -> None:
-    """What is used of it is still known."""
+    """Its used amount is kept."""
     stock = stock_of(8)
     stock.put(0, {}, {"VCPU": 2})
     assert stock.used(0) == {"VCPU": 2}

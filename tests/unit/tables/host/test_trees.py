@@ -1,4 +1,4 @@
-"""Trees: child providers, whatever order the feed tells of them in."""
+"""Child providers by slot, for events in any order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -43,14 +43,14 @@ def names(hosts: HostTable, row: int = 1) -> list[str]:
 
 
 def used(hosts: HostTable, provider: Provider) -> dict[str, int]:
-    """Return what is used of a child."""
+    """Return the used amounts of a child."""
     slot = slot_of(hosts, provider.uuid)
     assert slot is not None
     return hosts.trees.used(slot)
 
 
 def test_children_are_listed_with_what_they_have(hosts: HostTable) -> None:
-    """Those of children too, by name; a host without any costs nothing."""
+    """Grandchildren are included, ordered by name; a host without children has no slot."""
     assert names(hosts) == ["GPU 0", "GPU 1", "part"]
     assert names(hosts, row=0) == []
     assert len(hosts.trees) == 3
@@ -62,7 +62,7 @@ def test_children_are_listed_with_what_they_have(hosts: HostTable) -> None:
 
 
 def test_a_child_may_come_before_its_parent_and_its_host() -> None:
-    """It counts once the whole way up to a host is there."""
+    """It gets a slot once its chain of parents leads to a host."""
     hosts = HostTable()
     for provider in (PART, GPU_1):
         hosts.put_provider(provider)
@@ -74,7 +74,7 @@ def test_a_child_may_come_before_its_parent_and_its_host() -> None:
 
 
 def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
-    """They are back with it, and with what was held of them."""
+    """They come back with it, including their holds."""
     hosts.trees.hold(PART.uuid, {"X": 1})
     hosts.remove_provider(GPU_1.uuid)
     assert names(hosts) == ["GPU 0"]
@@ -87,7 +87,7 @@ def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
 
 
 def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
-    """What was held of them is let go, as it is of the host."""
+    """Their holds are dropped with those of the host."""
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 300})
     hosts.remove_host(BOX.host.uuid)
     assert not len(hosts.trees)
@@ -99,7 +99,7 @@ def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
 
 
 def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
-    """With all that hangs under it."""
+    """Its descendants move with it."""
     plain = hosts.host(0).uuid
     hosts.put_provider(replace(GPU_1, parent_uuid=plain))
     assert names(hosts) == ["GPU 0"]
@@ -107,7 +107,7 @@ def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
 
 
 def test_a_ring_of_parents_hangs_nowhere(hosts: HostTable) -> None:
-    """It is not gone round for ever, and once it is broken all are back."""
+    """A cycle does not loop forever, and its members come back once it is broken."""
     hosts.put_provider(replace(GPU_1, parent_uuid=PART.uuid))
     assert names(hosts) == ["GPU 0"]
     hosts.remove_provider(PART.uuid)
@@ -117,7 +117,7 @@ def test_a_ring_of_parents_hangs_nowhere(hosts: HostTable) -> None:
 
 
 def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
-    """Then it is a root with its own children, and no child any more."""
+    """It becomes a root with its own children."""
     box = Box("b", children=gpus(1000))
     root, gpu = box.providers
     hosts.put_provider(replace(root, parent_uuid=BOX.host.uuid))
@@ -130,7 +130,7 @@ def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
 
 
 def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable) -> None:
-    """Amounts under `used`, traits under `traits`; of what hangs nowhere there is no row."""
+    """Amounts are recorded as `used`, traits as `traits`, and only for children of hosts."""
     changes: Sequence[tuple[str, Callable[[], object]]] = (
         ("used", lambda: hosts.put_used(PART.uuid, {"X": 1})),
         ("used", lambda: hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})),
@@ -153,7 +153,7 @@ def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable
 
 
 def test_slots_are_used_again(hosts: HostTable) -> None:
-    """What another child had there before is gone."""
+    """Nothing of the former child remains."""
     hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))
     slot = slot_of(hosts, GPU_0.uuid)
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})
@@ -167,7 +167,7 @@ def test_slots_are_used_again(hosts: HostTable) -> None:
 
 
 def test_many_children_find_room() -> None:
-    """Columns grow as children come."""
+    """Columns grow with the children."""
     hosts = HostTable()
     box = Box("big", children=gpus(*range(300)))
     hosts.put_host(box.host)
@@ -180,7 +180,7 @@ def test_many_children_find_room() -> None:
 
 
 def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
-    """In any order, more than once, or none."""
+    """Rows may be in any order, repeated or absent."""
     for rows, owners in (
         (np.array([1, 0, 1]), [0, 0, 0, 2, 2, 2]),
         (np.array([0]), []),
@@ -197,7 +197,7 @@ def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
 
 
 def test_children_are_told_apart_by_uuid_when_they_have_one_name() -> None:
-    """So that the order in which they came does not show."""
+    """The order of events does not matter."""
     found: list[tuple[str, ...]] = []
     for order in ((0, 1), (1, 0)):
         hosts = HostTable()

@@ -1,4 +1,4 @@
-"""Provider records: equal parts are one object."""
+"""Equal parts of provider records are one object."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from berth.tables.provider.provider_records import ProviderRecords
 
 
 def provider(uuid: str) -> Provider:
-    """Return a provider, made of new objects."""
+    """Return a provider made of new objects."""
     return Provider(
         uuid,
         uuid,
@@ -24,7 +24,7 @@ def provider(uuid: str) -> Provider:
 
 
 def test_equal_parts_of_several_are_one_object() -> None:
-    """A hundred traits of ten thousand nodes are kept once."""
+    """A hundred traits of ten thousand nodes are stored once."""
     records = ProviderRecords()
     one, two = (records.put(row, provider(str(row)), "parent") for row in range(2))
     assert one.inventories is two.inventories
@@ -34,7 +34,7 @@ def test_equal_parts_of_several_are_one_object() -> None:
 
 
 def test_a_record_says_nothing_of_what_changes_with_claims() -> None:
-    """Those are columns."""
+    """Used amounts and generation are columns."""
     records = ProviderRecords()
     kept = records.put(0, provider("a"), "parent")
     assert kept == replace(provider("a"), generation=0, used={})
@@ -42,7 +42,7 @@ def test_a_record_says_nothing_of_what_changes_with_claims() -> None:
 
 
 def test_what_is_told_again_stays_the_same_object() -> None:
-    """Also with the inventories in another order, and another generation."""
+    """The order of inventories and the generation do not matter."""
     records = ProviderRecords()
     kept = records.put(0, provider("a"), "parent")
     turned = dict(reversed(list(provider("a").inventories.items())))
@@ -52,7 +52,7 @@ def test_what_is_told_again_stays_the_same_object() -> None:
 
 
 def test_a_row_without_record_has_none() -> None:
-    """Before its first, and after it was cleared; clearing twice is no error."""
+    """Clearing twice is no error."""
     records = ProviderRecords()
     assert records.get(0) is records.get(-1) is None
     records.put(0, provider("a"), "parent")

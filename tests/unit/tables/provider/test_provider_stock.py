@@ -5,7 +5,7 @@ from berth.tables.provider.provider_stock import ProviderStock
 
 
 def test_a_class_has_columns_while_any_row_has_it() -> None:
-    """Custom classes come and go; nothing of them is left."""
+    """Custom classes come and go without remains."""
     stock = ProviderStock(2)
     stock.put(0, (), {"A": Inventory(1), "B": Inventory(2)}, {})
     stock.put(1, (), {"B": Inventory(3)}, {"B": 1})
@@ -18,7 +18,7 @@ def test_a_class_has_columns_while_any_row_has_it() -> None:
 
 
 def test_all_that_is_used_is_set_at_once() -> None:
-    """What is not named is not used."""
+    """Classes that are not named are not used."""
     stock = ProviderStock(1)
     has = {"A": Inventory(9), "B": Inventory(9)}
     stock.put(0, (), has, {"A": 3, "B": 4})
@@ -28,7 +28,7 @@ def test_all_that_is_used_is_set_at_once() -> None:
 
 
 def test_what_is_used_without_an_inventory_is_kept() -> None:
-    """Until the inventory comes, or it is used no more; there is no room for it."""
+    """It is kept until the inventory comes or the usage ends, with no room."""
     stock = ProviderStock(1)
     stock.put(0, (), {}, {"A": 3})
     assert stock.used(0, ()) == {"A": 3}

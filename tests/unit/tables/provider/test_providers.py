@@ -12,7 +12,7 @@ from berth.tables.provider.sharing import SHARES
 
 
 def table_of(*providers: Provider) -> ProviderTable:
-    """Return a table that was told of providers."""
+    """Return a table of providers."""
     table = ProviderTable()
     for provider in providers:
         table.put(provider)
@@ -20,7 +20,7 @@ def table_of(*providers: Provider) -> ProviderTable:
 
 
 def row_of(table: ProviderTable, uuid: str) -> int:
-    """Return the row of a provider that is there."""
+    """Return the row of a provider, which must have one."""
     row = table.row_of(uuid)
     assert row is not None
     return row
@@ -33,7 +33,7 @@ def chain(count: int, root: str | None = None) -> list[Provider]:
 
 
 def test_a_provider_is_found_by_uuid_and_name() -> None:
-    """Names may be shared, and change."""
+    """Names may be shared, and may change."""
     table = table_of(Provider("u", "n"), Provider("v", "n"), Provider("w", "m"))
     rows = {uuid: row_of(table, uuid) for uuid in "uvw"}
     assert table.by_name.rows("n") == {rows["u"], rows["v"]}
@@ -46,7 +46,7 @@ def test_a_provider_is_found_by_uuid_and_name() -> None:
 
 
 def test_a_record_is_as_the_ledger_has_it() -> None:
-    """With every class that it has in what is used."""
+    """Its used amounts name every class of its inventories."""
     told = Provider(
         *("u", "n", None, 3),
         inventories={"VCPU": Inventory(4), "DISK_GB": Inventory(9, max_unit=9)},
@@ -69,7 +69,7 @@ def test_a_record_is_as_the_ledger_has_it() -> None:
 
 
 def test_a_row_without_provider_is_refused() -> None:
-    """Whether it never had one, or lost it."""
+    """That is true of new and of freed rows."""
     table = table_of(Provider("u", "n"))
     table.remove("u")
     for row in (-1, 0, 1, 99):
@@ -79,7 +79,7 @@ def test_a_row_without_provider_is_refused() -> None:
 
 
 def test_a_child_waits_for_its_parents() -> None:
-    """Told from the bottom up, nobody is there until the root comes."""
+    """Delivered bottom up, no provider has a row until the root comes."""
     told = chain(5)
     table = table_of(*reversed(told[1:]))
     assert len(table) == 0
@@ -93,7 +93,7 @@ def test_a_child_waits_for_its_parents() -> None:
 
 
 def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
-    """They are back with it, whatever rows they get then."""
+    """They come back with it, possibly in other rows."""
     told = chain(4)
     table = table_of(*told)
     table.remove("1")
@@ -105,7 +105,7 @@ def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
 
 
 def test_a_deep_subtree_moves_between_trees() -> None:
-    """Rows stay; roots and revisions follow, and so does the forest."""
+    """Rows stay; roots, revisions and forest follow."""
     table = table_of(*chain(60), Provider("r", "r"))
     rows = [row_of(table, str(n)) for n in range(60)]
     before = table.revisions.copy()
@@ -123,7 +123,7 @@ def test_a_deep_subtree_moves_between_trees() -> None:
 
 
 def test_a_ring_is_nowhere_until_it_is_opened() -> None:
-    """A provider that is put below itself takes all below it along."""
+    """A provider that is put below itself takes its descendants along."""
     told = chain(4)
     table = table_of(*told)
     table.put(replace(told[1], parent_uuid="3"))
@@ -136,7 +136,7 @@ def test_a_ring_is_nowhere_until_it_is_opened() -> None:
 
 
 def test_rows_are_given_again() -> None:
-    """And carry nothing of who had them before."""
+    """They carry nothing of their former provider."""
     full = Provider(
         *("u", "n", None, 5),
         inventories={"VCPU": Inventory(4)},
@@ -160,7 +160,7 @@ def test_rows_are_given_again() -> None:
 
 
 def test_a_table_grows() -> None:
-    """Columns, sets and trees alike."""
+    """Columns, sets and trees grow together."""
     table = ProviderTable()
     for number in range(300):
         table.put(
@@ -182,7 +182,7 @@ def test_a_table_grows() -> None:
 
 
 def test_room_may_be_made_before() -> None:
-    """It does not change who is there, and never takes any away."""
+    """It does not change the providers, and never shrinks the table."""
     table = table_of(Provider("u", "n"))
     table.reserve(1000)
     table.reserve(1)
@@ -191,7 +191,7 @@ def test_room_may_be_made_before() -> None:
 
 
 def test_arrays_are_as_long_as_the_table() -> None:
-    """So they can be taken together."""
+    """So they can be combined."""
     table = table_of(*chain(3))
     arrays = (table.alive, table.parent, table.root, table.generations, table.revisions)
     assert [array.size for array in arrays] == [3] * 5
@@ -199,7 +199,7 @@ def test_arrays_are_as_long_as_the_table() -> None:
 
 
 def test_trees_are_kept_until_they_change() -> None:
-    """What a claim changes does not touch them."""
+    """A claim does not invalidate them."""
     table = table_of(*chain(3))
     forest, sharing = table.forest(), table.sharing()
     table.put_used("1", {"VCPU": 1}, 3)

@@ -1,11 +1,11 @@
-"""Waiting: providers without a root."""
+"""Providers without a chain of parents to a root."""
 
 from berth.domain.inventory.provider import Provider
 from berth.tables.provider.unattached import UnattachedProviders
 
 
 def test_those_that_wait_are_found_by_their_parent() -> None:
-    """Until they are taken, or wait for another."""
+    """They are until they are taken or get another parent."""
     waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x"))
     waiting.put(Provider("b", "b", "x"))
@@ -17,7 +17,7 @@ def test_those_that_wait_are_found_by_their_parent() -> None:
 
 
 def test_none_that_waits_is_no_error() -> None:
-    """A feed may tell of what was never here."""
+    """The feed may name a provider that was never delivered."""
     waiting = UnattachedProviders()
     waiting.put_used("a", {"VCPU": 1}, 2)
     assert waiting.take("a") is None
@@ -25,7 +25,7 @@ def test_none_that_waits_is_no_error() -> None:
 
 
 def test_what_is_used_is_kept_up() -> None:
-    """With the generation, when it is told."""
+    """The generation is updated if it is given."""
     waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x", generation=3))
     waiting.put_used("a", {"VCPU": 1}, None)
