@@ -1,5 +1,7 @@
 """Laws of weighers: what holds for each of them, whatever the fleet and the request."""
 
+import math
+
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.change import Snapshot
-from berth.scheduling.rules.rule import Query, Raw
+from berth.scheduling.evaluation.weighing import reader_of_one, values_of
+from berth.scheduling.rules.rule import Normalisation, Query, Raw
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleet_strategies import requests, snapshots
@@ -90,20 +93,19 @@ def test_one_row_as_a_plain_number_is_what_the_array_says(
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     for weigher in ALL:
-        for one, many in (
-            (weigher.raw_of_one, weigher.raw),
-            (weigher.share_of_one, weigher.share),
-        ):
+        for normalisation in Normalisation:
+            one = reader_of_one(weigher, normalisation)
             if one is not None:
-                assert many is not None
-                values = many(hosts, query, hosts.all_rows)
-                assert values is not None
+                values = values_of(weigher, normalisation, hosts, query, hosts.all_rows)
                 read = one(hosts, query)
                 each = [read(row) for row in range(len(hosts))]
-                assert each == values.tolist(), weigher.name
+                if values is None:
+                    assert all(map(math.isnan, each)), weigher.name
+                else:
+                    assert each == values.tolist(), weigher.name
 
 
 def test_some_weighers_have_a_form_for_one_row() -> None:
     """Or the law above says nothing."""
-    assert sum(weigher.raw_of_one is not None for weigher in ALL) >= 6
-    assert sum(weigher.share_of_one is not None for weigher in ALL) >= 3
+    for normalisation in Normalisation:
+        assert sum(reader_of_one(weigher, normalisation) is not None for weigher in ALL) >= 12

@@ -35,18 +35,14 @@ from berth.scheduling.filters import (
 from berth.scheduling.rules.rule import Filter, Weigher
 from berth.scheduling.weighers import (
     build_failures,
-    free_cpu,
     free_devices,
-    free_disk,
-    free_ram,
+    free_resources,
+    host_load,
     host_metrics,
     hypervisor_version,
     image_properties,
-    io_ops,
-    num_instances,
     same_cell,
-    soft_affinity,
-    soft_anti_affinity,
+    soft_groups,
 )
 from berth.testing.trees import Child, children_of
 
@@ -237,13 +233,13 @@ def all_filters() -> tuple[Filter, ...]:
 METRICS: Sequence[str] = ("cpu.percent", "temperature")
 
 _WEIGHERS: Sequence[Callable[[float], Weigher]] = (
-    lambda multiplier: free_ram.build(multiplier=multiplier),
-    lambda multiplier: free_cpu.build(multiplier=multiplier),
-    lambda multiplier: free_disk.build(multiplier=multiplier),
-    lambda multiplier: soft_affinity.build(multiplier=multiplier),
-    lambda multiplier: soft_anti_affinity.build(multiplier=multiplier),
-    lambda multiplier: io_ops.build(multiplier=multiplier),
-    lambda multiplier: num_instances.build(multiplier=multiplier),
+    lambda multiplier: free_resources.build_ram(multiplier=multiplier),
+    lambda multiplier: free_resources.build_cpu(multiplier=multiplier),
+    lambda multiplier: free_resources.build_disk(multiplier=multiplier),
+    lambda multiplier: soft_groups.build_affinity(multiplier=multiplier),
+    lambda multiplier: soft_groups.build_anti_affinity(multiplier=multiplier),
+    lambda multiplier: host_load.build_io_ops(multiplier=multiplier),
+    lambda multiplier: host_load.build_num_instances(multiplier=multiplier),
     lambda multiplier: build_failures.build(multiplier=multiplier),
     lambda multiplier: hypervisor_version.build(multiplier=multiplier),
     lambda multiplier: same_cell.build(multiplier=multiplier),

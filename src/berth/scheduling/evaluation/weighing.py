@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from berth.scheduling.evaluation.ranking import Ranking, Weighed
+from berth.scheduling.rules.measure import Rule
 from berth.scheduling.rules.rule import Normalisation, OfOne, Query, Raw, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection
 from berth.tables.host.hosts import HostTable
@@ -99,8 +100,11 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
 
 
 def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
-    """Return how a weigher reads one row; None where it has no form of its own for that."""
-    return weigher.raw_of_one if normalisation is Normalisation.NOVA else weigher.share_of_one
+    """Return how a weigher reads one row, or None if it has no form of its own for that."""
+    is_nova = normalisation is Normalisation.NOVA
+    of_one = weigher.raw_of_one if is_nova else weigher.share_of_one
+    rule = weigher.raw if is_nova else weigher.share
+    return rule.of_row if of_one is None and isinstance(rule, Rule) else of_one
 
 
 def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:

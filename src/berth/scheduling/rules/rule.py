@@ -120,7 +120,7 @@ OfOne = Callable[[HostTable, Query], ReadOne]
 """(hosts, query) -> how to read one row of the table, for requests of that kind.
 
 What is read is what `raw` or `share` says of the row alone, from the same operations. It holds for
-the table as long as its `form` does.
+the table as long as its `structure` does.
 """
 
 

@@ -1,26 +1,24 @@
-"""PCIWeigher: the fewer PCI devices of a host are free, the better.
+"""PCIWeigher: the fewer free PCI devices a host has, the better.
 
-Its share is its value / 100: 1 for a host without free devices, 1/100 with 99 of them or more.
+The share is the value / 100: 1 for a host without free devices, 1/100 with 99 or more.
 """
 
-import numpy as np
-
-from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always
-from berth.tables.columnar.bitsets import Selection, count_of
+from berth.scheduling.rules.measure import Arithmetic, Computed, Measure, Rule, Value, constant
+from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
 NAME = "PCIWeigher"
-_DEVICES_MAX = 100
+_DEVICES_MAX = 100.0
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Make the weigher (nova-behaviour.md 2.7): 100 - min(free devices, 99).
+    """Build the weigher (nova-behaviour.md 2.7): 100 - min(free devices, 99).
 
-    It keeps hosts with devices for those who need them, and fills up one such host before it
-    touches the next. So it counts for requests with and without devices.
+    It reserves hosts with devices for requests that need them, and fills one such host before it
+    touches the next. So it applies to requests with and without devices.
 
     Args:
-        multiplier: how much devices are spared beside free resources.
+        multiplier: how much sparing devices counts beside free resources.
 
     Raises:
         ValueError: `multiplier` is below 0: hosts with devices would fill up first.
@@ -29,39 +27,19 @@ def build(*, multiplier: float = 1.0) -> Weigher:
         raise ValueError(f"multiplier: {multiplier} must be 0 or above")
     return Weigher(
         name=NAME,
-        raw=_raw,
+        raw=Rule(_spared),
         reads=Reads(request=(), columns=("host", "used", "instances")),
         multiplier=multiplier,
         multiplier_key="pci_weight_multiplier",
-        share=_share,
-        raw_of_one=_raw_of_one,
-        share_of_one=_share_of_one,
+        share=Rule(_spared).then(lambda _, value: value / _DEVICES_MAX),
     )
 
 
-def _raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+def _spared(hosts: HostTable, query: Query) -> Measure:
     if not hosts.pci.kinds:
-        return np.full(count_of(rows), float(_DEVICES_MAX))
-    free = np.minimum(np.maximum(hosts.pci.free(rows), 0), _DEVICES_MAX - 1)
-    return (_DEVICES_MAX - free).astype(np.float64)
+        return constant(_DEVICES_MAX)
+    return Measure((Computed(hosts.pci.free),), _value)
 
 
-def _share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-    values = _raw(hosts, query, rows)
-    return None if values is None else values / _DEVICES_MAX
-
-
-def _raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
-    if not hosts.pci.kinds:
-        return always(float(_DEVICES_MAX))
-
-    def read(row: int) -> float:
-        free = int(hosts.pci.free(np.array((row,), dtype=np.intp)).item(0))
-        return float(_DEVICES_MAX - min(max(free, 0), _DEVICES_MAX - 1))
-
-    return read
-
-
-def _share_of_one(hosts: HostTable, query: Query) -> ReadOne:
-    read = _raw_of_one(hosts, query)
-    return lambda row: read(row) / _DEVICES_MAX
+def _value(ops: Arithmetic, free: Value) -> Value:
+    return _DEVICES_MAX - ops.least(ops.greatest(free, 0), _DEVICES_MAX - 1)

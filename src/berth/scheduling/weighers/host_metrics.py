@@ -1,7 +1,7 @@
-"""MetricsWeigher: what hosts measure of themselves, metric by metric in the ratios given.
+"""MetricsWeigher: the weighted sum of the metrics that hosts report.
 
-Its share is (1 + value / (|value| + scale)) / 2: 1/2 for a sum of 0, towards 0 and 1 beyond; 0
-for a host that does not report every metric.
+The share is (1 + value / (|value| + scale)) / 2: 1/2 for a sum of 0, towards 0 and 1 beyond; 0 for
+a host that does not report every metric.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from berth.scheduling.rules.measure import Computed, Measure, Rule, check_scale, tilted
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.rules.shares import check_scale, tilted
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
@@ -27,15 +27,15 @@ def build(
     weight_of_unavailable: float = -10_000.0,
     scale: float = 1.0,
 ) -> Weigher:
-    """Make the weigher (nova-behaviour.md 2.7): the sum of metric x ratio.
+    """Build the weigher (nova-behaviour.md 2.7): the sum of metric x ratio.
 
-    A host that lacks a metric is never an error, as it is in Nova unless `required` is turned
-    off there; MetricsFilter removes such hosts. As in Nova, it is not marked down for it when
-    its aggregates turn the weigher off.
+    A host that lacks a metric is never an error, unlike in Nova with its option `required`;
+    MetricsFilter removes such hosts. As in Nova, a host is not marked down for a missing metric
+    when its aggregates turn the weigher off.
 
     Args:
-        multiplier: how much the sum weighs beside free resources.
-        weight_setting: ratios by metric; a ratio of 0 leaves the metric out.
+        multiplier: how much the sum counts beside free resources.
+        weight_setting: the ratio of each metric; a ratio of 0 leaves the metric out.
         weight_of_unavailable: the value of a host that does not report every metric.
         scale: the sum at which the share is 3/4, in the unit of the metrics.
 
@@ -46,7 +46,7 @@ def build(
     ratios = {name: ratio for name, ratio in weight_setting.items() if ratio}
 
     def summed(hosts: HostTable, rows: Selection) -> tuple[Scores, Mask]:
-        """Return the sum of what each of the rows reports, and whether it lacks a metric."""
+        """Return the weighted sum of each row, and whether the row lacks a metric."""
         total = np.zeros(count_of(rows), dtype=np.float64)
         lacks = np.zeros(total.size, dtype=np.bool_)
         for name, ratio in ratios.items():
@@ -56,10 +56,9 @@ def build(
             lacks |= unknown
         return total, lacks
 
-    def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        if not ratios:
-            return None
+    def value(hosts: HostTable, rows: Selection) -> Scores:
         total, lacks = summed(hosts, rows)
+        # The penalty is large so that it survives any multiplier; one of 0 must cancel it, though.
         given = hosts.memberships.least_of(_KEY, rows)
         if given is None:
             lacks &= multiplier != 0
@@ -67,17 +66,26 @@ def build(
             lacks &= np.where(np.isnan(given), multiplier, given) != 0
         return np.where(lacks, weight_of_unavailable, total)
 
-    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        if not ratios:
-            return None
+    def share(hosts: HostTable, rows: Selection) -> Scores:
         total, lacks = summed(hosts, rows)
         return np.where(lacks, 0.0, tilted(total, scale))
 
+    def bind(hosts: HostTable, query: Query) -> Measure:
+        return Measure((Computed(lambda rows: value(hosts, rows)),))
+
+    def bind_share(hosts: HostTable, query: Query) -> Measure:
+        return Measure((Computed(lambda rows: share(hosts, rows)),))
+
     return Weigher(
         name=NAME,
-        raw=raw,
+        raw=Rule(bind) if ratios else _nothing,
         reads=Reads(request=(), columns=("host", "aggregates")),
         multiplier=multiplier,
         multiplier_key=_KEY,
-        share=share,
+        share=Rule(bind_share) if ratios else _nothing,
     )
+
+
+def _nothing(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    """Return None, whatever the hosts are: no metric has a ratio."""
+    return None

@@ -1,7 +1,7 @@
-"""ImagePropertiesWeigher: instances on the host whose image is like the one asked for.
+"""ImagePropertiesWeigher: the instances on the host with an image like the request's.
 
-Its share is (1 + value / (|value| + 1)) / 2: 1/2 for a host without any such instance, more or
-less than that by the signs of the ratios.
+The share is (1 + value / (|value| + 1)) / 2: 1/2 for a host without such instances, more or less
+by the signs of the ratios.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from berth.scheduling.rules.measure import Computed, Measure, Rule, tilted
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
-from berth.scheduling.rules.shares import tilted
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 
@@ -22,41 +22,47 @@ _ALL_ALIKE: Mapping[str, float] = MappingProxyType({})
 def build(
     *, multiplier: float = 0.0, image_props_weight_setting: Mapping[str, float] = _ALL_ALIKE
 ) -> Weigher:
-    """Make the weigher (nova-behaviour.md 2.7).
+    """Build the weigher (nova-behaviour.md 2.7).
 
-    The value is the sum over the image's properties of ratio x instances on the host whose image
-    has the same value of it.
+    For each property of the image, the value adds ratio x the number of instances on the host whose
+    image has the same value of the property.
 
     Args:
-        multiplier: above 0 packs instances of like images, below 0 spreads them.
-        image_props_weight_setting: ratios by property; one that is not named does not count.
+        multiplier: above 0 packs instances of similar images, below 0 spreads them.
+        image_props_weight_setting: the ratio of each property; other properties do not count.
             Without any, all properties count alike.
     """
     ratios = dict(image_props_weight_setting)
     names = frozenset(ratios)
 
-    def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    def bind(hosts: HostTable, query: Query) -> Measure | None:
         image = query.request.image
         asked = {} if image is None else _asked(image.properties, ratios)
         if not asked:
             return None
-        images = hosts.occupants.images(names)
-        values = np.zeros(count_of(rows), dtype=np.float64)
-        for (name, value), ratio in asked.items():
-            values += ratio * images.count(name, value, rows)
-        return values
 
-    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        values = raw(hosts, query, rows)
-        return None if values is None else tilted(values, 1.0)
+        def value(rows: Selection) -> Scores:
+            images = hosts.occupants.images(names)
+            values = np.zeros(count_of(rows), dtype=np.float64)
+            for (name, text), ratio in asked.items():
+                values += ratio * images.count(name, text, rows)
+            return values
+
+        return Measure((Computed(value),))
+
+    def bind_share(hosts: HostTable, query: Query) -> Measure | None:
+        measure = bind(hosts, query)
+        if measure is None:
+            return None
+        return Measure((Computed(lambda rows: tilted(measure.of_rows(rows), 1.0)),))
 
     return Weigher(
         name=NAME,
-        raw=raw,
+        raw=Rule(bind),
         reads=Reads(request=("image.properties",), columns=("instances",)),
         multiplier=multiplier,
         multiplier_key="image_props_weight_multiplier",
-        share=share,
+        share=Rule(bind_share),
     )
 
 

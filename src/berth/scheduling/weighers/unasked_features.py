@@ -1,28 +1,30 @@
-"""UnaskedFeaturesWeigher: what is special about a host that the request does not ask for.
+"""UnaskedFeaturesWeigher: the special features of a host that the request does not ask for.
 
-Special are traits that the operator made (`CUSTOM_…`), classes of devices of which some are free,
-and free PCI devices. A host without GPUs has less of that than one with some, so with a multiplier
-below 0 instances that need no GPU go elsewhere as long as they can, and the few hosts that have
-something rare stay free for those who ask for it. What all hosts have counts the same for all of
-them and changes nothing.
+Features are traits that the operator defined (`CUSTOM_…`), classes of devices with free capacity,
+and free PCI devices. A host with GPUs has more of them than one without, so with a multiplier below
+0 instances that need no GPU go elsewhere as long as they can, and the few hosts with something rare
+stay free for requests that need it. A feature that all hosts have changes no ranking.
 
-Its share is features / `many`, at most 1.
+The share is features / `many`, at most 1.
 """
 
 from functools import partial
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.domain.compute.needs import Needs
+from berth.scheduling.rules.measure import Arithmetic, Column, Computed, Measure, Rule, Value
 from berth.scheduling.rules.row_values import Matrix, row_values
-from berth.scheduling.rules.rule import OfOne, Query, Raw, ReadOne, Reads, Scores, Weigher, by_array
-from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, WholeHosts, asked_of
+from berth.scheduling.rules.rule import Query, Reads, Weigher
+from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, asked_of, rebound, whole_hosts
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 
-_MOST = 1_000
 NAME = "UnaskedFeaturesWeigher"
-_NEEDS_READ = ("amounts", "devices", "groups", "traits_any", "traits_required")
+_MANY_MAX: Final = 1_000
+_NEEDS_READ: Final = ("amounts", "devices", "groups", "traits_any", "traits_required")
 
 
 def build(
@@ -32,32 +34,23 @@ def build(
     trait_prefixes: tuple[str, ...] = ("CUSTOM_",),
     common_classes: tuple[str, ...] = COMMON_CLASSES,
 ) -> Weigher:
-    """Make the weigher; it is Berth's own.
+    """Build the weigher, which Nova does not have.
 
     Args:
-        multiplier: below 0 keeps special hosts for those who ask for what they have.
-        many: so many features and more have the share 1.
+        multiplier: below 0 reserves special hosts for requests that need their features.
+        many: the number of features from which on the share is 1.
         trait_prefixes: a trait that begins with one of these is a feature.
-        common_classes: resource classes that are no feature.
+        common_classes: resource classes that are not features.
 
     Raises:
         ValueError: `many` is not 1 to 1,000.
     """
-    if not 1 <= many <= _MOST:
+    if not 1 <= many <= _MANY_MAX:
         raise ValueError(f"many: {many} must be 1 to 1,000")
-    raw, raw_of_one = _counting(trait_prefixes, frozenset(common_classes))
-
-    def share(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        counts = raw(hosts, query, rows)
-        return None if counts is None else np.minimum(counts / many, 1.0)
-
-    def share_of_one(hosts: HostTable, query: Query) -> ReadOne:
-        read = raw_of_one(hosts, query)
-        return lambda row: min(read(row) / many, 1.0)
-
+    rule = _counting(trait_prefixes, frozenset(common_classes))
     return Weigher(
         name=NAME,
-        raw=raw,
+        raw=rule,
         reads=Reads(
             request=tuple(f"needs.{field}" for field in _NEEDS_READ),
             columns=("host", "traits", "used", "instances"),
@@ -65,53 +58,63 @@ def build(
         multiplier=multiplier,
         floor=0.0,
         multiplier_key="unasked_features_weight_multiplier",
-        share=share,
-        raw_of_one=raw_of_one,
-        share_of_one=share_of_one,
+        share=rule.then(lambda ops, count: ops.least(count / many, 1.0)),
     )
 
 
-def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> tuple[Raw, OfOne]:
-    """Return how features are counted, of many rows and of one."""
+def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> Rule:
+    """Return the rule that counts features."""
     key = f"{NAME} {' '.join(trait_prefixes)}"
-
     features = partial(_special_traits, trait_prefixes)
 
-    def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-        stamp = len(hosts.traits.names)
-        counts: Scores = row_values(hosts, key, "traits", features, stamp=stamp)[0, rows].copy()
-        for name in _traits_asked(query.needs):
-            if name.startswith(trait_prefixes):
-                counts -= hosts.traits.has(name, rows)
+    def bind(hosts: HostTable, query: Query) -> Measure:
         asked = asked_of(query.needs)
-        table = WholeHosts(hosts, rows)
-        for name in table.classes:
-            if name not in common and name not in asked:
-                counts += table.free(name) > 0
-        if hosts.pci.kinds and not query.needs.devices:
-            counts += hosts.pci.free(rows) > 0
-        return counts
+        traits = [
+            Computed(partial(hosts.traits.has, name))
+            for name in _traits_asked(query.needs)
+            if name.startswith(trait_prefixes)
+        ]
+        classes = [
+            one
+            for name, one in whole_hosts(hosts).items()
+            if name not in common and name not in asked
+        ]
+        devices = [Computed(hosts.pci.free)] if hosts.pci.kinds and not query.needs.devices else []
 
-    def raw_of_one(hosts: HostTable, query: Query) -> ReadOne:
-        if len(hosts.trees) or hosts.pci.kinds or _traits_asked(query.needs):
-            return by_array(raw, hosts, query)
-        known = common | asked_of(query.needs).keys()
-        unasked = [columns for name, columns in hosts.resources() if name not in known]
+        def count(ops: Arithmetic, special: Value, *values: Value) -> Value:
+            total = special
+            for has in values[: len(traits)]:
+                total = total - has
+            wholes = values[len(traits) : len(traits) + 2 * len(classes)]
+            for capacity, used in zip(wholes[::2], wholes[1::2], strict=True):
+                total = total + (capacity > used)
+            for free in values[len(traits) + len(wholes) :]:
+                total = total + (free > 0)
+            return total
 
-        def read(row: int) -> float:
-            stamp = len(hosts.traits.names)
-            count = row_values(hosts, key, "traits", features, stamp=stamp).item(0, row)
-            for columns in unasked:
-                count += columns.capacity.item(row) > columns.used.item(row)
-            return count
+        columns: list[Column] = [_specials(hosts, key, features), *traits]
+        columns += [column for one in classes for column in one]
+        return Measure([*columns, *devices], count)
 
-        return read
+    return Rule(rebound(bind))
 
-    return raw, raw_of_one
+
+def _specials(hosts: HostTable, key: str, features: "partial[Matrix]") -> Computed:
+    """Return the column of special traits, whose counts are kept until a row's traits change."""
+
+    def kept() -> Matrix:
+        # A new trait may be a special one, so the number of names is part of the stamp.
+        return row_values(hosts, key, "traits", features, stamp=len(hosts.traits.names))
+
+    def of(rows: Selection) -> NDArray[Any]:
+        # A copy, because the kept values must not be written to.
+        return kept()[0, rows].copy()
+
+    return Computed(of, lambda row: kept().item(0, row))
 
 
 def _special_traits(prefixes: tuple[str, ...], hosts: HostTable, rows: Selection) -> Matrix:
-    """Count the traits of rows that begin with one of the prefixes, (1, K)."""
+    """Return how many traits of each row begin with one of the prefixes, (1, K)."""
     special = (name for name in hosts.traits.names if name.startswith(prefixes))
     counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
     return counts.astype(np.float64).reshape(1, -1)

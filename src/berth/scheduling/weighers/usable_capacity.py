@@ -1,34 +1,29 @@
-"""UsableCapacityWeigher: how much of what a host can still give an instance leaves usable.
+"""UsableCapacityWeigher: how little of a host's usable capacity an instance wastes.
 
-What is left of a host is only as good as the scarcest class in it: GPUs without CPUs to feed
-them are worth nothing. So the *usable share* of a host is the least share of its capacity that
-is free in any class, and placing an instance loses some of it. The value compares what the
-instance takes with that loss:
+The remaining capacity of a host is only as good as its scarcest class: GPUs without CPUs to feed
+them are worth nothing. So the *usable share* of a host is the least free share of any class, and
+placing an instance loses some of it. The value compares what the instance takes with that loss:
 
     taken / (taken + loss)
 
-It is 1 where nothing is lost, because another class was scarcer before and after; 1/2 where just
-what the instance takes is lost, as on every idle host; and less where more is made useless than
-is taken. `taken` is the share of the devices that are asked for, or of the class that is asked
-for most when none are: devices are what runs out.
+It is 1 if nothing is lost, because another class was scarcer before and after; 1/2 if exactly what
+the instance takes is lost, as on every idle host; and less if more becomes useless than is taken.
+`taken` is the share of the requested devices, or, if none are requested, of the class with the
+largest requested share: devices are what runs out first.
 """
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final
 
-import numpy as np
-
-from berth.scheduling.rules.rule import Query, ReadOne, Reads, Scores, Weigher, always, by_array
-from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, FEW, WholeHosts, asked_of
-from berth.tables.columnar.bitsets import Selection, count_of
-from berth.tables.columnar.class_columns import ClassColumns
+from berth.scheduling.rules.measure import Arithmetic, Measure, Rule, Value, constant
+from berth.scheduling.rules.rule import Query, Reads, Weigher
+from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, asked_of, rebound, whole_hosts
 from berth.tables.host.hosts import HostTable
 
-_MOST = 1_000
-_LEAST = 1e-300
-"""Less than any share, so that nothing is divided by 0."""
 NAME = "UsableCapacityWeigher"
+_STEPS_MAX: Final = 1_000
+
+# Below any share, so that a host that loses and gives nothing is not divided by 0.
+_LEAST: Final = 1e-300
 
 
 def build(
@@ -37,125 +32,58 @@ def build(
     steps: int = 20,
     common_classes: tuple[str, ...] = COMMON_CLASSES,
 ) -> Weigher:
-    """Make the weigher; it is Berth's own.
+    """Build the weigher, which Nova does not have.
 
     Args:
         multiplier: above 0 keeps capacity usable.
-        steps: values are rounded to so many steps, so that hosts which are about as good count
-            as equal, and what comes next (a lower multiplier, the name) tells them apart.
-        common_classes: resource classes that are no devices.
+        steps: values are rounded to this many steps, so that hosts of about the same value count
+            as equal, and a weigher with a lower multiplier or the host name decides between them.
+        common_classes: resource classes that do not count as devices.
 
     Raises:
         ValueError: `steps` is not 1 to 1,000.
     """
-    if not 1 <= steps <= _MOST:
+    if not 1 <= steps <= _STEPS_MAX:
         raise ValueError(f"steps: {steps} must be 1 to 1,000")
     common = frozenset(common_classes)
 
-    def value(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
+    def bind(hosts: HostTable, query: Query) -> Measure | None:
         asked = asked_of(query.needs)
         if not asked:
             return None
         counted = asked.keys() - common or asked.keys()
-        table = WholeHosts(hosts, rows)
-        asks = [_Ask(name, asked.get(name, 0), name in counted) for name in table.classes]
-        weigh = _of_few if count_of(rows) <= FEW else _of_many
-        return weigh(table, asks, count_of(rows), steps)
+        classes = whole_hosts(hosts)
+        if counted.isdisjoint(classes):
+            return constant(0.0)
+        asks = [(asked.get(name, 0), name in counted) for name in classes]
 
-    def value_of_one(hosts: HostTable, query: Query) -> ReadOne:
-        asked = asked_of(query.needs)
-        if len(hosts.trees) or not asked:
-            return by_array(value, hosts, query)
-        counted = asked.keys() - common or asked.keys()
-        each = [(columns, asked.get(n, 0), n in counted) for n, columns in hosts.resources()]
-        return _reader_of_one(each, steps)
+        def value(ops: Arithmetic, *values: Value) -> Value:
+            before: Value = 1.0
+            after: Value = 1.0
+            taken: Value = 0.0
+            for (amount, counts), capacity, used in zip(
+                asks, values[::2], values[1::2], strict=True
+            ):
+                # A class that the host lacks limits nothing, so all of it counts as free.
+                free = left = ops.ratio(capacity - used, capacity, 1.0)
+                if amount:
+                    share = ops.ratio(amount, capacity, 0.0)
+                    left = free - share
+                    taken = ops.greatest(share, taken) if counts else taken
+                before, after = ops.least(free, before), ops.least(left, after)
+            loss_and_taken = before - after + taken
+            return ops.rounded(taken / ops.greatest(loss_and_taken, _LEAST) * steps) / steps
 
+        return Measure([column for one in classes.values() for column in one], value)
+
+    usable = Rule(rebound(bind))
     return Weigher(
         name=NAME,
-        raw=value,
+        raw=usable,
         reads=Reads(request=("needs.amounts", "needs.groups"), columns=("used",)),
         multiplier=multiplier,
         floor=0.0,
         ceiling=1.0,
         multiplier_key="usable_capacity_weight_multiplier",
-        share=value,
-        raw_of_one=value_of_one,
-        share_of_one=value_of_one,
+        share=usable,
     )
-
-
-class _Ask(NamedTuple):
-    """A class, how much is asked for of it, and whether that counts as taken."""
-
-    name: str
-    amount: int
-    counts: bool
-
-
-def _reader_of_one(asks: Sequence[tuple[ClassColumns, int, bool]], steps: int) -> ReadOne:
-    """Return how to read one host without children; see `_Ask` for the rest of each class."""
-    if not asks:
-        return always(0.0)
-
-    # `min` and `max` would take twice as long as all the rest.
-    def read(row: int) -> float:
-        before, after, taken = math.inf, math.inf, 0.0
-        for columns, amount, counts in asks:
-            capacity = columns.capacity.item(row)
-            left, share = 1.0, 0.0
-            if capacity > 0:
-                left, share = (capacity - columns.used.item(row)) / capacity, amount / capacity
-            if left < before:  # noqa: PLR1730
-                before = left
-            left -= share
-            if left < after:  # noqa: PLR1730
-                after = left
-            if counts and share > taken:
-                taken = share
-        return round(taken / max(before - after + taken, _LEAST) * steps) / steps
-
-    return read
-
-
-def _of_many(table: WholeHosts, asks: Sequence[_Ask], count: int, steps: int) -> Scores:
-    """Return the values of so many hosts; there is an ask for every class."""
-    before = after = taken = None
-    for name, amount, counts in asks:
-        whole = table.of(name)
-        free = left = whole.free_share()
-        if amount:
-            share = whole.share(amount)
-            left = free - share
-            if counts:
-                taken = share if taken is None else np.maximum(taken, share, out=taken)
-        before = free if before is None else np.minimum(before, free)
-        after = left if after is None else np.minimum(after, left)
-    if before is None or after is None or taken is None:
-        return np.zeros(count)
-    loss = before - after
-    loss += taken
-    values: Scores = taken / np.maximum(loss, _LEAST, out=loss)
-    values *= steps
-    np.rint(values, out=values)
-    values /= steps
-    return values
-
-
-def _of_few(table: WholeHosts, asks: Sequence[_Ask], count: int, steps: int) -> Scores:
-    """Return what `_of_many` does, operation by operation."""
-    before, after, taken = [math.inf] * count, [math.inf] * count, [0.0] * count
-    for name, amount, counts in asks:
-        for row, (free, capacity) in enumerate(table.pairs(name)):
-            left, share = (free / capacity, amount / capacity) if capacity > 0 else (1.0, 0.0)
-            # `min` and `max` would take twice as long as all the rest.
-            if left < before[row]:  # noqa: PLR1730
-                before[row] = left
-            left -= share
-            if left < after[row]:  # noqa: PLR1730
-                after[row] = left
-            if counts and share > taken[row]:
-                taken[row] = share
-    if not asks:
-        return np.zeros(count)
-    parts = zip(before, after, taken, strict=True)
-    return np.array([round(t / max(b - a + t, _LEAST) * steps) / steps for b, a, t in parts])

@@ -1,14 +1,17 @@
 """RAMWeigher, CPUWeigher and DiskWeigher: what is free."""
 
-from types import ModuleType
+from collections.abc import Callable
 
 import pytest
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
-from berth.scheduling.weighers import free_cpu, free_disk, free_ram
+from berth.scheduling.rules.rule import Weigher
+from berth.scheduling.weighers import free_resources
 from berth.testing.fleets import Box, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask
+
+BUILDS = (free_resources.build_ram, free_resources.build_cpu, free_resources.build_disk)
 
 SNAPSHOT = snapshot_of(
     [
@@ -30,21 +33,21 @@ SNAPSHOT = snapshot_of(
 def test_memory_and_disk_are_physical(ask: Ask) -> None:
     """Ratios do not count; an overcommitted host has less than nothing; disk is in MB."""
     asked = ask(SNAPSHOT, asking())
-    assert asked.raw(free_ram.build()) == [2560.0, -808.0, 0.0]
-    assert asked.raw(free_disk.build()) == [70 * 1024.0, -1024.0, 0.0]
+    assert asked.raw(free_resources.build_ram()) == [2560.0, -808.0, 0.0]
+    assert asked.raw(free_resources.build_disk()) == [70 * 1024.0, -1024.0, 0.0]
 
 
 def test_processors_count_their_ratio(ask: Ask) -> None:
     """Total x ratio - reserved - used."""
-    assert ask(SNAPSHOT, asking()).raw(free_cpu.build()) == [7.0, -12.0, 0.0]
+    assert ask(SNAPSHOT, asking()).raw(free_resources.build_cpu()) == [7.0, -12.0, 0.0]
 
 
 def test_shares_are_of_what_instances_may_use(ask: Ask) -> None:
     """An overcommitted host and one without the class have nothing to share."""
     asked = ask(SNAPSHOT, asking())
-    assert asked.shares(free_ram.build()) == [2560 / 3584, 0.0, 0.0]
-    assert asked.shares(free_disk.build()) == [70 / 90, 0.0, 0.0]
-    assert asked.shares(free_cpu.build()) == [7 / 11, 0.0, 0.0]
+    assert asked.shares(free_resources.build_ram()) == [2560 / 3584, 0.0, 0.0]
+    assert asked.shares(free_resources.build_disk()) == [70 / 90, 0.0, 0.0]
+    assert asked.shares(free_resources.build_cpu()) == [7 / 11, 0.0, 0.0]
 
 
 def test_an_empty_host_shares_all_it_has(ask: Ask) -> None:
@@ -55,8 +58,8 @@ def test_an_empty_host_shares_all_it_has(ask: Ask) -> None:
         for n, one in enumerate(sizes)
     ]
     asked = ask(snapshot_of(boxes), asking())
-    for module in (free_ram, free_cpu, free_disk):
-        assert asked.shares(module.build()) == [1.0, 1.0, 0.0]
+    for build in BUILDS:
+        assert asked.shares(build()) == [1.0, 1.0, 0.0]
 
 
 def test_processors_may_be_of_another_class(ask: Ask) -> None:
@@ -64,40 +67,40 @@ def test_processors_may_be_of_another_class(ask: Ask) -> None:
     inventories = {"CUSTOM_MILLI": Inventory(64_000)}
     snapshot = snapshot_of([Box("a", inventories=inventories)])
     asked = ask(snapshot, asking())
-    assert asked.raw(free_cpu.build(resource_class="CUSTOM_MILLI")) == [64_000.0]
-    assert asked.shares(free_cpu.build(resource_class="CUSTOM_MILLI")) == [1.0]
+    assert asked.raw(free_resources.build_cpu(resource_class="CUSTOM_MILLI")) == [64_000.0]
+    assert asked.shares(free_resources.build_cpu(resource_class="CUSTOM_MILLI")) == [1.0]
     with pytest.raises(InvalidInputError, match="resource_class"):
-        free_cpu.build(resource_class="milli")
+        free_resources.build_cpu(resource_class="milli")
 
 
 def test_a_class_that_no_host_has_does_not_weigh(ask: Ask) -> None:
     """Every host has nothing of it; that may change with any report."""
     asked = ask(snapshot_of([Box("bare", inventories={})]), asking())
-    for module in (free_ram, free_cpu, free_disk):
-        assert asked.raw(module.build()) == [0.0]
-        assert asked.shares(module.build()) == [0.0]
+    for build in BUILDS:
+        assert asked.raw(build()) == [0.0]
+        assert asked.shares(build()) == [0.0]
 
 
 def test_the_largest_disk_does_not_overflow(ask: Ask) -> None:
     """In MB it has more than 63 bits when it is used up twice."""
     inventories = {"DISK_GB": Inventory(AMOUNT_MAX)}
     snapshot = snapshot_of([Box("a", inventories=inventories, used={"DISK_GB": 2 * AMOUNT_MAX})])
-    raw = ask(snapshot, asking()).raw(free_disk.build())
+    raw = ask(snapshot, asking()).raw(free_resources.build_disk())
     assert raw == [-float(AMOUNT_MAX) * 1024]
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "key"),
+    ("build", "name", "key"),
     [
-        (free_ram, "RAMWeigher", "ram_weight_multiplier"),
-        (free_cpu, "CPUWeigher", "cpu_weight_multiplier"),
-        (free_disk, "DiskWeigher", "disk_weight_multiplier"),
+        (free_resources.build_ram, "RAMWeigher", "ram_weight_multiplier"),
+        (free_resources.build_cpu, "CPUWeigher", "cpu_weight_multiplier"),
+        (free_resources.build_disk, "DiskWeigher", "disk_weight_multiplier"),
     ],
 )
-def test_the_scale_begins_at_nothing(module: ModuleType, name: str, key: str) -> None:
+def test_the_scale_begins_at_nothing(build: Callable[..., Weigher], name: str, key: str) -> None:
     """The share of a host is free / most free, whoever else is in the list."""
-    weigher = module.build(multiplier=-2.5)
+    weigher = build(multiplier=-2.5)
     assert (weigher.name, weigher.multiplier) == (name, -2.5)
     assert weigher.multiplier_key == key
     assert (weigher.floor, weigher.ceiling) == (0.0, None)
-    assert module.build().multiplier == 1.0
+    assert build().multiplier == 1.0

@@ -1,11 +1,12 @@
 """IoOpsWeigher and NumInstancesWeigher: what a host is busy with."""
 
-from types import ModuleType
+from collections.abc import Callable
 
 import pytest
 
 from berth.domain.compute.instance import Task
-from berth.scheduling.weighers import io_ops, num_instances
+from berth.scheduling.rules.rule import Weigher
+from berth.scheduling.weighers import host_load
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
@@ -23,20 +24,20 @@ SNAPSHOT = snapshot_of(
 def test_builds_are_counted(ask: Ask) -> None:
     """Only instances that are being built make work; the share is 1/2 at `scale`."""
     asked = ask(SNAPSHOT, asking())
-    assert asked.raw(io_ops.build()) == [2.0, 0.0, 0.0]
-    assert asked.shares(io_ops.build(scale=2.0)) == [0.5, 0.0, 0.0]
+    assert asked.raw(host_load.build_io_ops()) == [2.0, 0.0, 0.0]
+    assert asked.shares(host_load.build_io_ops(scale=2.0)) == [0.5, 0.0, 0.0]
 
 
 def test_instances_are_counted(ask: Ask) -> None:
     """Whatever is being done to them."""
     asked = ask(SNAPSHOT, asking())
-    assert asked.raw(num_instances.build()) == [2.0, 4.0, 0.0]
-    assert asked.shares(num_instances.build(scale=4.0)) == [2 / 6, 0.5, 0.0]
+    assert asked.raw(host_load.build_num_instances()) == [2.0, 4.0, 0.0]
+    assert asked.shares(host_load.build_num_instances(scale=4.0)) == [2 / 6, 0.5, 0.0]
 
 
 def test_defaults_are_those_of_nova() -> None:
     """Fewer builds are better; the number of instances counts only when somebody says so."""
-    builds, instances = io_ops.build(), num_instances.build()
+    builds, instances = host_load.build_io_ops(), host_load.build_num_instances()
     assert (builds.name, builds.multiplier, builds.floor) == ("IoOpsWeigher", -1.0, 0.0)
     assert builds.multiplier_key == "io_ops_weight_multiplier"
     assert (instances.name, instances.multiplier) == ("NumInstancesWeigher", 0.0)
@@ -44,8 +45,8 @@ def test_defaults_are_those_of_nova() -> None:
     assert instances.multiplier_key == "num_instances_weight_multiplier"
 
 
-@pytest.mark.parametrize("module", [io_ops, num_instances])
-def test_a_scale_is_above_0(module: ModuleType) -> None:
+@pytest.mark.parametrize("build", [host_load.build_io_ops, host_load.build_num_instances])
+def test_a_scale_is_above_0(build: Callable[..., Weigher]) -> None:
     """Otherwise a share would say nothing."""
     with pytest.raises(ValueError, match="scale: 0"):
-        module.build(scale=0.0)
+        build(scale=0.0)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from berth.domain.compute.flavor import Flavor
-from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import left_capacity
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
@@ -49,7 +48,7 @@ def test_many_hosts_are_weighed_as_each_of_them(ask: Ask) -> None:
             used={"VCPU": number % 10, "MEMORY_MB": 300 * number},
             children=gpus(1000, 1000 - 17 * number) if number % 3 else (),
         )
-        for number in range(2 * FEW)
+        for number in range(32)
     ]
     asked = ask(snapshot_of(boxes), request)
     share = left_capacity.build().share

@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.ledger.change import Snapshot
-from berth.scheduling.weighers import soft_affinity, soft_anti_affinity
+from berth.scheduling.weighers import soft_groups
 from berth.testing.fleets import Box, asking, resident, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
@@ -27,38 +27,40 @@ def fleet(policy: GroupPolicy) -> Snapshot:
 def test_members_count_for_or_against_a_host(ask: Ask) -> None:
     """Under its own policy each counts the members on every host."""
     together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
-    assert together.raw(soft_affinity.build()) == [2.0, 1.0, 0.0]
+    assert together.raw(soft_groups.build_affinity()) == [2.0, 1.0, 0.0]
     apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
-    assert apart.raw(soft_anti_affinity.build()) == [-2.0, -1.0, 0.0]
+    assert apart.raw(soft_groups.build_anti_affinity()) == [-2.0, -1.0, 0.0]
 
 
 def test_shares_count_members_against_one(ask: Ask) -> None:
     """No end is fixed, and a host is judged by itself."""
     together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
-    assert together.shares(soft_affinity.build()) == [2 / 3, 1 / 2, 0.0]
+    assert together.shares(soft_groups.build_affinity()) == [2 / 3, 1 / 2, 0.0]
     apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
-    assert apart.shares(soft_anti_affinity.build()) == pytest.approx([1 / 3, 1 / 2, 1.0])
+    assert apart.shares(soft_groups.build_anti_affinity()) == pytest.approx([1 / 3, 1 / 2, 1.0])
 
 
 @pytest.mark.parametrize("policy", GroupPolicy)
 def test_other_policies_do_not_weigh(ask: Ask, policy: GroupPolicy) -> None:
     """Neither does a request without a group."""
     asked = ask(fleet(policy), REQUEST)
-    assert (asked.raw(soft_affinity.build()) is None) == (policy != "soft-affinity")
-    assert (asked.raw(soft_anti_affinity.build()) is None) == (policy != "soft-anti-affinity")
+    assert (asked.raw(soft_groups.build_affinity()) is None) == (policy != "soft-affinity")
+    assert (asked.raw(soft_groups.build_anti_affinity()) is None) == (
+        policy != "soft-anti-affinity"
+    )
     alone = ask(fleet(policy), asking())
-    assert alone.raw(soft_affinity.build()) is None
-    assert alone.raw(soft_anti_affinity.build()) is None
-    assert alone.shares(soft_affinity.build()) is None
-    assert alone.shares(soft_anti_affinity.build()) is None
+    assert alone.raw(soft_groups.build_affinity()) is None
+    assert alone.raw(soft_groups.build_anti_affinity()) is None
+    assert alone.shares(soft_groups.build_affinity()) is None
+    assert alone.shares(soft_groups.build_anti_affinity()) is None
 
 
 def test_the_scale_is_that_of_the_hosts_at_hand() -> None:
     """No end is fixed, as in Nova."""
-    for module in (soft_affinity, soft_anti_affinity):
-        weigher = module.build(multiplier=7.0)
+    for build in (soft_groups.build_affinity, soft_groups.build_anti_affinity):
+        weigher = build(multiplier=7.0)
         assert (weigher.multiplier, weigher.floor, weigher.ceiling) == (7.0, None, None)
-    together, apart = soft_affinity.build(), soft_anti_affinity.build()
+    together, apart = soft_groups.build_affinity(), soft_groups.build_anti_affinity()
     assert together.name == "ServerGroupSoftAffinityWeigher"
     assert together.multiplier_key == "soft_affinity_weight_multiplier"
     assert apart.name == "ServerGroupSoftAntiAffinityWeigher"

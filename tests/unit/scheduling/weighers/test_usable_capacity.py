@@ -6,7 +6,6 @@ import pytest
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Request
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.rules.whole_hosts import FEW
 from berth.scheduling.weighers import usable_capacity
 from berth.testing.fleets import Box, asking, sized, snapshot_of
 from berth.testing.trees import GPU_MILLI, gpus
@@ -91,7 +90,7 @@ def test_many_hosts_are_weighed_as_each_of_them(ask: Ask, request_: Request) -> 
             used={"VCPU": number % 6, "MEMORY_MB": 100 * number} if number % 11 else {},
             children=gpus(1000, 37 * number) if number % 3 else (),
         )
-        for number in range(2 * FEW)
+        for number in range(32)
     ]
     asked = ask(snapshot_of(boxes), request_)
     share = usable_capacity.build().share
