@@ -1,1 +1,1 @@
-"""The composition root: which adapters stand behind which ports, process by process."""
+"""The composition root: the adapters behind the ports, process by process."""

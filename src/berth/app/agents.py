@@ -1,4 +1,4 @@
-"""The agents of a process: one real host, or a made-up fleet."""
+"""The agents of a process: one real host, or a simulated fleet."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -42,19 +42,21 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
 
 
 def agent_loops(core: Core, pool: AgentPool, teller: InstanceCaster | None) -> list[Loop]:
-    """Return what agents do by themselves; made-up hosts change nothing that they would hint at."""
+    """Return the background loops of agents; simulated hosts have no changes to report."""
     loops: list[Loop] = [("agents", pool.run)]
+    # A process without hosts, such as one that serves the API alone, has nothing to audit.
     if pool.agents:
         loops.append(("audits", _rounds(core, pool).run))
     if teller is not None:
         loops += [("telling", teller.run), ("syncs", teller.sync)]
+    # A simulated guest never dies by itself, so the fake driver has no hints.
     if core.settings.agent.driver is not AgentDriver.FAKE:
         loops.append(("hints", pool.listen))
     return loops
 
 
 def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
-    """Return what has every host report and look at its books, again and again."""
+    """Return the loop that has every host report itself and audit its records, again and again."""
     auditing = SelfAudit(
         ledger=core.ledger,
         replica=core.replica,
@@ -104,6 +106,8 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     )
 
     def agent(name: str, driver: VirtDriver) -> Agent:
+        # Consoles are served on the bus under the host's name, beside the tasks that the ledger
+        # carries.
         serve_console(core.messaging.bus, name, driver)
         context = HostContext(
             name,
@@ -115,6 +119,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
             alternates=alternates,
             half_life_s=paced.build_failure_half_life_s,
         )
+        # Each agent has an executor of its own, so a slow host does not delay the others.
         return Agent(name, driver, HostExecutor(context, core.observation.observer))
 
     return AgentPool(

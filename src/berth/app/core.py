@@ -1,4 +1,4 @@
-"""What every process that follows the ledger has, and how it runs."""
+"""The parts that every process with a replica of the ledger has, and how such a process runs."""
 
 import asyncio
 import signal
@@ -43,11 +43,11 @@ def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What every process has: the ledger, a replica that follows it, and the machine.
+    """The parts of a process: the ledger, a replica that follows it, and shared services.
 
     Each service is built once, because services keep state that their users must share: what the
-    scheduler learns of lost claims in `decision_service` widens the choice of dry runs and
-    zone offers.
+    scheduler learns of lost claims in `decision_service` widens the choice of dry runs and zone
+    offers.
     """
 
     settings: Settings
@@ -68,17 +68,19 @@ class Core:
 
 @asynccontextmanager
 async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
-    """Open what a process has, and close it at the end.
+    """Open the parts of a process, and close them at the end.
 
     Args:
-        settings: of the process.
-        part: what the process is (`scheduler`).
+        settings: the settings of the process.
+        part: the kind of process (`scheduler`).
 
     Raises:
-        InvalidInputError: the settings do not go together, or name what is not there.
+        InvalidInputError: settings contradict each other, or name a file or server that does not
+            exist.
     """
     clock = SystemClock()
     telemetry = LogTelemetry(part)
+    # Without tracked instances a policy must not read them, so the check runs at each reload, too.
     tracks = settings.tracking.track_instance_changes
     policies = (
         PolicySource(settings.policy.path)
@@ -93,6 +95,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         timeout_s=settings.ledger.timeout_s,
         on_batch=observation.on_batch,
     )
+    # The replica subscribes first: other subscribers may read it when they are called.
     replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
     ratios = AllocationRatios(
@@ -102,6 +105,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         settings.bus,
         part,
         telemetry,
+        # A Placement API process calls no other process, so it needs no connection to the broker.
         calls=part in {"up", "api", "scheduler", "agent"},
         notifies=part in {"up", "scheduler"},
     )
@@ -140,12 +144,14 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
             ),
         )
     finally:
+        # The ledger first: closing it flushes commits, whose spans `finish` still has to send.
         await ledger.close()
+        # The exporter blocks for seconds when its collector is away; the loop must not.
         await asyncio.to_thread(observation.finish)
 
 
 def _broker_of(messaging: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
-    """Return the broker of a process; who takes orders is ready without it."""
+    """Return the broker's health source; schedulers and agents need the broker to be ready."""
     if messaging.is_up is None:
         return None
     needs = health.needs_broker
@@ -157,13 +163,13 @@ def _check_zone(settings: Settings, policies: PolicySource) -> None:
     if shown != kept:
         raise InvalidInputError(
             "api.default_availability_zone",
-            f"is {shown!r}, but AvailabilityZoneFilter, the policy's or its driver's, has {kept!r};"
-            " make them equal",
+            f"is {shown!r}, but the AvailabilityZoneFilter of the policy or its driver has "
+            f"{kept!r}; make them equal",
         )
 
 
 def common_loops(core: Core) -> list[Loop]:
-    """Return what every process does by itself."""
+    """Return the background loops of every process."""
 
     async def watch_policy() -> None:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
@@ -176,12 +182,13 @@ def common_loops(core: Core) -> list[Loop]:
 async def running_core(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
     """Run loops beside the body, and stop them after it."""
     async with running(loops, core.clock, core.telemetry):
+        # SIGHUP reloads the policy at once, instead of at the next look at the file.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
         yield
 
 
 def stop_signals() -> asyncio.Event:
-    """Return what is set as soon as the process is told to stop, which ends nothing from now on."""
+    """Return an event that SIGINT and SIGTERM set; they no longer end the process by themselves."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

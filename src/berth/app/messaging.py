@@ -1,4 +1,4 @@
-"""What connects processes: the bus, and notifications, as the settings say."""
+"""The connections between processes, as set up by the settings: the bus and notifications."""
 
 import os
 import socket
@@ -15,16 +15,16 @@ from berth.ports.bus import Bus, Notifier
 
 
 async def _nothing() -> None:
-    """Finish what needs no finishing."""
+    """Do nothing: without a broker there is nothing to flush."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messaging:
-    """The bus of a process, who tells notifications, and what has to run for that.
+    """The bus of a process, its notifiers, and the loops that they need.
 
-    `notifier` tells what this process does, `common_notifier` what all who follow the feed know.
-    `finish` is to be called before the loops are stopped. `is_up` tells whether the broker is
-    reached, where there is one.
+    `notifier` sends notifications about the work of this process; `common_notifier` sends those
+    about committed changes, which every follower of the feed could send. Await `finish` before the
+    loops are stopped. `is_up` returns whether the broker is connected; it is None without a broker.
     """
 
     bus: Bus
@@ -38,27 +38,28 @@ class Messaging:
 def connect(
     settings: BusSettings, part: str, telemetry: LogTelemetry, *, calls: bool, notifies: bool
 ) -> Messaging:
-    """Return the wires of a process; without a broker those that end with it.
+    """Return the messaging of a process; without a broker it ends with the process.
 
     Args:
-        settings: where the broker is.
-        part: what the process is (`scheduler`).
-        telemetry: told of connections and failures.
-        calls: it calls other processes or is called by them.
-        notifies: it tells notifications, when the settings say so.
+        settings: the broker's address and options.
+        part: the kind of process (`scheduler`).
+        telemetry: receives connections and failures.
+        calls: the process calls other processes, or serves their calls.
+        notifies: the process sends notifications when the settings enable them.
 
     Raises:
-        InvalidInputError: a broker is named, and what talks to it is not installed or has no
-            certificates to check it by.
+        InvalidInputError: the settings name a broker, and its client is not installed or its CA
+            certificates cannot be read.
     """
     notifies = notifies and settings.notifications
+    # Within one process messages are passed as they are: encoding would only cost time.
     local = LocalBus(telemetry, encodes=False)
     if settings.url is None or not (calls or notifies):
         return Messaging(local)
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not here; pip install berth[rabbitmq]"
+        reason = f"needs {error.name}, which is not installed; pip install berth[rabbitmq]"
         raise InvalidInputError("bus.url", reason) from error
     broker = rabbitmq.RabbitBroker(
         url=settings.url,
@@ -70,13 +71,16 @@ def connect(
     try:
         broker.tls()
     except OSError as error:
-        reason = f"holds no certificates that can be read ({error.strerror or error})"
+        reason = f"contains no readable certificates ({error.strerror or error})"
         raise InvalidInputError("bus.ca_file", reason) from error
     line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
     bus = rabbitmq.RabbitBus(line, RandomIds().uuid()) if calls else None
+    # Nova's form of a publisher id, extended by the process id: several schedulers may run on one
+    # host.
     publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
     notifier = rabbitmq.RabbitNotifier(line, publisher) if notifies else None
 
+    # Every scheduler follows the feed, and one of them must send: the broker elects it by a queue.
     common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
 
     async def finish() -> None:

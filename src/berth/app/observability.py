@@ -1,4 +1,4 @@
-"""What is shown and told about a process: metrics, probes, spans."""
+"""The observability of a process: metrics, health probes and spans."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,15 +22,16 @@ from berth.services.telemetry.observers import CombinedObserver, MetricsObserver
 
 
 def _nothing() -> None:
-    """Finish what needs no finishing."""
+    """Do nothing: without an exporter there is nothing to flush."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Who looks at a process; None is nobody.
+    """The metrics, spans and probes of a process; each is None when the settings turn it off.
 
-    `listen` is the address for metrics and probes alone. `finish` is to be called at the end: it
-    sends what is left, which may take seconds. `observer` receives the events of all services.
+    `listen` is the address of the server for metrics and probes alone. Call `finish` at the end: it
+    sends the remaining spans, which may take seconds. `observer` receives the events of all
+    services.
     """
 
     clock: SystemClock
@@ -42,7 +43,7 @@ class Observation:
 
     @property
     def on_batch(self) -> Callable[[int, float], None] | None:
-        """What the ledger tells of its batches."""
+        """The callback for the ledger's committed batches, or None without metrics."""
         metrics = self.metrics
         if metrics is None:
             return None
@@ -54,17 +55,17 @@ class Observation:
         return count
 
     def page(self, auth: Auth) -> MetricsPage | None:
-        """Return the page of the API that administrators see the metrics on, if they do."""
+        """Return the API's metrics page, or None if metrics are off or have an own address."""
         if self.metrics is None or self.listen is not None:
             return None
         return MetricsPage(self.metrics, auth)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application whose requests are counted."""
+        """Return the application, with its requests counted when metrics are on."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
     def loops(self, health: ProcessHealth) -> list[Loop]:
-        """Have gauges read; return what serves metrics and probes at their own address.
+        """Register the gauges; return the loop that serves metrics and probes at their own address.
 
         Raises:
             InvalidInputError: the address is taken.
@@ -75,25 +76,26 @@ class Observation:
             return []
         page = None if self.metrics is None else MetricsPage(self.metrics)
         app = Probes(nothing_else, health, page)
+        # Bound here and not in the loop, so that a taken address ends the start with an error.
         listener = listening(self.listen.host, self.listen.port)
 
         async def serve() -> None:
-            # Whoever stops closes the socket, and may be started again.
+            # A server that stops closes its socket, and the supervisor may start it again.
             await serve_beside(app, listener.dup())
 
         return [("probes", serve)]
 
 
 def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
-    """Return who looks at a process, as the settings say.
+    """Return the observability of a process, as the settings say.
 
     Args:
-        settings: of the process.
-        part: what the process is (`scheduler`).
-        clock: of the process.
+        settings: the settings of the process.
+        part: the kind of process (`scheduler`).
+        clock: the clock of the process.
 
     Raises:
-        InvalidInputError: spans are wanted, and what sends them is not installed.
+        InvalidInputError: spans are enabled, and their exporter is not installed.
     """
     metrics = PrometheusMetrics() if settings.metrics.enabled else None
     listen = None
@@ -102,6 +104,7 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
             listen = parse_address(settings.metrics.listen)
         except ValueError as error:
             raise InvalidInputError("metrics.listen", str(error)) from error
+    # The tracer starts a thread, so nothing after it may fail and leave the thread behind.
     tracer, finish = _tracer_of(settings.tracing, part)
     observer = _observer_of(metrics, tracer)
     return Observation(clock, metrics, tracer, listen, finish, observer)
@@ -110,6 +113,7 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
 def _observer_of(metrics: PrometheusMetrics | None, tracer: Tracer | None) -> Observer:
     observers: list[Observer] = []
     if tracer is not None:
+        # Spans first: the time in which metrics are counted belongs to the stage.
         observers.append(SpanObserver(tracer))
     if metrics is not None:
         observers.append(MetricsObserver(metrics))
@@ -124,7 +128,7 @@ def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Cal
     try:
         from berth.adapters import tracing_otel  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not here; pip install berth[telemetry]"
+        reason = f"needs {error.name}, which is not installed; pip install berth[telemetry]"
         raise InvalidInputError("tracing.endpoint", reason) from error
     exporter = tracing_otel.otlp_exporter(settings.endpoint)
     tracer = tracing_otel.OtelTracer(part, exporter, sample_ratio=settings.sample_ratio)

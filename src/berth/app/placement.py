@@ -1,4 +1,4 @@
-"""The composition root of the Placement API, alone in a process or in the server of the others.
+"""The Placement API, in a process of its own or mounted in the API server.
 
 It imports nothing of the scheduler, so that the process starts fast and stays small.
 """
@@ -44,9 +44,9 @@ from berth.services.telemetry.health import ProcessHealth
 
 
 class PlacementProcess(NamedTuple):
-    """What a process has, and shares with the Placement API in it.
+    """The parts of a process that the Placement API in it shares.
 
-    `follower` follows `ledger`, and tells `replica`.
+    `follower` follows `ledger` and updates `replica`.
     """
 
     ledger: Ledger
@@ -65,6 +65,7 @@ def run_placement(settings: Settings) -> None:
         telemetry = LogTelemetry("placement")
         make_data_dir(settings.ledger)
         observation = observe(settings, "placement", clock)
+        # Opened before the parts: opening migrates the schema, which everything else reads.
         ledger = await open_ledger(
             ledger_url_of(settings.ledger),
             timeout_s=settings.ledger.timeout_s,
@@ -75,6 +76,7 @@ def run_placement(settings: Settings) -> None:
             auth = authentication_of(settings, clock, telemetry).auth
             replica = provider_replica(follower)
             process = PlacementProcess(ledger, follower, replica, auth, clock, telemetry)
+            # No host table and no broker: this process only reads the ledger and its feed.
             lag_s_max = settings.health.lag_s_max
             health = ProcessHealth(
                 ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max
@@ -85,6 +87,7 @@ def run_placement(settings: Settings) -> None:
                 page=observation.page(auth),
                 tracer=observation.tracer,
             )
+            # The replica is loaded before the server listens, so no request sees an empty table.
             await follower.start()
             loops = [("follower", follower.run), *observation.loops(health)]
             async with running(loops, clock, telemetry):
@@ -98,8 +101,8 @@ def run_placement(settings: Settings) -> None:
 
 
 def provider_replica(follower: Follower) -> ProviderReplica:
-    """Make what the Placement API reads, for a follower that has not started yet."""
-    # The two packages are loaded by who serves this API, and by nobody else.
+    """Return the Placement API's replica, subscribed to a follower that has not started."""
+    # Only processes that serve this API pay for loading the two packages.
     from os_resource_classes import STANDARDS  # type: ignore[import-untyped] # noqa: PLC0415
     from os_traits import get_traits  # type: ignore[import-untyped] # noqa: PLC0415
 
@@ -111,15 +114,15 @@ def provider_replica(follower: Follower) -> ProviderReplica:
 def placement_parts(
     settings: Settings, process: PlacementProcess, prefix: str = ""
 ) -> PlacementParts:
-    """Return what the Placement API is built from.
+    """Return the parts that the Placement API is built from.
 
     Args:
-        settings: of the process.
-        process: what the process has.
-        prefix: where the API is mounted.
+        settings: the settings of the process.
+        process: the shared parts of the process.
+        prefix: the path under which the API is mounted.
 
     Raises:
-        InvalidInputError: the policy file is wrong.
+        InvalidInputError: the policy file is invalid.
     """
     placement = settings.placement
     overrides = read_placement_policy(placement.policy_file)

@@ -1,4 +1,4 @@
-"""The composition root: which adapters stand behind which ports, process by process."""
+"""The processes of Berth: everything in one, the API, a scheduler, and agents."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -45,16 +45,21 @@ def run_up(settings: Settings) -> None:
             providers = provider_replica(core.follower)
             zone = await stack.enter_async_context(open_zone(core))
             notify_changes(core)
-            # Agents and scheduler have one replica here, so casts could check nothing.
+            # The agents and the scheduler share one replica in this process, so casts would
+            # compare the replica with itself.
             casts = settings.tracking.instance_information is InstanceSource.CASTS
             tracker = instance_tracker(core) if casts else None
             teller = instance_teller(core, drivers) if casts else None
+            # Subscribers come before the start: each must see the first snapshot.
             await core.follower.start()
+            # After the start: the agents adopt the instances that the snapshot has on their hosts.
             await pool.adopt()
             working = [*scheduler_loops(core, tracker, zone), *agent_loops(core, pool, teller)]
             loops = [*working, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone)
+                # Before the loops end: flushing needs the loop that holds the connection to the
+                # broker.
                 await core.messaging.finish()
             await pool.close()
 
@@ -62,7 +67,7 @@ def run_up(settings: Settings) -> None:
 
 
 def run_api(settings: Settings) -> None:
-    """Run the HTTP API; a scheduler is asked over the bus, or requests wait in the ledger."""
+    """Run the HTTP API; it calls schedulers over the bus, or leaves requests pending."""
 
     async def main() -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:
@@ -75,7 +80,7 @@ def run_api(settings: Settings) -> None:
 
 
 def run_scheduler(settings: Settings) -> None:
-    """Run a scheduler that takes up what the ledger says is pending."""
+    """Run a scheduler that also places the pending requests of the ledger."""
 
     async def main() -> None:
         async with open_core(settings, "scheduler") as core, open_zone(core) as zone:
@@ -93,14 +98,14 @@ def run_scheduler(settings: Settings) -> None:
 
 
 def run_agent(settings: Settings) -> None:
-    """Run the agents of one host, or of a made-up fleet."""
+    """Run the agents of one host, or of a simulated fleet."""
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
             core = await stack.enter_async_context(open_core(settings, "agent"))
             drivers = await stack.enter_async_context(open_drivers(settings, core.clock))
             if not drivers:
-                reason = "name a host with --host, or use --fake-hosts"
+                reason = "is missing; name a host with --host, or use --fake-hosts"
                 raise InvalidInputError("agent.host", reason)
             pool = agent_pool(core, drivers)
             core.follower.subscribe(pool)

@@ -1,4 +1,4 @@
-"""What all server processes have in common: where the ledger is, who may call, how they run."""
+"""What all server processes have in common: ledger address, authentication, supervised loops."""
 
 import asyncio
 import os
@@ -41,6 +41,7 @@ _CALM_S = 30.0
 def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
     """Run a process to its end."""
     set_up_logging(log)
+    # Before the first large allocation: the setting of malloc counts for memory freed after it.
     keep_freed_memory()
 
     async def wrapped() -> None:
@@ -50,37 +51,40 @@ def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
 
 
 def ledger_url_of(ledger: LedgerSettings) -> str:
-    """Return the URL of the ledger: the one given, or a SQLite file in the data folder."""
+    """Return the ledger's URL: the configured one, or a SQLite file in the data folder."""
     if ledger.url is not None:
         return ledger.url
     return f"sqlite:///{ledger.data_dir.resolve() / 'berth.sqlite'}"
 
 
 def make_data_dir(ledger: LedgerSettings) -> None:
-    """Make the data folder, when the ledger is in it.
+    """Create the data folder if the ledger is in it.
 
     Raises:
-        InvalidInputError: it cannot be made.
+        InvalidInputError: it cannot be created.
     """
     if ledger.url is None:
         make_folder(ledger.data_dir)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, unless it is there.
+    """Create a folder unless it exists.
 
     Raises:
-        InvalidInputError: it cannot be made.
+        InvalidInputError: it cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         where = str(folder)
-        raise InvalidInputError(where, f"cannot be made ({error.strerror})") from error
+        raise InvalidInputError(where, f"cannot be created ({error.strerror})") from error
 
 
 class Authentication(NamedTuple):
-    """Who may call: who tells them apart, who they are, and who gives them tokens, if anybody."""
+    """The authentication of requests: the authenticator, the user directory, and the token service.
+
+    `tokens` is None when the API issues none.
+    """
 
     auth: Auth
     directory: Directory
@@ -90,10 +94,10 @@ class Authentication(NamedTuple):
 def authentication_of(
     settings: Settings, clock: SystemClock, telemetry: LogTelemetry
 ) -> Authentication:
-    """Return who may call.
+    """Return the authentication of requests, by the settings.
 
     Raises:
-        InvalidInputError: the file of users or that of keys is wrong.
+        InvalidInputError: the file of users or the file of keys is invalid.
     """
     auth = settings.auth
     admins = frozenset(auth.admins)
@@ -119,7 +123,7 @@ def authentication_of(
 
 
 def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:
-    # Ciphers are loaded by who has tokens, and by nobody else.
+    # Only processes that issue tokens pay for loading the ciphers.
     from berth.config.key_file import KeyFile  # noqa: PLC0415
     from berth.services.crypto.sealing import Sealer  # noqa: PLC0415
 
@@ -136,6 +140,7 @@ async def running(
     loops: Sequence[Loop], clock: SystemClock, telemetry: LogTelemetry
 ) -> AsyncGenerator[None]:
     """Run loops beside the body, and stop them after it."""
+    # The tables are loaded by now; full collections over them would stall requests.
     spare_the_collector()
     tasks = [
         asyncio.create_task(
@@ -152,8 +157,9 @@ async def running(
 
 
 async def serve_at(listen: Address, app: ASGIApp) -> None:
-    """Serve an application until the process is told to stop, and say where."""
+    """Serve an application until the process is stopped; print its address to stderr."""
     with listening(listen.host, listen.port) as listener:
+        # Port 0 lets the system choose, so the address that is printed is the socket's.
         address = Address(listen.host, listener.getsockname()[1])
         sys.stderr.write(f"Berth listens on http://{address}\n")
         await serve_http(app, listener)
@@ -167,17 +173,17 @@ async def supervise(
     telemetry: Telemetry,
     rng: Random,
 ) -> None:
-    """Run a loop for ever, starting it again after a pause whenever it fails.
+    """Run a loop for ever, and restart it after a pause whenever it fails.
 
-    The pause doubles from failure to failure, with jitter, and starts small again when the loop
-    ran well for half a minute.
+    The pause doubles with each failure, with jitter. It starts small again after the loop has run
+    well for 30 seconds.
 
     Args:
-        name: what to call the loop when telling of a failure.
+        name: the loop's name in reports of failures.
         loop: started anew each time; ends only by an error or by being cancelled.
-        clock: for the pauses.
-        telemetry: told of each failure.
-        rng: for the jitter.
+        clock: the source of the pauses.
+        telemetry: receives each failure.
+        rng: the source of the jitter.
     """
     pause_s = _BACKOFF_FIRST_S
     while True:
@@ -185,9 +191,10 @@ async def supervise(
         try:
             await loop()
             telemetry.event("loop_ended", loop=name)
-        except Exception as error:  # noqa: BLE001 - a loop must not die of what nobody foresaw
+        except Exception as error:  # noqa: BLE001 - no unexpected error may end a loop
             telemetry.failure("loop_failed", error, loop=name)
         if clock.now_s() - began_s > _CALM_S:
             pause_s = _BACKOFF_FIRST_S
+        # The jitter keeps the loops of many processes from retrying a recovered ledger in step.
         await clock.sleep(pause_s * rng.uniform(0.5, 1.5))
         pause_s = min(pause_s * 2, _BACKOFF_MAX_S)

@@ -1,4 +1,4 @@
-"""The scheduler of a process: what it serves, and what it takes up by itself."""
+"""The scheduler of a process: the commands that it serves, and its background loops."""
 
 from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.app.core import Core
@@ -15,15 +15,15 @@ from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
 
 def notify_changes(core: Core) -> None:
-    """Have what is committed told to whoever reads notifications."""
+    """Subscribe the notifications about committed changes, if they are enabled."""
     if core.messaging.common_notifier is not None:
         core.follower.subscribe(ChangeNotifications(core.messaging.common_notifier))
 
 
 def instance_tracker(core: Core) -> InstanceTracker | None:
-    """Return who keeps the table's instances true; None where nobody is to.
+    """Return the instance tracker, or None when instance tracking is off.
 
-    It follows the feed from its start.
+    It is subscribed to the follower, so that it follows the feed from the start.
     """
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:
@@ -45,10 +45,11 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
 def scheduler_loops(
     core: Core, tracker: InstanceTracker | None, zone: ZoneContext | None = None
 ) -> list[Loop]:
-    """Serve PLACE on the bus, and the commands of a zone; return what a scheduler does by itself.
+    """Serve PLACE and the zone commands on the bus; return the scheduler's background loops.
 
-    In a zone requests are placed over the tree below it.
+    In a zone, requests are placed over the tree of its child zones.
     """
+    # The backoff is shared: the placement service learns of rivals, the pending requests wait.
     name = core.ids.uuid()
     backoff = Backoff(name)
     placer = PlacementService(
@@ -66,10 +67,13 @@ def scheduler_loops(
     loops: list[Loop] = []
     withdrawn = None
     if zone is not None:
+        # The name is also the owner of the sagas: after a restart the new name leaves the old
+        # leases to expire.
         scheduler = ZoneScheduler(core, zone, name=name, local=placer, claims=places)
         places = with_notifications(core, scheduler.places)
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
+    # The bus serves the outermost placer, so notifications and zones apply to every order.
     core.messaging.bus.serve(PLACE, places.place)
     if tracker is not None:
         tracker.serve(core.messaging.bus, core.ids.uuid())
@@ -88,7 +92,7 @@ def scheduler_loops(
 
 
 def with_notifications(core: Core, places: Placer) -> Placer:
-    """Return who places as another does and tells of it, where notifications are wanted."""
+    """Return the placer, wrapped to send notifications when they are enabled."""
     notifier = core.messaging.notifier
     return places if notifier is None else NotifyingPlacer(places, notifier)
 

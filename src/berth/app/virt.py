@@ -1,4 +1,4 @@
-"""The drivers of an agent's hosts, by its settings."""
+"""The drivers of an agent's hosts, by the settings."""
 
 import shutil
 from collections.abc import AsyncGenerator, Mapping
@@ -22,19 +22,20 @@ from berth.ports.virt import VirtDriver
 async def open_drivers(
     settings: Settings, clock: Clock
 ) -> AsyncGenerator[Mapping[str, VirtDriver]]:
-    """Make the drivers of all hosts that a process answers for, by the hosts' names.
+    """Open the drivers of all hosts that a process is responsible for, by host name.
 
-    Guests go on when the drivers are closed, except those of the fake driver.
+    Guests keep running when their drivers are closed, except those of the fake driver.
 
     Raises:
-        InvalidInputError: a host without a name, or files that cannot be read.
+        InvalidInputError: no host name is given, or a file cannot be read.
     """
     agent = settings.agent
     if agent.driver is AgentDriver.FAKE:
         yield {fake.name: FakeDriver(fake, clock) for fake in fake_hosts_of(agent)}
         return
     if agent.host is None:
-        raise InvalidInputError("agent.host", f"name the host that {agent.driver} runs guests on")
+        reason = f"is missing; name the host on which {agent.driver} runs guests"
+        raise InvalidInputError("agent.host", reason)
     opened = _open_libvirt if agent.driver is AgentDriver.LIBVIRT else _open_qemu
     async with opened(agent.host, settings, clock) as driver:
         yield {agent.host: driver}
@@ -42,7 +43,7 @@ async def open_drivers(
 
 @asynccontextmanager
 async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[VirtDriver]:
-    # Processes that run no guests do without all of this.
+    # Only processes that run guests pay for loading a driver.
     from berth.adapters.virt.qemu.driver import QemuDriver  # noqa: PLC0415
 
     virt = settings.virt
@@ -98,7 +99,7 @@ def _libvirt_host(name: str, virt: VirtSettings) -> LibvirtHost:
         accelerator=virt.type,
         storage_dir=None if storage_dir is None else storage_dir.absolute(),
         move_address=virt.move_address,
-        # libvirt takes no program without its folder.
+        # libvirt requires the absolute path of the emulator.
         binary=shutil.which(virt.binary) or virt.binary,
         machine=virt.machine,
         cpu_model=virt.cpu_model,

@@ -1,4 +1,4 @@
-"""The zone that a deployment is, in a tree of zones: its keys, its children, its offers."""
+"""The zone parts of a process: keys, child zones, offers and delegation."""
 
 import os
 import random
@@ -47,15 +47,15 @@ _KEY_FILE = "zone-keys"
 _PARENTS_FILE = "zone-parents"
 _SCHEDULER_BYTES = 8
 _RESEAL_S = 600.0
+# Releases are collected for this time, so that each child zone receives one request for many.
 _RELEASE_PAUSE_S = 0.1
-"""How long releases are gathered before children are told of them together."""
+# The lease of a saga: after this time another scheduler continues the work of one that has died.
 _LEASE_S = 30.0
-"""How long a scheduler that dies keeps what it has begun from the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneContext:
-    """A zone as every process of it knows it; `forwards` and `children` reach those below."""
+    """The zone parts of each process; `forwards` and `children` call the child zones."""
 
     settings: ZoneSettings
     keys: ZoneKeyFile
@@ -68,17 +68,16 @@ class ZoneContext:
 
 @asynccontextmanager
 async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
-    """Open what makes a process part of a zone, before its follower starts.
-
-    None where the settings give the zone no name.
+    """Open the zone parts of a process before its follower starts; yield None outside of a zone.
 
     Raises:
-        InvalidInputError: a file of keys or of certificates is wrong.
+        InvalidInputError: a file of keys or certificates is invalid.
     """
     settings = core.settings.zones
     if not settings.is_on:
         yield None
         return
+    # Reading the files here ends the start with their error, instead of failing each request.
     keys = ZoneKeyFile(key_file_of(core.settings), core.clock, core.telemetry)
     parents = ParentsFile(parents_file_of(core.settings), core.clock, core.telemetry)
     zones = Zones(core.ledger, Sealer(keys.passwords, os.urandom), settings.name)
@@ -99,21 +98,22 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
                 pause_max_s=settings.poll_pause_max_s,
             ),
         )
+        # The feed delivers the child zones: a zone added through the API is polled at once.
         core.follower.subscribe(watch)
         core.health.further.append(watch.read)
         yield ZoneContext(settings, keys, parents, zones, forwards, children, watch)
 
 
 def zone_loops(zone: ZoneContext | None) -> list[Loop]:
-    """Return what every process of a zone does by itself."""
+    """Return the background loops that every process of a zone runs."""
     return [] if zone is None else [("zones", zone.watch.run)]
 
 
 def key_file_of(settings: Settings) -> Path:
-    """Return where the private keys of a zone are.
+    """Return the path of the zone's private keys.
 
     Raises:
-        InvalidInputError: the data folder cannot be made, and no other place is given.
+        InvalidInputError: the data folder cannot be created, and no other path is configured.
     """
     if settings.zones.key_file is not None:
         return settings.zones.key_file
@@ -122,15 +122,15 @@ def key_file_of(settings: Settings) -> Path:
 
 
 def parents_file_of(settings: Settings) -> Path:
-    """Return where the public keys of a zone's parents are."""
+    """Return the path of the public keys of the zone's parents."""
     return settings.zones.parents_file or settings.ledger.data_dir / _PARENTS_FILE
 
 
 def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
-    """Return what the routes between zones are built from; None where there is no zone.
+    """Return the parts of the routes between zones, or None outside of a zone.
 
     Raises:
-        InvalidInputError: what is to be told of hosts has another form.
+        InvalidInputError: a published capability of the hosts is malformed.
     """
     if zone is None:
         return None
@@ -159,14 +159,14 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
 
 
 class ZoneScheduler:
-    """What makes a scheduler place over a tree, and answer its parents.
+    """The scheduler's part in a zone: placement over the tree of zones, and service to parents.
 
     Args:
-        core: of the process.
-        zone: of the process.
-        name: of the scheduler, unlike those of all others.
+        core: the parts of the process.
+        zone: the zone's parts in the process.
+        name: the scheduler's unique name.
         local: places on this zone's own hosts.
-        claims: makes claims of offers.
+        claims: claims offers.
     """
 
     def __init__(
@@ -174,8 +174,11 @@ class ZoneScheduler:
     ) -> None:
         self._core = core
         self._zone = zone
+        # One set of held offers for the whole scheduler: offers and claims must count the same
+        # holds.
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
         self._homes = GroupHomes(core.ledger, core.replica)
+        # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.
         sealer = Sealer(zone.keys.offers, os.urandom)
         self._seals = OfferSeals(zone.settings.name, sealer)
         self._loop_tokens = LoopTokens(sealer)
@@ -210,7 +213,7 @@ class ZoneScheduler:
         self.withdrawn = self._withdrawals.note
 
     def serve(self) -> list[Loop]:
-        """Serve the commands of the zone; return what a scheduler of it does by itself."""
+        """Serve the zone's commands on the bus; return the scheduler's background loops."""
         core = self._core
         core.health.further += [self._held.read, self._withdrawals.read]
         offer_releaser = OfferReleaser(self._selector, core.messaging.bus, core.telemetry)
@@ -231,12 +234,13 @@ class ZoneScheduler:
             ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
+        # With a hold time of 0 nothing is ever held.
         if self._zone.settings.offer_hold_s:
             loops.append(("holds", self._end_holds))
         return loops
 
     async def _compare(self) -> None:
-        """Tell operators of each policy whose scores mean nothing to other zones."""
+        """Report each policy whose scores other zones cannot compare with theirs."""
         core, seen = self._core, None
         while True:
             policy = core.policies.policy
@@ -250,7 +254,7 @@ class ZoneScheduler:
         await self._held.run(self._core.clock, self._zone.settings.offer_hold_s)
 
     async def _reseal(self) -> None:
-        """Keep the passwords of children under the newest key."""
+        """Keep the passwords of child zones sealed with the newest key."""
         while True:
             count = await self._zone.zones.reseal()
             if count:

@@ -1,7 +1,7 @@
-"""URL texts: bytes in base64 with the characters of URLs and without its padding.
+"""Base64 with the URL-safe alphabet and without padding.
 
-Straight from binascii, as base64's own functions take several times as long for bytes as few as
-these, and a select over ten zones writes and reads a hundred of them.
+The functions use binascii directly: those of `base64` take several times as long for so few bytes,
+and a select over ten zones encodes and decodes a hundred of them.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -12,15 +12,15 @@ _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def url_text_of(raw: bytes) -> str:
-    """Write bytes as a text."""
+    """Return bytes encoded as URL-safe text."""
     return b2a_base64(raw, newline=False).translate(_TO_URL).rstrip(b"=").decode()
 
 
 def raw_of(url_text: str) -> bytes:
-    """Read what `url_text_of` writes; characters that do not belong there are passed over.
+    """Return the bytes of a text from `url_text_of`; invalid characters are skipped.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is not ASCII, or its length is impossible.
     """
     text = url_text.encode("ascii").translate(_FROM_URL)
     return a2b_base64(text + b"=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
-"""Sealed texts: what Berth hands out to get it back later, unread and unchanged."""
+"""Sealed texts: Berth hands them out, and receives them later unread and unmodified."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from berth.services.crypto.base64url import raw_of, url_text_of
 
 KEY_BYTES = 32
 
+# The first byte names the format, so that another one can be added later.
 _FORM = b"\x01"
-"""The first byte of what is sealed, should there ever be another way to seal."""
 _NAME_BYTES = 4
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _HEAD_BYTES = len(_FORM) + _NAME_BYTES + _NONCE_BYTES
+# How many bytes longer a sealed content is than the content.
 OVERHEAD_BYTES = _HEAD_BYTES + _TAG_BYTES
-"""How much longer what is sealed gets, as bytes."""
 _CIPHERS_MAX = 64
 
 
@@ -27,18 +27,18 @@ class Keys(Protocol):
 
     @property
     def newest_first(self) -> Sequence[bytes]:
-        """At least one key of `KEY_BYTES` random bytes: the first one seals, all of them open."""
+        """One or more keys of `KEY_BYTES` random bytes: the first one seals, all of them open."""
         ...
 
 
 class Sealer:
-    """Seals with AES-256-GCM-SIV, which stays safe even where a nonce comes twice.
+    """Seals with AES-256-GCM-SIV, which stays secure when a nonce is repeated.
 
-    Which key sealed a text is told by the text, so that one key is tried and not all.
+    A sealed text names its key, so that only one key is tried.
 
     Args:
-        keys: the keys, asked for at each call.
-        random_bytes: gives so many random bytes.
+        keys: the keys, read at each call.
+        random_bytes: returns the given number of random bytes.
     """
 
     def __init__(self, keys: Keys, random_bytes: Callable[[int], bytes]) -> None:
@@ -47,28 +47,28 @@ class Sealer:
         self._ciphers: dict[bytes, tuple[bytes, AESGCMSIV]] = {}
 
     def seal(self, purpose: str, content: bytes) -> str:
-        """Return a text of URL-safe characters that only `unseal` for the same purpose can read."""
+        """Return URL-safe text that only `unseal` with the same purpose can read."""
         return url_text_of(self.seal_bytes(purpose, content))
 
     def seal_bytes(self, purpose: str, content: bytes) -> bytes:
-        """Return what only `unseal_bytes` for the same purpose can read."""
+        """Return bytes that only `unseal_bytes` with the same purpose can read."""
         name, cipher = self._cipher(self._keys.newest_first[0])
         nonce = self._random_bytes(_NONCE_BYTES)
         return _FORM + name + nonce + cipher.encrypt(nonce, content, _about(name, purpose))
 
     def unseal(self, purpose: str, text: str) -> bytes | None:
-        """Return what was sealed; None when that was not done with these keys for this purpose."""
+        """Return the content, or None if it was not sealed with these keys for this purpose."""
         raw = _raw_of(text)
         return None if raw is None else self.unseal_bytes(purpose, raw)
 
     def is_newest(self, text: str) -> bool:
-        """Tell whether a text says that the newest key has sealed it."""
+        """Return whether a text claims to be sealed with the newest key."""
         raw = _raw_of(text)
         name, _ = self._cipher(self._keys.newest_first[0])
         return raw is not None and raw.startswith(_FORM + name)
 
     def unseal_bytes(self, purpose: str, raw: bytes) -> bytes | None:
-        """Return what was sealed; None when that was not done with these keys for this purpose."""
+        """Return the content, or None if it was not sealed with these keys for this purpose."""
         if not raw.startswith(_FORM) or len(raw) < OVERHEAD_BYTES:
             return None
         name, nonce = raw[1 : 1 + _NAME_BYTES], raw[1 + _NAME_BYTES : _HEAD_BYTES]
@@ -91,6 +91,8 @@ class Sealer:
     def _cipher(self, key: bytes) -> tuple[bytes, AESGCMSIV]:
         found = self._ciphers.get(key)
         if found is None:
+            # Keys rotate, so old ciphers are dropped together; building one anew costs
+            # microseconds.
             if len(self._ciphers) >= _CIPHERS_MAX:
                 self._ciphers.clear()
             found = self._ciphers[key] = (_name_of(key), AESGCMSIV(key))
@@ -102,15 +104,16 @@ def _raw_of(text: str) -> bytes | None:
         raw = raw_of(text)
     except ValueError:  # binascii's and the encoding's errors are among these
         return None
-    # One sealed thing has one text, whatever the decoder would take for the same.
+    # The decoder accepts several spellings of the same bytes. Only one may be valid, or a text
+    # could be altered without breaking its seal.
     return raw if url_text_of(raw) == text else None
 
 
 def _name_of(key: bytes) -> bytes:
-    """Name a key without telling it."""
+    """Return the public name of a key, which does not reveal the key."""
     return hashlib.sha256(b"name of a sealing key\0" + key).digest()[:_NAME_BYTES]
 
 
 def _about(name: bytes, purpose: str) -> bytes:
-    """Return what is authenticated beside the content."""
+    """Return the associated data that is authenticated with the content."""
     return _FORM + name + purpose.encode()

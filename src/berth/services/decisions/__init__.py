@@ -1,1 +1,1 @@
-"""Decisions: plans made into records, and what the decisions of several schedulers share."""
+"""The decision service, and what the decisions of concurrent schedulers share."""

@@ -1,15 +1,16 @@
-"""Rivalry: how widely to choose while other schedulers take what was chosen.
+"""How a scheduler reacts when other schedulers compete with it for hosts and for requests.
 
-Schedulers that follow one policy want the same best host. As long as nobody else takes it the best
-is chosen. Each claim that is lost doubles the number of hosts to choose among, and each that is won
-makes it smaller by a thirty-second: so about one claim in thirty is lost while there are rivals,
-and a scheduler that is alone, or is among others with room enough for all, always takes the best.
+Schedulers with the same policy prefer the same best host. `Contention` widens the choice when
+claims are lost; `Backoff` spreads the times at which schedulers start on the same pending request.
 """
 
 import hashlib
 from typing import Final
 
+# In equilibrium a lost claim (times 2) cancels about 22 that succeed (times 31/32 each).
 _SHRINKS: Final = 31 / 32
+# Seconds. The spread starts at 20 ms, about the time of a decision and its commit, and stays below
+# what a client notices. Below 2 ms a delay is shorter than the feed and not worth a timer.
 _FIRST_S: Final = 0.02
 _MOST_S: Final = 0.2
 _LEAST_S: Final = 0.002
@@ -18,37 +19,47 @@ _STEPS: Final = 2**32
 
 
 class Contention:
-    """What came of the latest claims, as a number of hosts."""
+    """The number of best hosts to choose among, adjusted after each claim.
+
+    Each lost claim doubles the number, and each claim that succeeds takes 1/32 off. Under
+    contention about one claim in 32 is therefore lost. A scheduler that is alone, or that competes
+    on a fleet with enough free capacity, always chooses the best host.
+    """
 
     def __init__(self) -> None:
         self._among = 1.0
 
     def among(self, most: int) -> int:
-        """Return among how many of the best hosts to choose; 1 is the best.
+        """Return the number of best hosts to choose among; 1 means the best one.
 
         Args:
-            most: what the policy allows.
+            most: the largest number that the policy allows.
         """
         return min(int(self._among), most)
 
     def note(self, *, is_lost: bool, most: int) -> None:
-        """Take in what came of a claim.
+        """Adjust the number after a claim.
 
         Args:
-            is_lost: somebody else was faster.
-            most: what the policy allows.
+            is_lost: another scheduler took the capacity first.
+            most: the largest number that the policy allows.
         """
         if is_lost:
+            # The policy's bound also limits how far a run of lost claims can spread placements.
             self._among = min(self._among * 2, float(most))
         else:
             self._among = max(self._among * _SHRINKS, 1.0)
 
 
 class Backoff:
-    """How long a scheduler waits before it takes up a request.
+    """The delay before a scheduler starts on a pending request.
+
+    All schedulers learn of a request at the same time, and its claim key lets one of them commit:
+    the others would decide in vain. Each therefore waits for a time derived from its name and the
+    request, and checks again. A scheduler that is alone does not wait.
 
     Args:
-        name: of the scheduler, unlike those of all others.
+        name: the scheduler's unique name.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,17 +67,18 @@ class Backoff:
         self._spread_s = 0.0
 
     def delay_s(self, request_id: str) -> float:
-        """Return the seconds to wait; 0 as long as nobody else is known of."""
+        """Return the delay in seconds; 0 while no other scheduler is known."""
         if not self._spread_s:
             return 0.0
         digest = hashlib.sha256(f"{self._name}/{request_id}".encode()).digest()
+        # The delay is a hash and not random, so that a simulation with the same seed repeats it.
         return self._spread_s * (int.from_bytes(digest[:4]) / _STEPS)
 
     def note_rival(self) -> None:
-        """Somebody else had taken up a request already: give way more."""
+        """Lengthen the delays: another scheduler had decided the request already."""
         self._spread_s = min(max(self._spread_s * 2, _FIRST_S), _MOST_S)
 
     def note_own(self) -> None:
-        """A request was taken up by nobody else: give way a little less."""
+        """Shorten the delays a little: no other scheduler had decided the request."""
         shorter_s = self._spread_s * _BACKOFF_SHRINKS
         self._spread_s = shorter_s if shorter_s >= _LEAST_S else 0.0

@@ -1,4 +1,4 @@
-"""Deciding: the driver's plan, made into a record that says all about itself."""
+"""The service that decides where instances go, on the replica of this process."""
 
 from contextlib import nullcontext
 from typing import Protocol
@@ -19,7 +19,7 @@ from berth.services.servers.moves import is_move, outside_server_group
 
 
 class PolicyInForce(Protocol):
-    """Holds the policy that decisions are made by; it may change between two of them."""
+    """Holds the current policy, which may change between two decisions."""
 
     @property
     def policy(self) -> Policy:
@@ -28,7 +28,11 @@ class PolicyInForce(Protocol):
 
 
 class DecisionService:
-    """Decides on the replica, changing nothing: used for real requests and for dry runs."""
+    """Decides on the replica and writes nothing; used for real requests, dry runs and zone offers.
+
+    Attributes:
+        contention: the reaction to lost claims, shared by all users of the service.
+    """
 
     def __init__(
         self,
@@ -44,23 +48,23 @@ class DecisionService:
         self.contention = Contention()
 
     def note_claim(self, *, is_lost: bool) -> None:
-        """Take in what came of a decision's claim: the next ones heed it."""
+        """Record whether the claim of a decision was lost; later decisions take it into account."""
         self.contention.note(is_lost=is_lost, most=self._policies.policy.contended_subset_size)
 
     def decide(
         self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
     ) -> Decision:
-        """Decide on the table as it is now.
+        """Decide on a request with the host table as it is now.
 
-        A server of a group with a hard policy is refused where no filter keeps it.
+        When no filter enforces a hard server group policy, the decision itself refuses to break it.
 
         Args:
-            request: what is asked.
-            attempt: how often it was decided, with this time.
+            request: the request.
+            attempt: the number of decisions on this request, including this one.
             left_out: names of hosts whose instances are not known for certain.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
         """
         with self._observer.decide(request, attempt) as report:
             decision = self._decide(request, attempt, left_out)
@@ -69,18 +73,24 @@ class DecisionService:
 
     def _decide(self, request: Request, attempt: int, left_out: frozenset[str]) -> Decision:
         policy = self._policies.policy
+        # Read once: the plan and its record must name one policy, even when the file changes
+        # meanwhile.
         among = self.contention.among(policy.contended_subset_size)
         policy = policy.choosing_among(among)
         if left_out:
             policy = leaving_out(policy, left_out)
         hosts = self._replica.hosts
+        # Each attempt has another seed; otherwise a retry would draw the same host again from a
+        # table that may not show the lost race yet.
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
         began_ns = self._clock.ticks_ns()
-        # A group's policy is asked as if an instance to be moved were nowhere yet.
+        # The instance to be moved must not count as a member on its own source host, or
+        # anti-affinity would exclude that host and affinity would require it.
         moves = is_move(request)
         with outside_server_group(hosts, request.instance_uuids[0]) if moves else nullcontext():
             plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
+        # Measured without the building of the record: the metric is about the plan alone.
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(
             request_id=request.request_id,
@@ -102,12 +112,13 @@ class DecisionService:
         )
 
     def try_out(self, request: Request) -> TriedDecision:
-        """Decide, and tell of the first instance who would have won without each weigher.
+        """Decide, and report which host would have won had each weigher been disabled.
 
-        That takes a full evaluation of the table, so it is not done for decisions that are kept.
+        The report covers the first instance only. It needs a full evaluation of the table, so
+        decisions that are recorded do not have it.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
         """
         decision = self.decide(request)
         found = counterfactuals_of(
@@ -120,10 +131,10 @@ class DecisionService:
         return TriedDecision.of(decision, found)
 
     def capacity(self, request: Request) -> Capacity:
-        """Count how many more instances like the request's fit now.
+        """Return how many more instances like the request's fit now.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
         """
         return capacity_for(
             self._replica.hosts, request, self._policies.policy, now_s=self._clock.now_s()

@@ -1,9 +1,9 @@
-"""Hardware turns: no CPU and no device is given to two instances, whoever decides.
+"""Guards and locks that keep a CPU or a device from being assigned to two instances.
 
-What an instance gets of a host's NUMA cells and devices is chosen by the scheduler, and the
-ledger counts no single CPUs. So each placement that chooses some carries a guard of its host
-(docs/adr/0007-guards.md): it is refused as stale when another such placement was committed there
-that the decision did not know.
+The scheduler chooses which NUMA cells and devices of a host an instance gets, and the ledger does
+not count single CPUs. Each placement with such a choice therefore carries a guard of its host
+(docs/adr/0007-guards.md): the ledger rejects it as stale when another such placement was committed
+on the host that the decision had not seen.
 """
 
 import asyncio
@@ -15,17 +15,20 @@ from weakref import WeakValueDictionary
 from berth.domain.compute.decision import Placement
 from berth.domain.ledger.write import Guard
 
+# Bounds of the memory: the least recently used hosts, and the oldest commits of a host, are
+# forgotten. Forgetting is safe: the guard then names an older version, and at worst a commit is
+# rejected as stale and decided again.
 _HOSTS_KEPT = 4096
 _COMMITS_KEPT = 16
 
 
 def hardware_guard(host_uuid: str) -> str:
-    """Return the guard of a host's NUMA cells and devices."""
+    """Return the name of the guard of a host's NUMA cells and devices."""
     return f"hardware {host_uuid}"
 
 
 def hosts_with_choices(placements: Iterable[Placement]) -> list[str]:
-    """Return the uuids of the hosts of which cells or devices were chosen, sorted."""
+    """Return the uuids of the hosts on which cells or devices were chosen, sorted."""
     return sorted(
         {
             one.provider_uuid
@@ -36,13 +39,14 @@ def hosts_with_choices(placements: Iterable[Placement]) -> list[str]:
 
 
 class DeviceLocks:
-    """Has this process's placements on one host committed one after another, each under guard.
+    """Serializes this process's device placements on each host, and computes their guards.
 
-    A process knows its own placements before the feed tells them, as they are held: of two that
-    are under way at once the later decision saw the earlier one's hold. So what it has committed
-    itself must not make its next placement stale. Each committed guard says that nobody else
-    committed between the version it had seen and its own; where such stretches join the version
-    of a decision's table, the decision has seen all up to their end.
+    A process knows its own placements before the change feed reports them, because it holds them in
+    the replica: of two concurrent decisions, the later one saw the hold of the earlier. A commit of
+    this process must therefore not make its own next placement stale. Each committed guard proves
+    that no other process committed between the version that it had seen and its own version. When
+    such intervals connect to the version of a decision's table, the decision has seen everything up
+    to their end.
     """
 
     def __init__(self) -> None:
@@ -53,22 +57,24 @@ class DeviceLocks:
     async def guards(
         self, placements: Iterable[Placement], table_version: int
     ) -> AsyncGenerator[list[Guard], None]:
-        """Wait for one's turn on every host, and give the guards to commit under meanwhile.
+        """Lock every host with choices, and yield the guards to commit under.
 
         Args:
-            placements: what was decided; the instances must be held already.
-            table_version: the version that it was decided on.
+            placements: the decision's placements; their instances must be held already.
+            table_version: the version of the table that the decision was made on.
         """
+        # The hosts are sorted, so two orders that lock several hosts cannot deadlock.
         hosts = hosts_with_choices(placements)
         async with AsyncExitStack() as turns:
             for host_uuid in hosts:
+                # Weak values: a lock lives as long as an order that holds it or waits for it.
                 lock = self._locks.setdefault(host_uuid, asyncio.Lock())
                 await turns.enter_async_context(lock)
             names = [hardware_guard(host_uuid) for host_uuid in hosts]
             yield [Guard(name, self._seen(name, table_version)) for name in names]
 
     def note(self, guards: Sequence[Guard], version: int) -> None:
-        """Note that a unit with these guards was committed as that version."""
+        """Record that a unit with these guards was committed as the given version."""
         for guard in guards:
             own = self._own.setdefault(guard.name, deque(maxlen=_COMMITS_KEPT))
             own.append((guard.seen, version))
@@ -77,9 +83,11 @@ class DeviceLocks:
             self._own.popitem(last=False)
 
     def _seen(self, name: str, table_version: int) -> int:
-        """Return the version up to which a decision has seen all under a guard."""
+        """Return the version up to which a decision has seen every commit under a guard."""
         seen = table_version
         for began, version in self._own.get(name, ()):
+            # An interval that begins after `seen` leaves a gap, in which another process may have
+            # committed.
             if began <= seen < version:
                 seen = version
         return seen

@@ -1,1 +1,1 @@
-"""Placement: pending requests are decided, claimed and committed."""
+"""Placement of requests: decide, claim, commit; pending requests; the counts of failed builds."""

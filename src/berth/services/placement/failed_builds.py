@@ -1,12 +1,11 @@
-"""Failed builds: how often in a row building has failed on a host, why, and for whom.
+"""Counts of failed builds on a host: consecutive failures, and failures by cause and tenant.
 
-The counts stand in the record of the host's compute service (nova-behaviour.md 5.2), so the
-change feed
-brings them to every scheduler. Only the agent of the host counts, so it knows without reading
-whether there is anything to be reset: a build that succeeds writes nothing when none failed.
+The counts are in the record of the host's compute service (nova-behaviour.md 5.2), and the change
+feed delivers them to every scheduler. Only the host's own agent counts, so it knows without a read
+whether there is anything to reset: a build that succeeds writes nothing when no build had failed.
 
-What the failures by cause and tenant come to fades with time. The agent writes down what is left
-of it now and then, so that schedulers read a column that only the ledger changes.
+The failures by cause and tenant decay with time. The agent writes the decayed level now and then,
+so that schedulers read a column that only the ledger changes.
 """
 
 import asyncio
@@ -28,19 +27,20 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
+# The level is written again when it has fallen to this part of the last written level. Each write
+# reaches every scheduler, so a slow decay must not cause one per round.
 _STEP: Final = 7 / 8
-"""A level is written again when this much of what was written is left, or less."""
 
 
 class FailedBuilds:
     """Counts the failed builds of one host.
 
-    A count is a hint for choosing hosts and no more. So it is saved after the outcome of the
-    build, and one that cannot be saved is given up.
+    A count only guides the choice of hosts. It is therefore saved after the outcome of the build,
+    and given up when it cannot be saved.
 
     Args:
-        ledger: where the record is.
-        clock: says when a build failed.
+        ledger: where the service record is.
+        clock: the source of the times of failures.
         half_life_s: seconds in which counts by cause and tenant fall to half.
     """
 
@@ -49,8 +49,9 @@ class FailedBuilds:
         self._clock = clock
         self._half_life_s = half_life_s
         self._saving = asyncio.Lock()
+        # The record as last read or written here. Operators may have changed other fields since.
+        # None when a commit's outcome is unknown.
         self._known: Service | None = None
-        """As the ledger has it, but for what others change of it; None when that is in doubt."""
 
     async def note_failure(self, host: str, project_id: str, cause: FailureCause) -> None:
         """Count a build that failed on the host."""
@@ -60,6 +61,8 @@ class FailedBuilds:
             counts = with_failure(
                 service.build_failures, project_id, cause, now_s=now_s, half_life_s=half_life_s
             )
+            # Only failures that the host is to blame for count in Nova's number of consecutive
+            # failures.
             blamed = cause.blames_host
             return replace(
                 service,
@@ -72,7 +75,7 @@ class FailedBuilds:
         await self._change(host, counted)
 
     async def note_success(self, host: str) -> None:
-        """Begin anew after a build that succeeded on the host."""
+        """Reset the counts after a build that succeeded on the host."""
 
         def reset(service: Service) -> Service:
             if not _has_failures(service):
@@ -85,9 +88,9 @@ class FailedBuilds:
             await self._change(host, reset)
 
     async def fade(self, host: str) -> None:
-        """Write down what is left of the counts by cause and tenant, if it is much less by now.
+        """Save the decayed counts by cause and tenant, if they have fallen by 1/8 or more.
 
-        Nova's count stays until a build succeeds.
+        Nova's count does not decay: it stays until a build succeeds.
         """
         if self._known is None or self._fades(self._known):
             await self._change(host, self._faded)
@@ -101,14 +104,15 @@ class FailedBuilds:
         return replace(service, build_failures=counts, failure_level=level)
 
     def _fades(self, service: Service) -> bool:
-        """Tell whether there is something to be written; what is forgotten is all gone."""
+        """Return whether to write decayed counts: one is gone, or the level fell enough."""
         now_s, counts = self._clock.now_s(), service.build_failures
         left = faded(counts, now_s, self._half_life_s)
         level = failure_level(left, now_s, self._half_life_s)
         return len(left) < len(counts) or level <= _STEP * service.failure_level != 0.0
 
     async def _change(self, host: str, change: Callable[[Service], Service]) -> None:
-        """Save a change of the record; one that changes nothing is only read."""
+        """Save a change of the record; a change that alters nothing is only read."""
+        # Two builds that end together must not read the same counts.
         async with self._saving:
             try:
                 before = await self._ledger.get(Service, host)
@@ -116,6 +120,7 @@ class FailedBuilds:
                 if before is None or change(before) == before:
                     return
                 await save_guarded(self._ledger, service_guard(host), self._reader(host, change))
+            # A count is only a hint, so an error must not fail the task that reports it.
             except (ConflictError, UnavailableError):
                 self._known = None
 

@@ -1,4 +1,4 @@
-"""Pending requests: accepted, durable, and not yet decided; a scheduler takes them up."""
+"""Pending requests: accepted and durable, but not decided yet. Schedulers place them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -22,22 +22,36 @@ from berth.services.servers.moves import AWAITING, end_task
 from berth.services.zoning.delegation.sagas import saga_guard
 from berth.services.zoning.delegation.unwanted_instances import withdrawals
 
+# Seconds between tries of one request: an unreachable ledger must not be flooded, and a request
+# must start soon after it is back.
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
+# More orders in parallel do not commit faster, and each holds capacity in the table.
 _AT_ONCE = 256
+# A request that makes the scheduler fail with an unexpected error would do so for ever; after five
+# times its instances go to ERROR.
 _BREAKDOWNS_MAX = 5
 _CANNOT_BE_READ = 400
 _BROKEN = 500
 
 
 class PendingRequests:
-    """Places what the ledger says is pending.
+    """Places the pending requests of the ledger.
 
-    There is something after a restart, when a build failed, and from API processes that have no
-    scheduler beside them. Several schedulers may take up the same request: the claim's key lets
-    one of them through. They give way to each other, so that few do; `name` tells them apart,
-    and is that of the journeys of this process.
-    `withdrawn` is told of instances that child zones may have of a request that has ended.
+    Requests are pending after a restart, after a failed build, and when an API process without a
+    scheduler accepted them. Several schedulers may start on the same request: the key of the claim
+    lets one of them commit. They back off from each other, so that few decide in vain.
+
+    Args:
+        ledger: where the requests are.
+        replica: lists the pending requests, as the change feed delivers them.
+        placer: places an order.
+        clock: the source of delays.
+        telemetry: receives failures.
+        name: the scheduler's unique name, which also marks the sagas of this process.
+        backoff: the delays before a request is started, or None for new ones under `name`.
+        withdrawn: called with the uuids of instances that child zones may have, when their request
+            has ended.
     """
 
     def __init__(  # noqa: PLR0913 - what taking up needs, each used
@@ -80,18 +94,20 @@ class PendingRequests:
         waiting = [
             pending
             for key, pending in self._replica.pending.items()
-            # What only a newer Berth has heard of waits for one.
+            # An operation that only a newer Berth knows stays pending for a newer scheduler.
             if key not in self._at_work and pending.request.operation in AWAITING
         ]
         return sorted(waiting, key=lambda pending: pending.accepted_at_s)
 
     async def _take_up(self, request: Request) -> None:
-        """Try until the request is pending no more, here or in the ledger."""
+        """Retry until the request is no longer pending, here or in the ledger."""
         request_id = request.request_id
         CONTEXT.set(Context(request_id))
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
+                # Another scheduler may decide the request during the delay, so it is checked again
+                # after it.
                 delay_s = self._backoff.delay_s(request_id)
                 if delay_s:
                     await self._clock.sleep(delay_s)
@@ -101,19 +117,19 @@ class PendingRequests:
                     async with self._slots:
                         await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
                 except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
-                    # The ledger is away, or an instance changed meanwhile: it is still pending.
+                    # The ledger is unreachable, or an instance has changed: it stays pending.
                     breakdowns += not isinstance(error, BerthError)
                     self._tell(request_id, error)
                     await self._clock.sleep(pause_s)
                     pause_s = min(pause_s * 2, _PAUSE_MAX_S)
                 else:
-                    # The ledger knows; the feed may take a while to say so.
+                    # The change feed may deliver the end later than the ledger knows it.
                     self._replica.pending.pop(request_id, None)
         finally:
             self._at_work.discard(request_id)
 
     def _tell(self, request_id: str, error: Exception) -> None:
-        """Tell why a try came to nothing: what lost a race is no failure, as it is tried again."""
+        """Report why a try failed. A lost race is no failure, as the request is tried again."""
         if isinstance(error, ConflictError | NotFoundError):
             self._telemetry.event(
                 "pending_request_overtaken", request_id=request_id, reason=str(error)
@@ -122,7 +138,8 @@ class PendingRequests:
             self._telemetry.failure("pending_request_failed", error, request_id=request_id)
 
     async def _place(self, request: Request, *, has_broken: bool) -> None:
-        # In this order: a decision comes in one unit with what it makes of the instances.
+        # In this order: one unit commits the decision and the instances' new states, so instances
+        # that are read after a missing decision and still wait have not been decided.
         decision = await self._ledger.get(Decision, request.request_id)
         instances = await self._instances(request)
         if not instances:
@@ -144,7 +161,7 @@ class PendingRequests:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 
     async def _instances(self, request: Request) -> tuple[Instance, ...]:
-        """Read the request's instances, without those with which something else is done by now."""
+        """Return the request's instances, without those that another task has claimed since."""
         found = [await self._ledger.get(Instance, uuid) for uuid in request.instance_uuids]
         return tuple(one for one in found if one is not None and _waits_for(request, one))
 
@@ -158,14 +175,14 @@ class PendingRequests:
             is_new = one.task is Task.SCHEDULING
             status = Status.ERROR if is_new else one.status
             failed += end_task(replace(one, fault=fault), now_s, message=reason, status=status)
-        # What this process has begun of it is over: it is known here why.
+        # The saga that this process began for the request has ended, so its lease does not count.
         await self._end(request, *failed, may_be_taken_by=self._name)
 
     async def _end(self, request: Request, *failed: Write, may_be_taken_by: str = "") -> None:
-        """End a request without its instances, those too that a scheduler has sent to other zones.
+        """End a request without its instances, including those that were sent to child zones.
 
         Raises:
-            ConflictError: a scheduler has it in its hands and may send more; or it has ended.
+            ConflictError: a scheduler has leased the request and may send more, or it has ended.
             UnavailableError: the ledger cannot be reached.
         """
         key = request.request_id
@@ -184,13 +201,14 @@ class PendingRequests:
 
         await save_guarded(self._ledger, saga_guard(key), read)
         if self._withdrawn is not None:
+            # After the commit: a withdrawal must not begin for a request that is still pending.
             self._withdrawn(back)
 
 
 def _waits_for(request: Request, instance: Instance) -> bool:
-    """Tell whether an instance waits for this very request to be decided.
+    """Return whether an instance waits for this very request to be decided.
 
-    The task alone does not say so: it may have been asked for twice, and be under way by now.
+    The task alone does not tell: the same action may have been requested twice, and be in progress.
     """
     if instance.task is not AWAITING[request.operation] or instance.migration_uuid is not None:
         return False

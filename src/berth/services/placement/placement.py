@@ -1,7 +1,7 @@
-"""Placing: decide, claim, and try again when somebody else was faster.
+"""The service that places requests: it decides, claims capacity, and retries after a lost race.
 
-What is committed is one unit: the claim, the instances with their hosts, the decision. So a
-crash leaves all of it or nothing.
+One unit commits the claim, the instances with their hosts, and the decision. A crash therefore
+leaves all of them or none.
 """
 
 import asyncio
@@ -49,25 +49,27 @@ from berth.services.servers.moves import (
 from berth.services.tracking import InstanceTracker
 
 _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
+# Attempts for one order under a guard. Each attempt that is lost was won by another scheduler, so
+# progress is certain, and more attempts are allowed than without a guard.
 _GUARDED_ATTEMPTS_MAX = 50
-"""Plans for one order under a guard: each that is lost was won by another scheduler."""
 
 _UUID_OF = attrgetter("uuid")
 _ASSIGNMENT_OF = attrgetter("assignment")
 
 
 class PlacementService:
-    """Places requests. Several schedulers may do so at once on one ledger.
+    """Places requests; several schedulers may do so on one ledger at the same time.
 
     Args:
         ledger: where claims are committed.
         follower: keeps the replica up to date with the ledger.
         replica: the host table that decisions read.
         decision_service: makes the decisions.
-        clock: the source of the time in records.
-        attempts_max: the number of plans for one order, when each loses its claim.
-        tracker: knows which hosts' instances are in doubt, or None when agents do not cast them.
-        on_overtaken: called when an order turns out to have been decided by another scheduler.
+        clock: the source of the times in records.
+        attempts_max: the number of decisions on one order when each loses its claim.
+        tracker: knows which hosts' instance lists are doubtful, or None when agents do not cast
+            them.
+        on_overtaken: called when another scheduler turns out to have decided an order.
         observer: receives the stages of each order.
     """
 
@@ -93,21 +95,22 @@ class PlacementService:
         self._tracker = tracker
         self._on_overtaken = on_overtaken
         self._observer = observer
+        # Requests that are being placed. The event is created by the first repeat that waits, so an
+        # ordinary order does without one.
         self._at_work: dict[str, asyncio.Event | None] = {}
-        """Requests that are being placed; with an event once somebody waits for one to be done."""
         self._group_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hardware = DeviceLocks()
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """Place all instances of an order, or none and say why; either way it is recorded.
+        """Place all instances of an order, or refuse all; either outcome is recorded.
 
-        Placing the same order again answers with what was decided the first time.
+        Placing the same order again returns the decision of the first time.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
             ConflictError: an instance of the order has changed; read it again.
-            QuotaExceededError: its project would have more than it may.
-            NoValidHostError: there is no room here for an order that may leave.
+            QuotaExceededError: the project would exceed its quota.
+            NoValidHostError: no host fits, and the order may leave this zone.
             UnavailableError: the ledger cannot be reached, or only a newer Berth knows the
                 operation; place the same order again.
         """
@@ -117,7 +120,7 @@ class PlacementService:
         return decision
 
     async def _place_once(self, order: PlaceOrder) -> Decision:
-        """Place an order unless that was done before; then return the decision of that time."""
+        """Place an order, or return its decision if it was placed before."""
         request_id = order.request.request_id
         if order.request.operation not in AWAITING:
             raise UnavailableError(
@@ -130,7 +133,8 @@ class PlacementService:
             repeated = True
         self._at_work[request_id] = None
         try:
-            # A repeat must not be decided anew: its holds would get in the way of the first's.
+            # A repeat must not be decided again: its holds would take the capacity that the first
+            # decision has claimed.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             if earlier is not None:
                 return earlier
@@ -143,20 +147,21 @@ class PlacementService:
                 done.set()
 
     async def _wait_for(self, request_id: str) -> None:
-        """Wait until a request that is being placed is done with."""
+        """Wait until a request that this process is placing is done."""
         done = self._at_work[request_id]
         if done is None:
             done = self._at_work[request_id] = asyncio.Event()
         await done.wait()
 
     async def _place_member(self, order: PlaceOrder, group_uuid: str) -> Decision:
-        """Place an order for members of a server group.
+        """Place an order whose instances belong to a server group.
 
-        With a hard policy they come one after another: where one may go depends on where all
-        others are, so each is decided on a table that knows the one before.
+        With a hard policy the orders of a group are serialized: the allowed hosts depend on where
+        the other members are, so each decision needs a table that has the previous one.
         """
         if group_uuid not in self._replica.hosts.server_groups:
-            # It may be newer than the replica, which would place its members as if in none.
+            # The group may be newer than the replica. Without it the members would be placed as if
+            # they belonged to no group.
             await self._follower.catch_up()
         group = self._replica.hosts.server_groups.get(group_uuid)
         if group is None or group.policy not in _HARD:
@@ -165,6 +170,8 @@ class PlacementService:
             return await self._place(order, guard=group_guard(group.uuid))
 
     async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
+        # Guarded and device placements compare versions, so a placement anywhere on the host or in
+        # the group makes them stale; they get more attempts than a plain shortage of capacity.
         attempts_max = self._attempts_max if guard is None else _GUARDED_ATTEMPTS_MAX
         attempt = 1
         is_fresh = False
@@ -183,7 +190,9 @@ class PlacementService:
                     settled,
                 )
             if decision.verdict is Verdict.REFUSED:
-                # A refusal must not rest on a table from before the order came.
+                # The table may be older than the order: a host that has been added or freed since
+                # must not lead to a refusal. One catch-up is enough, because it ends after the
+                # order came.
                 if not is_fresh and await self._has_news():
                     is_fresh = True
                     continue
@@ -193,6 +202,8 @@ class PlacementService:
             if isinstance(outcome, Committed) and not outcome.repeated:
                 self._decision_service.note_claim(is_lost=False)
                 return decision
+            # A repeated claim key, or a record that is not as expected: the request was decided
+            # elsewhere.
             if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
                 return await self._first_decision(decision)
             self._decision_service.note_claim(is_lost=True)
@@ -207,7 +218,7 @@ class PlacementService:
             attempt += 1
 
     async def _has_news(self) -> bool:
-        """Catch up with the ledger; tell whether that changed anything that rules read."""
+        """Catch up with the ledger; return whether that changed anything that rules read."""
         hosts, step = self._replica.hosts, self._replica.hosts.journal.step
         await self._follower.catch_up()
         return self._replica.hosts is not hosts or hosts.journal.step != step
@@ -221,25 +232,30 @@ class PlacementService:
     async def _hold_and_commit(
         self, order: PlaceOrder, decision: Decision, guard: str | None
     ) -> Outcome:
-        """Hold what was decided and have it committed.
+        """Hold the decision's capacity in the replica, and commit the claim.
 
-        When the outcome stays unknown the holds are let go too: nobody would ever end them. If
-        the claim was committed after all, the feed tells.
+        The holds end even when the outcome of the commit is unknown, as nothing else would end
+        them. If the claim was committed after all, the change feed delivers it.
         """
         holds = [_hold_of(one, decision, order.request) for one in decision.placements]
         uuids = [hold.instance_uuid for hold in holds]
         settled = False
         try:
             for hold in holds:
+                # Held before the commit is awaited: decisions that run meanwhile must see the
+                # capacity as taken.
                 self._replica.hold(hold)
             writes = await self._claim_writes(order, decision)
             if guard is not None:
+                # The version of the decision's table: any later placement in the group makes the
+                # claim stale.
                 writes.append(Guard(guard, decision.table_version))
             if _is_any_assigned(decision) and hosts_with_choices(decision.placements):
                 outcome = await self._commit_in_turn(order, decision, writes)
             else:
                 outcome = await self._commit(order, decision, writes)
             if isinstance(outcome, Committed) and not outcome.repeated:
+                # From here on the feed's change of this version replaces the holds.
                 self._replica.settle(uuids, outcome.version)
                 settled = True
         finally:
@@ -251,13 +267,15 @@ class PlacementService:
     async def _claim_writes(self, order: PlaceOrder, decision: Decision) -> list[Write]:
         if not is_move(order.request):
             return _new_instance_writes(order, decision)
+        # Ids of migrations are taken before the commit; a rejected claim leaves a gap in the
+        # numbers.
         number = await self._ledger.next_id(Kind.MIGRATION)
         return start_move(order.request, order.instances[0], decision, number)
 
     async def _commit_in_turn(
         self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
     ) -> Outcome:
-        """Commit what takes CPUs or devices of hosts, one after another on each host."""
+        """Commit a decision that assigns CPUs or devices, serialized on each of its hosts."""
         version = decision.table_version
         async with self._hardware.guards(decision.placements, version) as guards:
             outcome = await self._commit(order, decision, [*writes, *guards])
@@ -267,6 +285,7 @@ class PlacementService:
 
     async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
         refusal = decision.refusal
+        # Nothing is written: another zone may still place the order under the same key.
         if order.may_leave and refusal is not None:
             raise NoValidHostError(order.request.request_id, refusal)
         message = refusal.message if refusal else ""
@@ -274,7 +293,7 @@ class PlacementService:
             message = f"{message} {order.told}"
         now_s = self._clock.now_s()
         writes: list[Write] = [
-            # An empty claim: its key makes a repeated refusal a repeat, like any other outcome.
+            # The key of an empty claim makes a repeated refusal idempotent, like any other outcome.
             Take(Claim(key=order.request.request_id, allocations=())),
         ]
         if not order.offer:
@@ -288,6 +307,8 @@ class PlacementService:
         self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
     ) -> Outcome:
         unit = [*writes, Put(decision)]
+        # The pending request goes in the same unit: after a crash it is either still pending or
+        # decided.
         if order.accepted:
             unit.append(Remove(Kind.PENDING_REQUEST, order.request.request_id))
         if order.within is not None:
@@ -299,21 +320,25 @@ class PlacementService:
         return outcome
 
     async def _first_decision(self, mine: Decision) -> Decision:
-        """Return what was decided when another scheduler, or an earlier try, was there first."""
+        """Return the recorded decision of another scheduler or of an earlier try."""
         if self._on_overtaken is not None:
             self._on_overtaken()
         stored = await self._ledger.get(Decision, mine.request_id)
         if stored is None:
-            # Not decided, so an instance changed under us: its owner deleted it, say.
-            raise ConflictError(f"request {mine.request_id}: its instances have changed meanwhile")
+            # There is no decision, so the unit was rejected because an instance changed: its
+            # owner may have deleted it.
+            raise ConflictError(
+                f"request {mine.request_id}: an instance of it has changed; read it again"
+            )
         return stored
 
 
 def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
-    """Have the record of a claim tell of the choice that it goes back to.
+    """Return the decision with the choice that the claimed offer was based on.
 
-    When an offer is claimed its host is the only candidate, and the table counts what else is
-    still held: neither says why it was chosen.
+    When an offer is claimed its host is the only candidate, and the other offers still hold
+    capacity in the table. Neither explains why the host was chosen, so the record takes that from
+    the offer.
     """
     offered = order.offered
     if offered is None or decision.placements[0].provider_uuid != offered.provider_uuid:
@@ -349,7 +374,7 @@ def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
 
 
 def _is_any_assigned(decision: Decision) -> bool:
-    """Tell whether an instance gets anything beyond the amounts, as few do."""
+    """Return whether an instance gets CPUs or devices of its own, as few do."""
     return any(map(_ASSIGNMENT_OF, decision.placements))
 
 
@@ -366,7 +391,7 @@ def _refusal_writes(
 def _refused(
     instance: Instance, decision: Decision, message: str, details: str, now_s: float
 ) -> Instance:
-    """Put an instance in ERROR; why its build failed before is kept with why no host is left."""
+    """Return an instance in ERROR, with the fault of an earlier failed build appended."""
     earlier = instance.fault
     fault = Fault(
         code=NO_VALID_HOST,
@@ -385,6 +410,7 @@ def _refused(
 
 
 def _placed(instance: Instance, placement: Placement, decision: Decision) -> Instance:
+    # A shelved instance keeps its status until its agent has started the guest.
     is_unshelved = instance.status is Status.SHELVED_OFFLOADED
     return fast_replace(
         instance,
@@ -400,7 +426,7 @@ def _placed(instance: Instance, placement: Placement, decision: Decision) -> Ins
 
 
 def _contended(decision: Decision, asked: int) -> Decision:
-    """Turn a plan that never got its claim into a refusal that says so."""
+    """Return the refusal of an order whose every claim was lost."""
     refusal = Refusal(
         code=RefusalCode.CONTENTION,
         message=(

@@ -1,1 +1,1 @@
-"""Telemetry: metrics, spans, notifications and health of a process."""
+"""The telemetry of a process: metrics, spans, health, and notifications."""

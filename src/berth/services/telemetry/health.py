@@ -1,4 +1,4 @@
-"""Vitals: whether a process can do its work, and its gauges, read when somebody looks."""
+"""The health of a process and its gauges, which are read on demand."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,22 +30,23 @@ from berth.services.replica.replica import Replica
 from berth.services.replica.stats import ShownStates, count_hosts
 
 _NS_PER_S = 1_000_000_000
+# Seconds to wait for the ledger before it counts as unreachable: probes have timeouts of their own,
+# often 5 to 10 s, and must receive the reason.
 _PATIENCE_S = 2.0
-"""How long the ledger may take to answer, before it counts as away."""
 
 
 class PolicyState(Protocol):
-    """Knows how the policy is."""
+    """The state of the policy file."""
 
     @property
     def last_error(self) -> str | None:
-        """Why the policy as it is written now is not in force; None when it is."""
+        """The error in the policy as currently written, or None when it is in force."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HostTableHealth:
-    """What a process that decides has, beside the ledger: a host table and a policy.
+    """The health sources of a process that decides: its host table and its policy.
 
     `down_time_s` returns the seconds without a heartbeat after which a service counts as down.
     """
@@ -57,25 +58,25 @@ class HostTableHealth:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """The broker of a process: whether it is reached, and whether nothing can be done without."""
+    """The health source of the broker: its connection, and whether the process needs it."""
 
     is_up: Callable[[], bool]
     is_needed: bool
 
 
 class ProcessHealth:
-    """Whether a process can do its work, and numbers about it.
+    """The readiness of a process, and its gauges.
 
     Args:
-        ledger: asked whether it answers.
-        follower: of the ledger.
-        clock: tells ages.
-        fleet: None where there is no host table.
-        lag_s_max: how old the replica may be for the process to be ready.
-        broker: None where there is none.
+        ledger: queried for its version.
+        follower: the follower of the ledger, whose age counts.
+        clock: the source of ages.
+        fleet: the host table and policy, or None in a process without them.
+        lag_s_max: the age in seconds above which a replica makes the process not ready.
+        broker: the broker, or None without one.
 
     Attributes:
-        further: other parts of the process that have gauges, to be added at the start.
+        further: the gauges of other parts of the process, added at the start.
     """
 
     def __init__(
@@ -97,11 +98,13 @@ class ProcessHealth:
         self._began_ns = clock.ticks_ns()
         self._shown = ShownStates()
         if fleet is not None:
+            # Shown states of instances are counted along the feed; counting on demand would scan
+            # them all.
             follower.subscribe(self._shown)
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:
-        """Return why the process is not ready, in words that anybody may read; empty when it is."""
+        """Return the reasons why the process is not ready, in public wording; empty if ready."""
         found: list[str] = []
         if await self._ledger_version() is None:
             found.append("the ledger does not answer")
@@ -109,12 +112,13 @@ class ProcessHealth:
             found.append("the replica is not loaded yet")
         elif self._age_s() > self._lag_s_max:
             found.append(f"the replica has not caught up for {self._age_s():.0f} s")
+        # An API process without a broker still accepts requests: they stay pending in the ledger.
         if self._broker is not None and self._broker.is_needed and not self._broker.is_up():
             found.append("the broker cannot be reached")
         return found
 
     async def read(self) -> list[Reading]:
-        """Take all readings; those that the ledger has to be asked for are left out without it."""
+        """Return all readings, without those of the ledger when it does not respond."""
         version = await self._ledger_version()
         readings = [
             Reading(INFO, 1.0, (__version__,)),
@@ -127,6 +131,7 @@ class ProcessHealth:
             readings.append(Reading(FEED_LAG, max(0, version - self._follower.version)))
         if self._broker is not None:
             readings.append(Reading(BROKER_UP, float(self._broker.is_up())))
+        # These need no ledger, so they are read even when it is away.
         for read in self.further:
             readings += read()
         if self._fleet is not None:
@@ -136,8 +141,9 @@ class ProcessHealth:
         return readings
 
     async def _ledger_version(self) -> int | None:
-        """Return the ledger's version; None when it does not answer."""
+        """Return the ledger's version, or None when it does not respond."""
         try:
+            # The version is the cheapest query that proves a working connection.
             return await asyncio.wait_for(self._ledger.version(), _PATIENCE_S)
         except (BerthError, TimeoutError):
             return None

@@ -1,7 +1,7 @@
-"""Payloads of notifications: documents with a name and a version, for readers outside of Berth.
+"""Payloads of notifications: named and versioned documents for readers outside Berth.
 
-A payload only ever gains fields within a version's first number. What owners may have put
-secrets into (metadata, tags) is in none.
+A payload only gains fields while the major version stays. It contains no fields in which owners may
+have put secrets (metadata, tags).
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ VERSION: Final = "1.0"
 
 @dataclass(frozen=True, slots=True)
 class Payload(Generic[T]):
-    """A document: what it is called, in which version, and what it says."""
+    """A document with its name, its version and its data."""
 
     name: str
     data: T
@@ -28,7 +28,7 @@ class Payload(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SelectionData:
-    """A request that a scheduler has taken up."""
+    """A request that a scheduler has started on."""
 
     request_id: str
     operation: str
@@ -42,7 +42,7 @@ class SelectionData:
 
     @classmethod
     def of(cls, request: Request) -> "SelectionData":
-        """Return what is told of a request."""
+        """Return the data of a request."""
         return cls(
             request_id=request.request_id,
             operation=str(request.operation),
@@ -58,7 +58,7 @@ class SelectionData:
 
 @dataclass(frozen=True, slots=True)
 class ChosenHost:
-    """Where an instance goes."""
+    """The destination of an instance."""
 
     instance_uuid: str
     host: str
@@ -67,7 +67,7 @@ class ChosenHost:
 
 @dataclass(frozen=True, slots=True)
 class SelectedData:
-    """What a scheduler has decided and the ledger has committed."""
+    """The destinations that a scheduler has decided and the ledger has committed."""
 
     request: SelectionData
     destinations: tuple[ChosenHost, ...]
@@ -80,7 +80,7 @@ class SelectedData:
 
     @classmethod
     def of(cls, request: Request, decision: Decision) -> "SelectedData":
-        """Return what is told of a plan."""
+        """Return the data of a decision."""
         chosen = (ChosenHost(one.instance_uuid, one.host, one.node) for one in decision.placements)
         return cls(
             request=SelectionData.of(request),
@@ -96,7 +96,7 @@ class SelectedData:
 
 @dataclass(frozen=True, slots=True)
 class RefusedData:
-    """Why no destinations were selected: a code for programs, and words."""
+    """The reason why no destinations were selected, as a code and as text."""
 
     request: SelectionData
     code: str
@@ -105,7 +105,7 @@ class RefusedData:
 
 @dataclass(frozen=True, slots=True)
 class InstanceData:
-    """An instance after what has happened to it."""
+    """An instance after an event."""
 
     uuid: str
     name: str
@@ -127,7 +127,7 @@ class InstanceData:
 
     @classmethod
     def of(cls, instance: Instance, ledger_version: int) -> "InstanceData":
-        """Return what is told of an instance as of a version of the ledger."""
+        """Return the data of an instance at a version of the ledger."""
         return cls(
             uuid=instance.uuid,
             name=instance.name,
@@ -151,7 +151,7 @@ class InstanceData:
 
 @dataclass(frozen=True, slots=True)
 class HostData:
-    """A host after what has happened to it."""
+    """A host after an event."""
 
     uuid: str
     name: str
@@ -161,7 +161,7 @@ class HostData:
 
     @classmethod
     def of(cls, host: Host, ledger_version: int) -> "HostData":
-        """Return what is told of a host as of a version of the ledger."""
+        """Return the data of a host at a version of the ledger."""
         return cls(host.uuid, host.name, host.node, host.hypervisor_type, ledger_version)
 
 
@@ -177,7 +177,7 @@ class ServiceData:
 
     @classmethod
     def of(cls, service: Service, ledger_version: int) -> "ServiceData":
-        """Return what is told of a service as of a version of the ledger."""
+        """Return the data of a service at a version of the ledger."""
         return cls(
             service.host,
             service.disabled,

@@ -1,4 +1,4 @@
-"""Notifications about instances and hosts, made of what the ledger has committed."""
+"""Notifications about instances and hosts, from the change feed, and about scheduling."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,10 +27,10 @@ _EVENT = "scheduler.select_destinations"
 
 
 class ChangeNotifications:
-    """A subscriber of the feed that tells what changed; see `Subscriber`.
+    """A subscriber of the change feed that sends notifications about changes; see `Subscriber`.
 
-    What stands in the first snapshot is no news. Processes that follow the same feed give the
-    same keys, so readers know what they were told twice.
+    The records of the first snapshot are no news. All processes that follow the feed give a
+    notification the same key, so that readers can drop duplicates.
     """
 
     def __init__(self, notifier: Notifier) -> None:
@@ -41,9 +41,9 @@ class ChangeNotifications:
         self._has_loaded = False
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`; after a gap it tells what is different now.
+        """See `Subscriber.load`; after a gap in the feed, notify of the differences.
 
-        Instances that came and went within the gap are told by nobody.
+        No notification is sent for instances that came and went within the gap.
         """
         events: list[Event] = [*snapshot.hosts, *snapshot.services, *snapshot.instances]
         if self._has_loaded:
@@ -52,6 +52,7 @@ class ChangeNotifications:
             for event in events:
                 self._tell(event, snapshot.version)
             return
+        # A restarted process must not repeat the events of every instance.
         self._has_loaded = True
         self._instances = {one.uuid: _seen(one) for one in snapshot.instances}
         self._hosts = {one.uuid: one for one in snapshot.hosts}
@@ -92,6 +93,7 @@ class ChangeNotifications:
     def _tell_host(self, host: Host, version: int) -> None:
         before = self._hosts.get(host.uuid)
         self._hosts[host.uuid] = host
+        # Heartbeats and usage change other records; an equal host is no news.
         if before != host:
             what = "host.create" if before is None else "host.update"
             self._notify(what, "Host", HostData.of(host, version), host.uuid)
@@ -108,6 +110,7 @@ class ChangeNotifications:
         self, event_type: str, name: str, data: InstanceData | HostData | ServiceData, key: str
     ) -> None:
         priority = Priority.ERROR if event_type.endswith(".error") else Priority.INFO
+        # The version makes the key the same in every process that follows the feed.
         key = f"{key}:{data.ledger_version}"
         self._notifier.notify(event_type, Payload(name, data), key=key, priority=priority)
 
@@ -121,10 +124,12 @@ def _name_of(action: Action | None) -> str | None:
 
 
 def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
-    """Name what has happened to an instance since it was last seen."""
+    """Yield the events of an instance since its last known state."""
     status, task, action = before or (None, None, None)
     if status is None and now.status in {Status.BUILD, Status.ERROR}:
         yield "create.start"
+        # From here on as if the start had been seen: one change may bring both the start and the
+        # end.
         status = Status.BUILD
     if status is Status.BUILD and now.status is Status.ACTIVE:
         yield "create.end"
@@ -134,6 +139,7 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield f"{action}.{'error' if now.status is Status.ERROR else 'end'}"
     if now.action is not None and now.action.name != action:
         yield f"{now.action.name}.start"
+    # A delete that never showed its task still has a start, so readers can pair the events.
     is_gone = now.status is Status.DELETED
     if task is not Task.DELETING and (is_gone or now.task is Task.DELETING):
         yield "delete.start"
@@ -142,9 +148,10 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
 
 
 class NotifyingPlacer:
-    """Places orders as another does, and tells when that begins and how it ended.
+    """Places orders through another placer, and notifies of the start and the outcome.
 
-    It stands before `Placing` only where notifications are wanted, so they cost nothing elsewhere.
+    It wraps the placement service only when notifications are enabled, so that they cost nothing
+    otherwise.
     """
 
     def __init__(self, placer: Placer, notifier: Notifier) -> None:
@@ -152,13 +159,14 @@ class NotifyingPlacer:
         self._notifier = notifier
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """See `Placing.place`."""
+        """See `Placer.place`."""
         request = order.request
         start = Payload("SelectDestinationsStart", SelectionData.of(request))
         self._notifier.notify(f"{_EVENT}.start", start, key=request.request_id)
         try:
             decision = await self._placer.place(order)
         except Exception as error:
+            # The text of an unexpected error may contain internals; readers outside get none of it.
             words = str(error) if isinstance(error, BerthError) else "an unexpected failure"
             self._tell_error(request, type(error).__name__, words)
             raise

@@ -47,6 +47,7 @@ class MetricsObserver(NullObserver):
         """See `Observer.claim`."""
         if decision.attempts > 1:
             self._metrics.add(RETRIES)
+        # No generator: metrics are on by default, and this runs for every claim.
         return nullcontext(self._count_claim)
 
     def commit(self, request: Request, decision: Decision) -> Stage[Outcome]:
@@ -186,6 +187,7 @@ class CombinedObserver:
 def _together(
     stages: Sequence[AbstractContextManager[Callable[[_T], None]]],
 ) -> Generator[Callable[[_T], None]]:
+    # Stages end in the opposite order of their beginning, so spans nest in the same way.
     with ExitStack() as stack:
         reports = [stack.enter_context(stage) for stage in stages]
 
@@ -207,7 +209,7 @@ def emptying_filter(refusal: Refusal) -> str:
 
 
 def outcome_label(outcome: Outcome) -> str:
-    """Return the metrics' label for the outcome of a claim: committed, repeated, stale, ..."""
+    """Return the metrics label of a claim's outcome: committed, repeated, stale, short, changed."""
     if isinstance(outcome, Committed):
         return "repeated" if outcome.repeated else "committed"
     if outcome.stale:
