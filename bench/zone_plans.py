@@ -18,13 +18,13 @@ from berth.config.policy_file import load_policy
 from berth.domain.compute.decision import Placement
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.evaluation.ranking import Ranked, Ranking
-from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
+from berth.scheduling.evaluation.selection import RandomSource
 from berth.scheduling.evaluation.weighing import weigh
-from berth.scheduling.plan.offer_merge import merge
-from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.plan.offer_merge import merge_offers
+from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
 from berth.scheduling.rules.rule import Query
-from berth.services.zoning.offers.offering import incomparable_reason
+from berth.services.zoning.offers.host_offers import incomparable_reason
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -110,7 +110,7 @@ class _Fleet:
         best = _total(_plan(self._whole, self._asked, policy))
         offers = [_plan(zone, self._asked, policy) for zone in self._zones]
         weights = [[one.chosen.score for one in each] for each in offers]
-        merged = merge(weights, len(self._asked.instance_uuids))
+        merged = merge_offers(weights, len(self._asked.instance_uuids))
         rows = [self._rows[offers[one.source][one.place].host] for one in merged]
         got = _total(_replayed(self._whole, self._asked, policy, rows))
         # What sums of many numbers differ by is no difference.
@@ -140,16 +140,16 @@ def _replayed(
     """Place instances on given hosts, one after another, and weigh each as one of all hosts."""
     wanted = iter(rows)
 
-    def rank(table: HostTable, query: Query, passed: Rows) -> Ranking:
+    def rank(table: HostTable, query: Query, passed: Rows) -> FullRanking:
         return weigh(table, query, passed, policy.weighers, policy.normalisation)
 
-    def pick(ranked: Ranked, _: Chance) -> tuple[int, list[int]]:
+    def pick(ranked: Ranking, _: RandomSource) -> tuple[int, list[int]]:
         number = ranked.find(next(wanted))
         if number is None:
             raise BenchError(f"policy {policy.name}: a zone took a host that all would not take")
         return number, []
 
-    manner = Manner(rank, pick)
+    manner = SelectionStrategy(rank, pick)
     return plan_instances(hosts, asked, policy, manner, now_s=NOW_S, seed=_SEED).placements
 
 

@@ -18,8 +18,7 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Attestation, Host
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
-from berth.scheduling.rules.json_query import parse
-from berth.scheduling.rules.json_verdicts import satisfies
+from berth.scheduling.rules.json_query import parse, satisfies
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable

@@ -11,7 +11,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.costs import compute_fill_first, noop
 from berth.scheduling.drivers import least_cost
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.plan.offer_merge import merge
+from berth.scheduling.plan.offer_merge import merge_offers
 from berth.scheduling.rules.rule import Normalisation
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, sized, snapshot_of
@@ -104,6 +104,6 @@ def check(
 ) -> None:
     """Compare the plan of all zones with that of one scheduler that has all their hosts."""
     count = len(request.instance_uuids)
-    merged = merge([weights_of(boxes, request, policy, group) for boxes in zones], count)
+    merged = merge_offers([weights_of(boxes, request, policy, group) for boxes in zones], count)
     whole = weights_of([box for boxes in zones for box in boxes], request, policy, group)
     assert [one.weight for one in merged] == whole

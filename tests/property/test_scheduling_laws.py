@@ -14,8 +14,8 @@ from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.change import Event, Snapshot
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranking
-from berth.scheduling.evaluation.selection import Chance, choose
+from berth.scheduling.evaluation.ranking import FullRanking
+from berth.scheduling.evaluation.selection import RandomSource, choose_host
 from berth.scheduling.evaluation.weighing import normalise
 from berth.scheduling.filters import fits_resources
 from berth.scheduling.rules.rule import Filter, Query, Reads
@@ -190,11 +190,11 @@ def test_normalised_values_are_finite_from_0_to_1(
 # ---- choosing ---------------------------------------------------------------------------------
 
 
-def ranked(scores: list[float]) -> tuple[HostTable, Ranking]:
+def ranked(scores: list[float]) -> tuple[HostTable, FullRanking]:
     """A table whose hosts stand in reverse order of their names, with scores."""
     names = [f"h{number:05}" for number in reversed(range(len(scores)))]
     hosts = table_of(snapshot_of([Box(name) for name in names]))
-    return hosts, Ranking(hosts, hosts.alive_rows(), np.array(scores))
+    return hosts, FullRanking(hosts, hosts.alive_rows(), np.array(scores))
 
 
 @given(
@@ -218,7 +218,7 @@ def test_every_tied_host_is_reachable_under_shuffle(scores: list[float]) -> None
     _, ranking = ranked(scores)
     best = {index for index, score in enumerate(scores) if score == max(scores)}
     chosen = {
-        choose(ranking, subset_size=1, shuffle=True, chance=Chance(seed), shown=0)[0]
+        choose_host(ranking, subset_size=1, shuffle=True, chance=RandomSource(seed), shown=0)[0]
         for seed in range(200)
     }
     assert chosen == best
@@ -235,8 +235,8 @@ def test_the_choice_is_within_the_subset_of_the_best(
 ) -> None:
     """Nobody below the `host_subset_size` best scores is ever chosen."""
     _, ranking = ranked(scores)
-    chance = Chance(seed)
-    chosen, others = choose(
+    chance = RandomSource(seed)
+    chosen, others = choose_host(
         ranking, subset_size=size, shuffle=shuffle, chance=chance, shown=len(scores)
     )
     allowed = sorted(scores, reverse=True)[:size]

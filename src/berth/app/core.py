@@ -16,7 +16,7 @@ from berth.config.settings import AgentSettings, HealthSettings, Settings
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger
-from berth.scheduling.plan.instance_rules import refuse_untracked
+from berth.scheduling.plan.instance_rules import check_instances_tracked
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
@@ -85,7 +85,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     policies = (
         PolicySource(settings.policy.path)
         if tracks
-        else PolicySource(settings.policy.path, check=refuse_untracked)
+        else PolicySource(settings.policy.path, check=check_instances_tracked)
     )
     _check_zone(settings, policies)
     make_data_dir(settings.ledger)

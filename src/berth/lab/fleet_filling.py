@@ -17,7 +17,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.change import Snapshot
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.occupants import Resident
 

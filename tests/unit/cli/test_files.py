@@ -17,7 +17,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.domain.ledger.change import Snapshot
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 from berth.testing.builders import make_migration
 from berth.testing.fleets import Box, resident, snapshot_of, zone
 

@@ -24,7 +24,7 @@ from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.settings_reader import _keys, read_settings
 from berth.scheduling.plan.inspection import inspect
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

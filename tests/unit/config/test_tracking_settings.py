@@ -9,7 +9,7 @@ from berth.config.policy_source import PolicySource
 from berth.config.settings import InstanceSource
 from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError, PolicyError
-from berth.scheduling.plan.instance_rules import refuse_untracked
+from berth.scheduling.plan.instance_rules import check_instances_tracked
 
 ABOUT_HOSTS = 'name = "plain"\n[[filters]]\nname = "ResourcesFilter"\n'
 
@@ -72,30 +72,30 @@ def test_rules_about_instances_do_not_load_without_tracking(rule: str) -> None:
     table, _, name = rule.partition(".")
     policy = parse_policy(f'{ABOUT_HOSTS}[[{table}]]\nname = "{name}"\n', "policy.toml")
     with pytest.raises(PolicyError, match=f"{name} reads .*tracking.track_instance_changes is off"):
-        refuse_untracked(policy, "policy.toml")
+        check_instances_tracked(policy, "policy.toml")
 
 
 def test_rules_about_hosts_load_without_tracking() -> None:
     """Room, traits, NUMA cells and devices are no instance information."""
     names = ("ComputeFilter", "NUMATopologyFilter", "PciPassthroughFilter", "TraitsFilter")
     rules = "".join(f'[[filters]]\nname = "{name}"\n' for name in names)
-    refuse_untracked(parse_policy(ABOUT_HOSTS + rules, "policy.toml"), "policy.toml")
+    check_instances_tracked(parse_policy(ABOUT_HOSTS + rules, "policy.toml"), "policy.toml")
 
 
 def test_a_driver_that_adds_such_rules_is_refused_too() -> None:
     """What counts is what is in force."""
     with pytest.raises(PolicyError, match="track_instance_changes"):
-        refuse_untracked(load_policy(Path("nova")), "nova.toml")
+        check_instances_tracked(load_policy(Path("nova")), "nova.toml")
 
 
 def test_a_policy_that_is_refused_does_not_come_into_force(tmp_path: Path) -> None:
     """At the start nothing begins; later the policy in force stays, and says why."""
     path = tmp_path / "policy.toml"
     path.write_text(ABOUT_HOSTS)
-    source = PolicySource(path, check=refuse_untracked)
+    source = PolicySource(path, check=check_instances_tracked)
     path.write_text(ABOUT_HOSTS + '[[filters]]\nname = "SameHostFilter"\n')
     assert not source.reload()
     assert source.policy.name == "plain"
     assert "SameHostFilter" in (source.last_error or "")
     with pytest.raises(PolicyError, match="SameHostFilter"):
-        PolicySource(path, check=refuse_untracked)
+        PolicySource(path, check=check_instances_tracked)

@@ -16,7 +16,7 @@ from berth.domain.hardware.assignment import Assignment
 from berth.domain.inventory.allocation import Allocation
 from berth.domain.ledger.write import Guard
 from berth.ports.clock import Clock
-from berth.scheduling.plan.group_policies import KEEPERS, broken_group
+from berth.scheduling.plan.group_policies import GROUP_FILTERS, group_violation
 from berth.services.providers.guarded_saves import group_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
@@ -91,14 +91,14 @@ class Alternates:
         placement = Placement(instance_uuid, host, node, uuid, candidates=1, chosen=scored)
         allocation = Allocation(instance_uuid, uuid, request.needs.amounts)
         group = hosts.server_groups.get(request.group_uuid or "")
-        if group is None or group.policy not in KEEPERS:
+        if group is None or group.policy not in GROUP_FILTERS:
             return Alternate(placement, allocation)
         if self._replica.overlay.hosts:
             # Members learned from casts are newer than the table's version, which the guard would
             # compare, so a guard would not protect the group.
             return None
         with outside_server_group(hosts, instance_uuid):
-            if broken_group(hosts, group.uuid, [placement]) is not None:
+            if group_violation(hosts, group.uuid, [placement]) is not None:
                 return None
         return Alternate(placement, allocation, (Guard(group_guard(group.uuid), hosts.version),))
 

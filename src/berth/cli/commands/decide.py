@@ -26,7 +26,7 @@ from berth.scheduling.plan.inspection import (
     InstanceInspection,
     inspect,
 )
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
 
 _HOSTS_SHOWN = 20

@@ -10,9 +10,9 @@ import numpy as np
 
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranked, Ranking
-from berth.scheduling.evaluation.selection import Chance
-from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
+from berth.scheduling.evaluation.selection import RandomSource
+from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
@@ -28,16 +28,16 @@ class ChanceScheduler:
         self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
     ) -> Plan:
         """See `Driver.plan`."""
-        manner = Manner(_unweighed, _any)
+        manner = SelectionStrategy(_unweighed, _any)
         return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
 
 
-def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> Ranking:
+def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
     del query
-    return Ranking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
+    return FullRanking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
 
 
-def _any(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+def _any(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
     # By name, so that the choice does not depend on the order in which hosts were added.
     return ranked.tied()[chance.random.randrange(ranked.size)], []
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranked, Ranking
-from berth.scheduling.evaluation.selection import Chance, choose
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
+from berth.scheduling.evaluation.selection import RandomSource, choose_host
 from berth.scheduling.evaluation.weighing import weigh
-from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
@@ -31,11 +31,11 @@ class FilterScheduler:
         few = len(request.instance_uuids) <= RUNNERS_UP_FOR_MAX
         shown = policy.runners_up if few else 0
 
-        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+        def rank(table: HostTable, query: Query, rows: Rows) -> FullRanking:
             return weigh(table, query, rows, policy.weighers, policy.normalisation)
 
-        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
-            return choose(
+        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
+            return choose_host(
                 ranked,
                 subset_size=policy.host_subset_size,
                 shuffle=policy.shuffle_best_same_weighed_hosts,
@@ -43,7 +43,7 @@ class FilterScheduler:
                 shown=shown,
             )
 
-        manner = Manner(rank, pick, incremental=self.incremental)
+        manner = SelectionStrategy(rank, pick, incremental=self.incremental)
         return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from berth.domain.compute.request import Request
 from berth.scheduling.evaluation.cost import Cost
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranked, Ranking, Weighed
-from berth.scheduling.evaluation.selection import Chance
-from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking, WeigherScores
+from berth.scheduling.evaluation.selection import RandomSource
+from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
 from berth.scheduling.rules.rule import Normalisation, Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection
 from berth.tables.host.hosts import HostTable
@@ -36,20 +36,22 @@ class LeastCostScheduler:
         """See `Driver.plan`."""
         divides = policy.normalisation is not Normalisation.SHARE
 
-        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+        def rank(table: HostTable, query: Query, rows: Rows) -> FullRanking:
             return add_up(table, query, rows, policy.costs, divides=divides)
 
-        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
             del chance
             first, *others = ranked.best(1 + policy.runners_up)
             return first, others
 
-        return plan_instances(hosts, request, policy, Manner(rank, pick), now_s=now_s, seed=seed)
+        return plan_instances(
+            hosts, request, policy, SelectionStrategy(rank, pick), now_s=now_s, seed=seed
+        )
 
 
 def add_up(
     hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...], *, divides: bool = True
-) -> Ranking:
+) -> FullRanking:
     """Score hosts by the negative of what they cost, so that the cheapest is the best.
 
     With `divides` each cost is divided by the greatest one of these hosts.
@@ -58,7 +60,7 @@ def add_up(
         ValueError: a cost function gave a number that is not finite.
     """
     scores = np.zeros(rows.size, dtype=np.float64)
-    parts: list[Weighed] = []
+    parts: list[WeigherScores] = []
     for cost in costs if rows.size else ():
         raw = cost.cost(hosts, query, rows)
         if not np.isfinite(raw).all():
@@ -66,8 +68,8 @@ def add_up(
         greatest = float(raw.max())
         normalised: Scores = raw / greatest if divides and greatest > 0 else raw
         scores -= cost.weight * normalised
-        parts.append(Weighed(_as_weigher(cost), raw, normalised, -cost.weight))
-    return Ranking(hosts, rows, scores, tuple(parts))
+        parts.append(WeigherScores(_as_weigher(cost), raw, normalised, -cost.weight))
+    return FullRanking(hosts, rows, scores, tuple(parts))
 
 
 def _as_weigher(cost: Cost) -> Weigher:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.compute.request import Operation, Request
-from berth.scheduling.evaluation.policy import Driver, Plan, Policy, RuledDriver
+from berth.scheduling.evaluation.policy import Driver, FilteringDriver, Plan, Policy
 from berth.tables.host.hosts import HostTable
 
 
@@ -44,9 +44,11 @@ class MultiScheduler:
         return driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `RuledDriver.effective`: what the driver of the operation adds."""
+        """See `FilteringDriver.effective`: what the driver of the operation adds."""
         driver = self._driver_of(operation)
-        return driver.effective(policy, operation) if isinstance(driver, RuledDriver) else policy
+        return (
+            driver.effective(policy, operation) if isinstance(driver, FilteringDriver) else policy
+        )
 
     def _driver_of(self, operation: Operation) -> Driver:
         return self.drivers[self.routes.get(operation, self.default)]

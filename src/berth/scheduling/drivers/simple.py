@@ -15,9 +15,9 @@ from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.request import Operation, Request
 from berth.domain.inventory.resources import VCPU, check_name
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranked, Ranking
-from berth.scheduling.evaluation.selection import Chance
-from berth.scheduling.plan.planning import Manner, plan_instances
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
+from berth.scheduling.evaluation.selection import RandomSource
+from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
 from berth.scheduling.rules.rule import Filter, Query, Reads, Scores, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
@@ -38,17 +38,19 @@ class SimpleScheduler:
     ) -> Plan:
         """See `Driver.plan`."""
 
-        def rank(table: HostTable, query: Query, rows: Rows) -> Ranking:
+        def rank(table: HostTable, query: Query, rows: Rows) -> FullRanking:
             del query
-            return Ranking(table, rows, -_used(table, self.resource_class, rows))
+            return FullRanking(table, rows, -_used(table, self.resource_class, rows))
 
-        def pick(ranked: Ranked, chance: Chance) -> tuple[int, list[int]]:
+        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
             del chance
             first, *others = ranked.best(1 + policy.runners_up)
             return first, others
 
         limited = self.effective(policy, request.operation)
-        return plan_instances(hosts, request, limited, Manner(rank, pick), now_s=now_s, seed=seed)
+        return plan_instances(
+            hosts, request, limited, SelectionStrategy(rank, pick), now_s=now_s, seed=seed
+        )
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
         """See `RuledDriver.effective`: the limit comes last."""

@@ -16,7 +16,7 @@ from berth.scheduling.engine.readings import Readings
 from berth.scheduling.engine.request_profile import RequestProfile, StaleProfileError
 from berth.scheduling.engine.stages import FILTERS_MAX
 from berth.scheduling.engine.timed import TimedVerdicts
-from berth.scheduling.evaluation.assignments import Assigning
+from berth.scheduling.evaluation.assignments import Assigner
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import is_off, values_of
 from berth.scheduling.rules.rule import Filter, Query, Weigher
@@ -51,7 +51,7 @@ class Engine:
 
     def __init__(self, hosts: HostTable, policy: Policy) -> None:
         self.policy = policy
-        self.assigning = Assigning(policy.filters)
+        self.assigning = Assigner(policy.filters)
         self._hosts = hosts
         self._membership_epoch = hosts.membership_epoch
         self._profiles: OrderedDict[Hashable, RequestProfile] = OrderedDict()

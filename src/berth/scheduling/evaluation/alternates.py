@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Final
 
 from berth.domain.compute.request import Operation, Request
-from berth.scheduling.evaluation.ranking import Ranked
+from berth.scheduling.evaluation.ranking import Ranking
 from berth.tables.host.hosts import HostTable
 
-Pair = tuple[str, str]
+HostAndNode = tuple[str, str]
 
 _FEW: Final = 8
 _WITH_ALTERNATES: Final = frozenset(
@@ -30,7 +30,7 @@ def has_alternates(request: Request) -> bool:
     return request.operation in _WITH_ALTERNATES
 
 
-def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int | None:
+def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int | None:
     """Return the ranking's number of the first alternate that may be taken now, if any."""
     for name, node in request.alternates:
         for row in sorted(hosts.rows_of_name(name)):
@@ -41,8 +41,8 @@ def first_alternate(hosts: HostTable, request: Request, ranked: Ranked) -> int |
 
 
 def alternates_of(
-    hosts: HostTable, ranked: Ranked, chosen: Collection[int], wanted: int
-) -> dict[int, tuple[Pair, ...]]:
+    hosts: HostTable, ranked: Ranking, chosen: Collection[int], wanted: int
+) -> dict[int, tuple[HostAndNode, ...]]:
     """Name the best hosts that no instance of the request goes to, for each that one goes to.
 
     Args:
@@ -54,7 +54,7 @@ def alternates_of(
     Returns:
         (host, node) pairs in order, by row; those of the same cell as the row.
     """
-    found: dict[int, tuple[Pair, ...]] = dict.fromkeys(chosen, ())
+    found: dict[int, tuple[HostAndNode, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
         return found
     if len(found) == 1:
@@ -72,11 +72,11 @@ def alternates_of(
 
 
 def _best_beside(
-    hosts: HostTable, ranked: Ranked, row: int, wanted: int
-) -> tuple[Pair, ...] | None:
+    hosts: HostTable, ranked: Ranking, row: int, wanted: int
+) -> tuple[HostAndNode, ...] | None:
     """Do it for one row, as long as no host of another cell comes in between."""
     cell = hosts.cell_name(row) if hosts.has_cells else None
-    pairs: list[Pair] = []
+    pairs: list[HostAndNode] = []
     for number in ranked.best(min(wanted + 1, ranked.size)):
         other = ranked.row(number)
         if cell is not None and hosts.cell_name(other) != cell:
@@ -87,7 +87,7 @@ def _best_beside(
     return tuple(pairs)
 
 
-def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[int]:
+def _best_others(ranked: Ranking, chosen: Collection[int], count: int) -> list[int]:
     """Return the rows of the best hosts that no instance goes to: `count` or more, or all.
 
     Those that instances go to are often not among the best any more, so few are looked at first.
@@ -100,6 +100,8 @@ def _best_others(ranked: Ranked, chosen: Collection[int], count: int) -> list[in
         looked = min(4 * looked, ranked.size)
 
 
-def _in_cell(hosts: HostTable, cell: str, rows: Iterable[int], wanted: int) -> tuple[Pair, ...]:
+def _in_cell(
+    hosts: HostTable, cell: str, rows: Iterable[int], wanted: int
+) -> tuple[HostAndNode, ...]:
     inside = (row for row in rows if hosts.cell_name(row) == cell)
     return tuple((hosts.name(row), hosts.node(row)) for row in islice(inside, wanted))

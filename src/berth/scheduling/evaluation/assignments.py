@@ -10,7 +10,7 @@ from berth.tables.host.hosts import HostTable
 _GROUPS = "needs.groups"
 
 
-class Assigning:
+class Assigner:
     """What some filters assign, together; made once for many instances."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -49,4 +49,4 @@ def assign(
     Raises:
         InvalidInputError: the request asks for groups, and no filter of the policy knows them.
     """
-    return Assigning(filters)(hosts, query, row)
+    return Assigner(filters)(hosts, query, row)

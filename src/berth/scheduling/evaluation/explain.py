@@ -2,17 +2,38 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Relaxation
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.paired_relaxations import relaxations_in_pairs
-from berth.scheduling.evaluation.refusal_texts import NO_HOST
 from berth.scheduling.rules.reduction import Reduction
 from berth.scheduling.rules.rule import Query, count_hosts, first_rows, without
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
+
+NO_HOST: Final = "No valid host was found"
+
+
+GROUP_BROKEN: Final = "The policy of the server group would be broken"
+
+
+_BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
+
+
+def without_reasons(message: str) -> str:
+    """Return what another zone may read of a message that may be a refusal's.
+
+    The reasons count hosts, and say how much room would do. What agents say of their work to the
+    owners of instances does none of that, and is left as it is.
+    """
+    for beginning in _BEGINNINGS:
+        if message.startswith(beginning):
+            return f"{beginning}."
+    return message
+
 
 _SAID_MAX = 3
 """Relaxations that the message names; the record has them all."""
@@ -20,10 +41,10 @@ _SAID_MAX = 3
 _REDUCTION = "reduction"
 
 
-def refuse(
+def explain_refusal(
     hosts: HostTable,
     query: Query,
-    chain: Chain,
+    chain: FilterChain,
     reduction: Reduction,
     *,
     placed: Sequence[int],
@@ -73,7 +94,7 @@ def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
 
 
 def _counts(
-    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction, verdicts: list[Mask]
+    hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
 ) -> list[FilterCount]:
     """Count along the chain, naming for each filter some hosts that it removed and why."""
     mask = reduction.mask.copy()
@@ -95,7 +116,7 @@ def _counts(
 
 
 def _by_filters(
-    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction, verdicts: list[Mask]
+    hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
 ) -> list[Relaxation]:
     failed = np.zeros(len(hosts), dtype=np.int64)
     for verdict in verdicts:
@@ -110,7 +131,7 @@ def _by_filters(
 
 
 def _by_names(
-    hosts: HostTable, query: Query, chain: Chain, reduction: Reduction, placed: Sequence[int]
+    hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, placed: Sequence[int]
 ) -> list[Relaxation]:
     """Say which hosts would do if the request named none, or less of them.
 
@@ -134,9 +155,9 @@ def _by_names(
     return found
 
 
-def _stay(query: Query, chain: Chain, placed: Sequence[int]) -> bool:
+def _stay(query: Query, chain: FilterChain, placed: Sequence[int]) -> bool:
     """Tell whether instances placed by force might be where they are without it."""
-    return not placed or bool(chain.passes_what_force_skips(query)[list(placed)].all())
+    return not placed or bool(chain.passes_skipped_filters(query)[list(placed)].all())
 
 
 def _without_names(hosts: HostTable, what: str, mask: Mask) -> list[Relaxation]:

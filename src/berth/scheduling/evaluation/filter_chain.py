@@ -27,7 +27,7 @@ class Survivors:
         return tuple(FilterCount(rule.name, before, after) for rule, before, after in steps)
 
 
-class Chain:
+class FilterChain:
     """The filters of one request. Verdicts that consumption cannot change are asked for once.
 
     Every instance starts from all hosts again, so a host that one instance could not use is
@@ -80,7 +80,7 @@ class Chain:
         """Tell which hosts every filter lets pass, were the request forced or not."""
         return self._passed(query, self.holding(forced=forced))
 
-    def passes_what_force_skips(self, query: Query) -> Mask:
+    def passes_skipped_filters(self, query: Query) -> Mask:
         """Tell which hosts the filters let pass that a forced request is not held to."""
         held = {id(rule) for rule in self.holding(forced=True)}
         skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]

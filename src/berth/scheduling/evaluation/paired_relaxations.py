@@ -24,7 +24,7 @@ _BEYOND = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _PairedChange:
     """One host, what each of the two filters says of it alone, and which finds it nearest."""
 
     row: int
@@ -84,7 +84,7 @@ def _told(
 
 def _offers(
     hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
-) -> Iterator[_Offer]:
+) -> Iterator[_PairedChange]:
     """Yield what both filters say of each host that one of them finds nearest, by name."""
     near = [_near(hosts, query, rule, rows) for rule in pair]
     found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
@@ -92,7 +92,7 @@ def _offers(
         said = [rule.relax(hosts, query, np.array([row])) for rule in pair]
         if all(said):
             changes = tuple(changes[0] for changes in said)
-            yield _Offer(row, changes, tuple(row in rows_near for rows_near in near))
+            yield _PairedChange(row, changes, tuple(row in rows_near for rows_near in near))
 
 
 def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
@@ -104,7 +104,7 @@ def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset
     return frozenset(found.tolist() or rows[:1].tolist())
 
 
-def _nearest(query: Query, offers: Sequence[_Offer]) -> _Offer | None:
+def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | None:
     """Return the offer with the smallest changes, the first by name of equal ones.
 
     Of changes without amounts (several classes less of each, say) a filter knows best which is
@@ -121,14 +121,14 @@ def _nearest(query: Query, offers: Sequence[_Offer]) -> _Offer | None:
     said = zip(*(map(_what, offer.changes) for offer in offers), strict=True)
     tells_apart = [len(set(texts)) > 1 for texts in said]
 
-    def distance(offer: _Offer) -> tuple[float, int]:
+    def distance(offer: _PairedChange) -> tuple[float, int]:
         near = zip(tells_apart, offer.near, strict=True)
         return _size(offer, greatest), -sum(counts and is_near for counts, is_near in near)
 
     return min(offers, key=distance)
 
 
-def _size(offer: _Offer, greatest: Mapping[str, float]) -> float:
+def _size(offer: _PairedChange, greatest: Mapping[str, float]) -> float:
     """Return how large the two changes are together.
 
     Amounts of different things cannot be added up, so each counts by what it is of all that is

@@ -57,7 +57,7 @@ class Driver(Protocol):
 
 
 @runtime_checkable
-class RuledDriver(Protocol):
+class FilteringDriver(Protocol):
     """A driver that holds hosts to filters of its own, beside the policy's.
 
     Its `plan` takes the policy as it is in the file, and applies these filters itself.
@@ -95,9 +95,9 @@ class Policy:
     def effective(self, operation: Operation) -> "Policy":
         """Return the policy with all filters that hold for an operation, the driver's too."""
         driver = self.driver
-        return driver.effective(self, operation) if isinstance(driver, RuledDriver) else self
+        return driver.effective(self, operation) if isinstance(driver, FilteringDriver) else self
 
-    def choosing_among(self, hosts: int) -> "Policy":
+    def with_subset_size(self, hosts: int) -> "Policy":
         """Return the policy that chooses at random among so many of the best hosts, or more."""
         return self if hosts <= self.host_subset_size else replace(self, host_subset_size=hosts)
 

@@ -16,7 +16,7 @@ _BLOCK = 128
 """Values whose greatest is taken at once, to find the few best without sorting all."""
 
 
-class Ranked(Protocol):
+class Ranking(Protocol):
     """Hosts in order of their scores; equal scores are told apart by the hosts' names.
 
     Hosts are named by a number that only the ranking itself can read.
@@ -49,7 +49,7 @@ class Ranked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeigherScores:
     """One weigher's values for K hosts."""
 
     weigher: Weigher
@@ -75,40 +75,40 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """K hosts with their scores, not sorted: `rows[i]` has `scores[i]`; see `Ranked`."""
+class FullRanking:
+    """K hosts with their scores, not sorted: `rows[i]` has `scores[i]`; see `Ranking`."""
 
     hosts: HostTable
     rows: Rows
     scores: Scores
-    parts: tuple[Weighed, ...] = ()
+    parts: tuple[WeigherScores, ...] = ()
 
     @property
     def size(self) -> int:
-        """See `Ranked.size`."""
+        """See `Ranking.size`."""
         return self.rows.size
 
     def best(self, count: int) -> list[int]:
-        """See `Ranked.best`; hosts are named by their index."""
+        """See `Ranking.best`; hosts are named by their index."""
         return best_first(self.scores, self.hosts.rank[self.rows], count)
 
     def tied(self) -> list[int]:
-        """See `Ranked.tied`."""
+        """See `Ranking.tied`."""
         tied = np.flatnonzero(self.scores == self.scores.max())
         found: list[int] = tied[self.hosts.rank[self.rows[tied]].argsort()].tolist()
         return found
 
     def row(self, number: int) -> int:
-        """See `Ranked.row`."""
+        """See `Ranking.row`."""
         return int(self.rows[number])
 
     def find(self, row: int) -> int | None:
-        """See `Ranked.find`."""
+        """See `Ranking.find`."""
         found: list[int] = np.flatnonzero(self.rows == row).tolist()
         return found[0] if found else None
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
-        """See `Ranked.scored`."""
+        """See `Ranking.scored`."""
         return [self._scored(number) for number in numbers]
 
     def _scored(self, number: int) -> ScoredHost:

@@ -2,10 +2,10 @@
 
 from random import Random
 
-from berth.scheduling.evaluation.ranking import Ranked
+from berth.scheduling.evaluation.ranking import Ranking
 
 
-class Chance:
+class RandomSource:
     """The only source of chance of a plan; it is made when it is first asked, as few plans do."""
 
     def __init__(self, seed: int) -> None:
@@ -21,8 +21,8 @@ class Chance:
         return self._random
 
 
-def choose(
-    ranked: Ranked, *, subset_size: int, shuffle: bool, chance: Chance, shown: int
+def choose_host(
+    ranked: Ranking, *, subset_size: int, shuffle: bool, chance: RandomSource, shown: int
 ) -> tuple[int, list[int]]:
     """Choose one host and name those that come next (nova-behaviour.md 2.1, 2.5).
 
@@ -46,7 +46,7 @@ def choose(
     return chosen, [number for number in order if number != chosen][:shown]
 
 
-def _shuffled_best(ranked: Ranked, order: list[int], rng: Random) -> list[int]:
+def _shuffled_best(ranked: Ranking, order: list[int], rng: Random) -> list[int]:
     best = ranked.tied()
     rng.shuffle(best)
     chosen = set(best)

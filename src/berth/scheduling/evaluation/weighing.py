@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from berth.scheduling.evaluation.ranking import Ranking, Weighed
+from berth.scheduling.evaluation.ranking import FullRanking, WeigherScores
 from berth.scheduling.rules.measure import Rule
 from berth.scheduling.rules.rule import Normalisation, OfOne, Query, Raw, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows, Selection
@@ -40,7 +40,7 @@ def weigh(
     rows: Rows,
     weighers: Sequence[Weigher],
     normalisation: Normalisation = Normalisation.NOVA,
-) -> Ranking:
+) -> FullRanking:
     """Score hosts: the sum over weighers of multiplier x normalised value.
 
     By Nova's rule a single host is not weighed: its score is 0 (nothing to compare with).
@@ -55,8 +55,8 @@ def weigh(
     scores = np.zeros(rows.size, dtype=np.float64)
     by_share = normalisation is Normalisation.SHARE
     if rows.size <= (not by_share):
-        return Ranking(hosts, rows, scores)
-    parts: list[Weighed] = []
+        return FullRanking(hosts, rows, scores)
+    parts: list[WeigherScores] = []
     for weigher in weighers:
         raw = (
             None
@@ -70,8 +70,8 @@ def weigh(
             _finite_shares(raw) if by_share else normalise(raw, weigher.floor, weigher.ceiling)
         )
         scores += multiplied(normalised, multiplier)
-        parts.append(Weighed(weigher, raw, normalised, multiplier))
-    return Ranking(hosts, rows, scores, tuple(parts))
+        parts.append(WeigherScores(weigher, raw, normalised, multiplier))
+    return FullRanking(hosts, rows, scores, tuple(parts))
 
 
 def values_of(

@@ -10,8 +10,14 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.errors import InvalidInputError
-from berth.scheduling.rules.json_query import Operation, attributes_of, demands_of, parse
-from berth.scheduling.rules.json_verdicts import satisfies, value_of
+from berth.scheduling.rules.json_query import (
+    JsonOperation,
+    attributes_of,
+    demands_of,
+    parse,
+    satisfies,
+    value_of,
+)
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
@@ -32,14 +38,16 @@ def build() -> Filter:
     )
 
 
-def _asked(query: Query) -> Operation | None:
+def _asked(query: Query) -> JsonOperation | None:
     texts = query.request.hints.get(_HINT, ())
     if len(texts) > 1:
         raise InvalidInputError(f"hints.{_HINT}", f"has {len(texts)} values; give one text")
     return parse(texts[0]) if texts and texts[0].strip() else None
 
 
-def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[Operation, Mask]]:
+def _demands(
+    hosts: HostTable, query: Query, rows: Selection
+) -> Iterator[tuple[JsonOperation, Mask]]:
     """Yield each part of the query, with the rows that satisfy it."""
     asked = _asked(query)
     for one in () if asked is None else demands_of(asked):

@@ -14,14 +14,14 @@ from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.drivers.multi import MultiScheduler
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import is_off
 from berth.scheduling.lint.aggregate_lint import OVERRULES, lint_aggregates
 from berth.scheduling.lint.flavor_lint import lint_flavor
 from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.lint.value_lint import lint_values
-from berth.scheduling.plan.group_policies import KEEPERS
+from berth.scheduling.plan.group_policies import GROUP_FILTERS
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Filter, Normalisation, Query, Weigher, count_hosts
 from berth.tables.columnar.bitsets import Mask
@@ -145,7 +145,7 @@ def _missing_rules(policy: Policy) -> Iterator[Finding]:
         text = f"without {_ALIVE}, hosts that are down or disabled are chosen, too; add it"
         yield Finding("filters", text)
     weighers = {rule.name for rule in policy.weighers if rule.multiplier}
-    for group_policy, name in KEEPERS.items():
+    for group_policy, name in GROUP_FILTERS.items():
         if name not in filters:
             text = f"without {name}, {group_policy} groups are refused their servers; add it"
             yield Finding("filters", text)
@@ -265,7 +265,7 @@ def _removed_by_each(
 ) -> Sequence[Mask]:
     """Return the hosts that each filter removes for a flavor, (N,) each."""
     query = _query_for(flavor, now_s)
-    chain = Chain(hosts, policy.filters, reduce_hosts(hosts, query.request))
+    chain = FilterChain(hosts, policy.filters, reduce_hosts(hosts, query.request))
     return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]
 
 
@@ -303,7 +303,7 @@ def _large_groups(hosts: HostTable) -> Iterator[Finding]:
     for group in hosts.server_groups.values():
         members = sum(hosts.occupants.group_rows(group.uuid).values())
         where = f"server group {group.name}"
-        if group.policy is GroupPolicy.ANTI_AFFINITY and members >= _room(group, usable):
+        if group.policy is GroupPolicy.ANTI_AFFINITY and members >= _member_limit(group, usable):
             yield Finding(
                 where,
                 f"has {members:,} members, and the fleet has room for "
@@ -317,5 +317,5 @@ def _large_groups(hosts: HostTable) -> Iterator[Finding]:
             )
 
 
-def _room(group: ServerGroup, usable: int) -> int:
+def _member_limit(group: ServerGroup, usable: int) -> int:
     return usable * group.max_server_per_host

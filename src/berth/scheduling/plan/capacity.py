@@ -6,7 +6,7 @@ import numpy as np
 
 from berth.domain.compute.needs import Needs
 from berth.domain.compute.request import Request
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.granular.group_fit import counts_of
 from berth.scheduling.granular.tree_request import tree_request_of
@@ -52,7 +52,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
     filters = policy.effective(request.operation).filters
-    chain = Chain(hosts, filters, reduce_hosts(hosts, request))
+    chain = FilterChain(hosts, filters, reduce_hosts(hosts, request))
     rows = np.flatnonzero(chain.run(query).mask)
     counts = np.full(rows.size, np.iinfo(np.int64).max, dtype=np.int64)
     for name, amount in query.needs.amounts.items():

@@ -9,105 +9,107 @@ from berth.domain.compute.decision import FilterCount, Refusal
 from berth.domain.compute.request import Request
 from berth.scheduling.engine.engine import Engine, ProfileRanking, engine_of
 from berth.scheduling.engine.request_profile import RequestProfile
-from berth.scheduling.evaluation.assignments import Assigning
-from berth.scheduling.evaluation.explain import refuse
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.assignments import Assigner
+from berth.scheduling.evaluation.explain import explain_refusal
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.evaluation.ranking import Ranked
+from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.rules.reduction import is_reduced, reduce_hosts
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
-Rank = Callable[[HostTable, Query, Rows], Ranked]
+Rank = Callable[[HostTable, Query, Rows], Ranking]
 """Scores the hosts that passed the filters."""
 
 
-class Outlook(NamedTuple):
+class Evaluation(NamedTuple):
     """The hosts that one instance may go to; `counts` says how many were left along the chain."""
 
-    ranked: Ranked
+    ranked: Ranking
     counts: Callable[[], tuple[FilterCount, ...]]
 
 
-class Scene(Protocol):
+class Evaluator(Protocol):
     """Looks at the table for the instances of one request, one after another."""
 
     @property
-    def assigning(self) -> Assigning:
+    def assigning(self) -> Assigner:
         """What the filters that hold for the request assign."""
         ...
 
-    def look(self, query: Query) -> Outlook:
+    def look(self, query: Query) -> Evaluation:
         """Return where an instance may go now; perhaps nowhere."""
         ...
 
-    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
         """Explain why there is nowhere; `placed` are the rows of the instances before it."""
         ...
 
 
-class FullScene:
+class FullEvaluator:
     """Asks every rule about every host for every instance."""
 
     def __init__(self, hosts: HostTable, request: Request, policy: Policy, rank: Rank) -> None:
         self._hosts = hosts
         self._rank = rank
         self._reduction = reduce_hosts(hosts, request)
-        self._chain = Chain(hosts, policy.filters, self._reduction)
-        self.assigning = Assigning(self._chain.filters)
+        self._chain = FilterChain(hosts, policy.filters, self._reduction)
+        self.assigning = Assigner(self._chain.filters)
 
-    def look(self, query: Query) -> Outlook:
-        """See `Scene.look`."""
+    def look(self, query: Query) -> Evaluation:
+        """See `Evaluator.look`."""
         survivors = self._chain.run(query)
         rows = np.flatnonzero(survivors.mask)
-        return Outlook(self._rank(self._hosts, query, rows), lambda: survivors.counts)
+        return Evaluation(self._rank(self._hosts, query, rows), lambda: survivors.counts)
 
-    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """See `Scene.refuse`."""
-        return refuse(self._hosts, query, self._chain, self._reduction, placed=placed)
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
+        """See `Evaluator.refuse`."""
+        return explain_refusal(self._hosts, query, self._chain, self._reduction, placed=placed)
 
 
-class KeptScene:
+class CachedEvaluator:
     """Asks the engine; what it does not keep, or refuses, is looked at in full from then on."""
 
     def __init__(
         self, hosts: HostTable, request: Request, policy: Policy, rank: Rank, engine: Engine
     ) -> None:
-        self._make_full: Callable[[], FullScene] = lambda: FullScene(hosts, request, policy, rank)
+        self._make_full: Callable[[], FullEvaluator] = lambda: FullEvaluator(
+            hosts, request, policy, rank
+        )
         self._hosts = hosts
         self._instances = len(request.instance_uuids)
         self._engine = engine
-        self._full: FullScene | None = None
+        self._full: FullEvaluator | None = None
         self._class: RequestProfile | None = None
         self.assigning = engine.assigning
 
-    def look(self, query: Query) -> Outlook:
-        """See `Scene.look`."""
+    def look(self, query: Query) -> Evaluation:
+        """See `Evaluator.look`."""
         if self._full is None:
             is_new = self._hosts.occupants.by_uuid.get(query.instance_uuid) is None
             known = self._class if is_new else None
             found = self._engine.profile_of(query, self._instances, known)
             if found is not None and found.count:
                 self._class = found if is_new else None
-                return Outlook(
+                return Evaluation(
                     ProfileRanking(found, query, self._engine), found.stages.filter_counts
                 )
             self._full = self._make_full()
         return self._full.look(query)
 
-    def refuse(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """See `Scene.refuse`."""
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
+        """See `Evaluator.refuse`."""
         return (self._full or self._make_full()).refuse(query, placed)
 
 
-def scene_of(
+def evaluator_of(
     hosts: HostTable, request: Request, policy: Policy, rank: Rank, *, incremental: bool
-) -> Scene:
+) -> Evaluator:
     """Return the scene of a request: the engine's, when it may be asked.
 
     A request that names hosts is looked at in full: it has few of its kind.
     """
     if incremental and not is_reduced(request):
-        return KeptScene(hosts, request, policy, rank, engine_of(hosts, policy))
-    return FullScene(hosts, request, policy, rank)
+        return CachedEvaluator(hosts, request, policy, rank, engine_of(hosts, policy))
+    return FullEvaluator(hosts, request, policy, rank)

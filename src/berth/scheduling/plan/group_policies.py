@@ -13,13 +13,13 @@ import numpy as np
 from berth.domain.compute.decision import Placement, Refusal, RefusalCode
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.scheduling.evaluation.explain import GROUP_BROKEN
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.refusal_texts import GROUP_BROKEN
 from berth.scheduling.filters.server_groups import AFFINITY, ANTI_AFFINITY
 from berth.scheduling.rules.split_groups import is_split
 from berth.tables.host.hosts import HostTable
 
-KEEPERS: Final[Mapping[GroupPolicy, str]] = {
+GROUP_FILTERS: Final[Mapping[GroupPolicy, str]] = {
     GroupPolicy.AFFINITY: AFFINITY,
     GroupPolicy.ANTI_AFFINITY: ANTI_AFFINITY,
 }
@@ -29,7 +29,7 @@ _CHOSEN: Final = "the host that was named or chosen"
 """Not by its name: the owner of a server reads it, who may not have named the host."""
 
 
-def plan_kept(
+def plan_with_group_policy(
     hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
 ) -> Plan:
     """Have the driver plan a request, unless its server group would not be kept.
@@ -44,20 +44,22 @@ def plan_kept(
     Raises:
         InvalidInputError: flavor or image hold a spec that cannot be read.
     """
-    refusal = None if request.group_uuid is None else unkept_group(hosts, request, policy)
+    refusal = None if request.group_uuid is None else unsupported_group(hosts, request, policy)
     if refusal is not None:
         return Plan(request.needs.amounts, refusal=refusal)
     plan = policy.driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
     if request.group_uuid is None or plan.refusal is not None:
         return plan
-    broken = broken_group(hosts, request.group_uuid, plan.placements)
+    broken = group_violation(hosts, request.group_uuid, plan.placements)
     if broken is None:
         return plan
     refusal = _refusal(hosts, request, RefusalCode.GROUP_POLICY, broken)
     return Plan(plan.amounts, filters=plan.filters, refusal=refusal)
 
 
-def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placement]) -> str | None:
+def group_violation(
+    hosts: HostTable, group_uuid: str, placements: Sequence[Placement]
+) -> str | None:
     """Tell what placements would break of the hard policy of their group; None: nothing.
 
     It is the last look before a claim, whoever chose the hosts: filters do not see forced ones,
@@ -72,7 +74,7 @@ def broken_group(hosts: HostTable, group_uuid: str, placements: Sequence[Placeme
         placements: of members of the group, all of one request.
     """
     group = hosts.server_groups.get(group_uuid)
-    if group is None or group.policy not in KEEPERS or not placements:
+    if group is None or group.policy not in GROUP_FILTERS or not placements:
         return None
     members = Counter(hosts.occupants.group_rows(group_uuid))
     rows = {one.instance_uuid: hosts.row_of(one.provider_uuid) for one in placements}
@@ -102,10 +104,10 @@ def _apart(
     return "its members would be on several hosts." if len(set(rows.values())) > 1 else None
 
 
-def unkept_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
+def unsupported_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
     """Refuse a request whose group has a hard policy without its filter; None for any other."""
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
-    keeper = None if group is None else KEEPERS.get(group.policy)
+    keeper = None if group is None else GROUP_FILTERS.get(group.policy)
     if group is None or keeper is None:
         return None
     if any(rule.name == keeper for rule in policy.effective(request.operation).filters):

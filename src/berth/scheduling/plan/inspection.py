@@ -18,17 +18,36 @@ from berth.domain.compute.decision import (
     ScoredHost,
 )
 from berth.domain.compute.request import Request
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.ranking import FullRanking, best_first
 from berth.scheduling.evaluation.trial import Trial
-from berth.scheduling.evaluation.weighing import weigh
-from berth.scheduling.plan.counterfactual import counterfactuals
-from berth.scheduling.plan.group_policies import plan_kept
+from berth.scheduling.evaluation.weighing import multiplied, weigh
+from berth.scheduling.plan.group_policies import plan_with_group_policy
 from berth.scheduling.rules.reduction import Reduction, reduce_hosts
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
+
+
+def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
+    """Tell for each weigher which host of a whole ranking would be the best without it.
+
+    What the other weighers give does not change, as each is put on its scale by itself. Scores
+    are summed again without the one, so that rounding leaves no trace of it.
+    """
+    found: list[Counterfactual] = []
+    hosts, rank = ranking.hosts, ranking.hosts.rank[ranking.rows]
+    for left_out in ranking.parts:
+        scores = ranking.scores * 0.0
+        for part in ranking.parts:
+            if part is not left_out:
+                scores += multiplied(part.normalised, part.multiplier)
+        (best,) = best_first(scores, rank, 1)
+        name, node, _ = hosts.identity(ranking.row(best))
+        weigher = left_out.weigher.name
+        found.append(Counterfactual(weigher, name, node, float(scores[best])))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +120,13 @@ class Inspection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Context:
     """What stays the same for all instances of a request."""
 
     hosts: HostTable
     policy: Policy
     reduction: Reduction
-    chain: Chain
+    chain: FilterChain
     hosts_max: int | None
 
 
@@ -134,14 +153,14 @@ def inspect(
     Raises:
         InvalidInputError: flavor or image hold a spec that cannot be read.
     """
-    plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
+    plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
     placements = _placements(hosts, request, policy, plan, now_s=now_s, seed=seed)
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = request.needs
     reduction = reduce_hosts(hosts, request)
     effective = policy.effective(request.operation)
-    chain = Chain(hosts, effective.filters, reduction)
-    scene = _Scene(hosts, effective, reduction, chain, hosts_max)
+    chain = FilterChain(hosts, effective.filters, reduction)
+    scene = _Context(hosts, effective, reduction, chain, hosts_max)
     inspected: list[InstanceInspection] = []
     with Trial(hosts, needs) as trial:
         for uuid, placement in zip(request.instance_uuids, placements, strict=False):
@@ -193,7 +212,7 @@ def counterfactuals_of(
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, first.instance_uuid)
     filters = policy.effective(request.operation).filters
-    survivors = Chain(hosts, filters, reduce_hosts(hosts, request)).run(query)
+    survivors = FilterChain(hosts, filters, reduce_hosts(hosts, request)).run(query)
     rows = np.flatnonzero(survivors.mask)
     ranking = weigh(hosts, query, rows, policy.weighers, policy.normalisation)
     return counterfactuals(ranking) if _is_weighed(hosts, ranking, first) else ()
@@ -219,7 +238,7 @@ def _placements(
 
 
 def _inspect_instance(
-    scene: _Scene, query: Query, placement: Placement | None
+    scene: _Context, query: Query, placement: Placement | None
 ) -> InstanceInspection:
     hosts = scene.hosts
     survivors = scene.chain.run(query)
@@ -256,14 +275,14 @@ def _inspect_instance(
 
 
 def _inspect_host(
-    scene: _Scene, query: Query, verdicts: Sequence[Mask], row: int
+    scene: _Context, query: Query, verdicts: Sequence[Mask], row: int
 ) -> HostInspection:
     host = scene.hosts.host(row)
     return HostInspection(host.name, host.node, tuple(_verdicts(scene, query, verdicts, row)))
 
 
 def _verdicts(
-    scene: _Scene, query: Query, verdicts: Sequence[Mask], row: int
+    scene: _Context, query: Query, verdicts: Sequence[Mask], row: int
 ) -> Iterable[RuleVerdict]:
     if scene.reduction.what:
         allowed = bool(scene.reduction.mask[row])
@@ -275,12 +294,12 @@ def _verdicts(
         yield RuleVerdict(rule.name, passed, why)
 
 
-def _indices(ranking: Ranking, row: int | None) -> list[int]:
+def _indices(ranking: FullRanking, row: int | None) -> list[int]:
     """Return the index of a row in a ranking; none for a host that no filter chain let pass."""
     return [] if row is None else [int(index) for index in np.flatnonzero(ranking.rows == row)]
 
 
-def _place(hosts: HostTable, ranking: Ranking, index: int) -> int:
+def _place(hosts: HostTable, ranking: FullRanking, index: int) -> int:
     """Return a host's place by score, equal ones told apart by name, from 1."""
     rank = hosts.rank[ranking.rows]
     score = ranking.scores[index]
@@ -288,7 +307,7 @@ def _place(hosts: HostTable, ranking: Ranking, index: int) -> int:
     return int(np.count_nonzero(before)) + 1
 
 
-def _is_weighed(hosts: HostTable, ranking: Ranking, placement: Placement) -> bool:
+def _is_weighed(hosts: HostTable, ranking: FullRanking, placement: Placement) -> bool:
     """Tell whether the driver gave the chosen host the score that weighing gives it."""
     indices = _indices(ranking, hosts.row_of(placement.provider_uuid))
     return placement.chosen in ranking.scored(indices)

@@ -22,7 +22,7 @@ _WITH: Final = frozenset({_GROUP, "aggregates"})
 _HINT: Final = "hints."
 
 
-def needs_instances(rule: Filter | Weigher) -> bool:
+def reads_only_instances(rule: Filter | Weigher) -> bool:
     """Tell whether a rule is about the instances of hosts and nothing else of theirs.
 
     Such a rule means nothing where nobody keeps track of instances. One that reads, say, free
@@ -32,7 +32,7 @@ def needs_instances(rule: Filter | Weigher) -> bool:
     return _GROUP in columns and columns <= _WITH
 
 
-def refuse_untracked(policy: Policy, source: str) -> None:
+def check_instances_tracked(policy: Policy, source: str) -> None:
     """Refuse a policy with rules about instances, of which nobody keeps track.
 
     Args:
@@ -44,7 +44,7 @@ def refuse_untracked(policy: Policy, source: str) -> None:
     """
     effective = policy.effective(Operation.CREATE)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
-    names = dict.fromkeys(rule.name for rule in rules if needs_instances(rule))
+    names = dict.fromkeys(rule.name for rule in rules if reads_only_instances(rule))
     if names:
         reads = "reads" if len(names) == 1 else "read"
         raise PolicyError(
@@ -58,10 +58,10 @@ def reads_instances(policy: Policy, request: Request) -> bool:
     """Tell whether any rule in force may look at the instances of hosts for a request."""
     effective = policy.effective(request.operation)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
-    return any(_looks(rule, request) for rule in rules)
+    return any(_may_read_instances(rule, request) for rule in rules)
 
 
-def _looks(rule: Filter | Weigher, request: Request) -> bool:
+def _may_read_instances(rule: Filter | Weigher, request: Request) -> bool:
     reads = rule.reads
     if _GROUP not in reads.columns:
         return False
@@ -71,7 +71,7 @@ def _looks(rule: Filter | Weigher, request: Request) -> bool:
     return not hints or any(hint in request.hints for hint in hints)
 
 
-def leaving_out(policy: Policy, names: frozenset[str]) -> Policy:
+def excluding_hosts(policy: Policy, names: frozenset[str]) -> Policy:
     """Return a policy that lets no instance go to hosts of which nobody knows what they have.
 
     Args:

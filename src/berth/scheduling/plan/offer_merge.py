@@ -14,7 +14,7 @@ _WEIGHT_MAX: Final = 1e300
 """Sums of as many as a request may have are still numbers."""
 
 
-class Taken(NamedTuple):
+class MergedOffer(NamedTuple):
     """One entry of a merged plan: which source, which of its offers (from 0), and the weight."""
 
     source: int
@@ -22,7 +22,7 @@ class Taken(NamedTuple):
     weight: float
 
 
-def merge(weights: Sequence[Sequence[float]], count: int) -> list[Taken]:
+def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
     """Take the best `count` offers, as prefixes of the sources' lists.
 
     Equal weights go to the source that comes first. A weight that is not finite ends its list:
@@ -37,10 +37,10 @@ def merge(weights: Sequence[Sequence[float]], count: int) -> list[Taken]:
         if offers and math.isfinite(offers[0]):
             heads.append((-offers[0], source, 0))
     heapq.heapify(heads)
-    taken: list[Taken] = []
+    taken: list[MergedOffer] = []
     while heads and len(taken) < count:
         negative, source, place = heads[0]
-        taken.append(Taken(source, place, -negative))
+        taken.append(MergedOffer(source, place, -negative))
         following = place + 1
         offers = weights[source]
         if following < len(offers) and math.isfinite(offers[following]):
@@ -50,24 +50,24 @@ def merge(weights: Sequence[Sequence[float]], count: int) -> list[Taken]:
     return taken
 
 
-def merge_from_one(weights: Sequence[Sequence[float]], count: int) -> list[Taken]:
+def merge_from_one_source(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
     """Take all of one source: the one with the greatest sum of those that have enough.
 
     For instances that have to be together. When no source has enough, the one with the most
     offers is taken, so that the plan says how many there are.
     """
-    lists = [merge([offers], count) for offers in weights]
+    lists = [merge_offers([offers], count) for offers in weights]
     if not lists:
         return []
     best = max(range(len(lists)), key=lambda source: _goodness(lists[source], source))
-    return [Taken(best, one.place, one.weight) for one in lists[best]]
+    return [MergedOffer(best, one.place, one.weight) for one in lists[best]]
 
 
-def _goodness(taken: Sequence[Taken], source: int) -> tuple[int, float, int]:
+def _goodness(taken: Sequence[MergedOffer], source: int) -> tuple[int, float, int]:
     return len(taken), math.fsum(one.weight for one in taken), -source
 
 
-def adjusted(weight: float, offset: float, scale: float) -> float:
+def adjusted_weight(weight: float, offset: float, scale: float) -> float:
     """Return what a child's weight counts for its parent; always a number.
 
     Source: nova-behaviour.md 1.3, D1.

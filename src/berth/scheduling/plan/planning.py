@@ -1,5 +1,6 @@
 """Planning: one request of n instances, placed one after another on a table that remembers."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,25 +11,32 @@ from berth.domain.hardware.assignment import Assignment
 from berth.scheduling.engine.measures import NonFiniteValueError
 from berth.scheduling.engine.needs_cache import cached_needs
 from berth.scheduling.evaluation.alternates import (
-    Pair,
+    HostAndNode,
     alternates_of,
     first_alternate,
     has_alternates,
 )
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import Ranked
-from berth.scheduling.evaluation.selection import Chance
+from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.selection import RandomSource
 from berth.scheduling.evaluation.trial import Trial
-from berth.scheduling.plan.evaluators import Outlook, Rank, Scene, scene_of
+from berth.scheduling.plan.evaluators import Evaluation, Evaluator, Rank, evaluator_of
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.hosts import HostTable
 
-Pick = Callable[[Ranked, Chance], tuple[int, list[int]]]
+
+def seed_of(request_id: str) -> int:
+    """Derive the seed of a request's decision: 63 bits of the SHA-256 of its id."""
+    digest = hashlib.sha256(request_id.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+Pick = Callable[[Ranking, RandomSource], tuple[int, list[int]]]
 """Picks a host of the ranking, and names those that come next, by the ranking's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class SelectionStrategy:
     """How a driver scores the survivors, and how it chooses among them.
 
     `incremental` says that scores are those of the policy's weighers, so that the engine may
@@ -40,11 +48,11 @@ class Manner:
     incremental: bool = False
 
 
-class _Way(NamedTuple):
+class _PlanRun(NamedTuple):
     """How one plan is made: manner, chance, and how many alternates to name."""
 
-    manner: Manner
-    chance: Chance
+    manner: SelectionStrategy
+    chance: RandomSource
     alternates: int
 
 
@@ -61,7 +69,7 @@ def plan_instances(
     hosts: HostTable,
     request: Request,
     policy: Policy,
-    manner: Manner,
+    manner: SelectionStrategy,
     *,
     now_s: float,
     seed: int,
@@ -83,18 +91,18 @@ def plan_instances(
     needs = cached_needs(hosts, request)
     first = Query(request, needs, now_s, group, request.instance_uuids[0])
     rank, incremental = manner.rank, manner.incremental
-    scene = scene_of(hosts, request, policy, rank, incremental=incremental)
+    scene = evaluator_of(hosts, request, policy, rank, incremental=incremental)
     try:
-        return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
+        return _plan(hosts, first, scene, _PlanRun(manner, RandomSource(seed), policy.alternates))
     except NonFiniteValueError:
-        scene = scene_of(hosts, request, policy, rank, incremental=False)
-        return _plan(hosts, first, scene, _Way(manner, Chance(seed), policy.alternates))
+        scene = evaluator_of(hosts, request, policy, rank, incremental=False)
+        return _plan(hosts, first, scene, _PlanRun(manner, RandomSource(seed), policy.alternates))
 
 
-def _plan(hosts: HostTable, first: Query, scene: Scene, way: _Way) -> Plan:
+def _plan(hosts: HostTable, first: Query, scene: Evaluator, way: _PlanRun) -> Plan:
     uuids = first.request.instance_uuids
     choices: list[_Choice] = []
-    outlook: Outlook | None = None
+    outlook: Evaluation | None = None
     query = first
     with Trial(hosts, first.needs) as trial:
         for uuid in uuids:
@@ -115,7 +123,9 @@ def _plan(hosts: HostTable, first: Query, scene: Scene, way: _Way) -> Plan:
     return Plan(first.needs.amounts, placements=tuple(placements), filters=counts)
 
 
-def _choose(hosts: HostTable, query: Query, scene: Scene, ranked: Ranked, way: _Way) -> _Choice:
+def _choose(
+    hosts: HostTable, query: Query, scene: Evaluator, ranked: Ranking, way: _PlanRun
+) -> _Choice:
     """Take a host of the ranking, and note what is to be told of it."""
     numbers = _picked(hosts, query.request, ranked, way)
     row = ranked.row(numbers[0])
@@ -123,7 +133,7 @@ def _choose(hosts: HostTable, query: Query, scene: Scene, ranked: Ranked, way: _
     return _Choice(row, ranked.size, ranked.scored(numbers), assignment)
 
 
-def _picked(hosts: HostTable, request: Request, ranked: Ranked, way: _Way) -> tuple[int, ...]:
+def _picked(hosts: HostTable, request: Request, ranked: Ranking, way: _PlanRun) -> tuple[int, ...]:
     """Return the numbers of the host to take and of those that come next."""
     number, next_best = way.manner.pick(ranked, way.chance)
     alternate = first_alternate(hosts, request, ranked) if request.alternates else None
@@ -136,11 +146,11 @@ def _picked(hosts: HostTable, request: Request, ranked: Ranked, way: _Way) -> tu
 def _alternates(
     hosts: HostTable,
     query: Query,
-    scene: Scene,
-    outlook: Outlook | None,
+    scene: Evaluator,
+    outlook: Evaluation | None,
     rows: list[int],
-    way: _Way,
-) -> dict[int, tuple[Pair, ...]]:
+    way: _PlanRun,
+) -> dict[int, tuple[HostAndNode, ...]]:
     """Name alternates: of one instance from where it was chosen, of many after the last."""
     if not way.alternates or outlook is None or not has_alternates(query.request):
         return {}
@@ -150,7 +160,7 @@ def _alternates(
 
 
 def _placement(
-    hosts: HostTable, uuid: str, choice: _Choice, alternates: tuple[Pair, ...]
+    hosts: HostTable, uuid: str, choice: _Choice, alternates: tuple[HostAndNode, ...]
 ) -> Placement:
     host, node, provider_uuid = hosts.identity(choice.row)
     return Placement(

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from berth.domain.errors import InvalidInputError
+from berth.scheduling.rules.attributes import HOST_ATTRIBUTES, ROW_ATTRIBUTES, Values, profile_value
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
+from berth.tables.host.hosts import HostTable
 
 TEXT_MAX = 16_384
 """Most characters of a query."""
@@ -30,7 +36,7 @@ Constant = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class JsonAttribute:
     """What stands for a host's attribute, or what is inside it."""
 
     path: tuple[str, ...]
@@ -40,7 +46,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class JsonOperation:
     """An operator and its arguments; those that no host has are left out already."""
 
     name: str
@@ -50,7 +56,7 @@ class Operation:
         return json.dumps(_plain(self))
 
 
-Term = Operation | Attribute | Constant
+Term = JsonOperation | JsonAttribute | Constant
 
 
 def _compares(holds: Callable[[Any, Any], object]) -> Callable[[Sequence[object]], bool]:
@@ -83,7 +89,7 @@ JUNCTIONS = ("not", "or", "and")
 """Operators that only ask whether their arguments are true."""
 
 
-def parse(text: str) -> Operation | None:
+def parse(text: str) -> JsonOperation | None:
     """Read a query; an empty list is None, which every host satisfies.
 
     Raises:
@@ -101,21 +107,21 @@ def parse(text: str) -> Operation | None:
         raise _wrong('must be a list, [">=", "$free_ram_mb", 1024] say')
     terms = iter(range(TERMS_MAX))
     parsed = _term(cast("object", document), terms, 1)
-    return parsed if isinstance(parsed, Operation) else None
+    return parsed if isinstance(parsed, JsonOperation) else None
 
 
-def demands_of(query: Operation) -> tuple[Operation, ...]:
+def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
     """Return what has to hold for the query to hold, part by part."""
-    parts = [one for one in query.arguments if isinstance(one, Operation)]
+    parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)
     return tuple(parts) if is_sum else (query,)
 
 
-def attributes_of(term: Term) -> Iterator[Attribute]:
+def attributes_of(term: Term) -> Iterator[JsonAttribute]:
     """Yield the attributes that a query names."""
-    if isinstance(term, Attribute):
+    if isinstance(term, JsonAttribute):
         yield term
-    elif isinstance(term, Operation):
+    elif isinstance(term, JsonOperation):
         for argument in term.arguments:
             yield from attributes_of(argument)
 
@@ -141,7 +147,7 @@ def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
         case list():
             return _list(cast("list[object]", document), terms, depth)
         case str() if document.startswith("$"):
-            return Attribute(tuple(document[1:].split(".")))
+            return JsonAttribute(tuple(document[1:].split(".")))
         case None | "":
             return None
         case float() if not math.isfinite(document):
@@ -160,14 +166,174 @@ def _list(items: Sequence[object], terms: Iterator[int], depth: int) -> Term:
         known, shown = " ".join((*OPERATORS, *JUNCTIONS)), f"{name!r}"[:80]
         raise _wrong(f"{shown} is no operator; begin each list with one of {known}")
     read = (_term(one, terms, depth + 1) for one in items[1:])
-    return Operation(name, tuple(one for one in read if one is not None))
+    return JsonOperation(name, tuple(one for one in read if one is not None))
 
 
 def _plain(term: Term) -> object:
     match term:
-        case Operation(name, arguments):
+        case JsonOperation(name, arguments):
             return [name, *map(_plain, arguments)]
-        case Attribute():
+        case JsonAttribute():
             return str(term)
         case _:
             return term
+
+
+_FEW = 4_096
+
+
+_EXACT_MAX = 2**53
+"""Numbers up to this are compared alike as integers and as floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Distinct values, None for what is missing, and the index of one for each of K rows."""
+
+    values: Sequence[object]
+    codes: NDArray[np.intp]
+
+    def at(self, rows: NDArray[np.intp]) -> list[object]:
+        """Return the values of some of the K rows."""
+        return [self.values[code] for code in self.codes[rows].tolist()]
+
+    def spread(self, test: Callable[[object], bool]) -> Mask:
+        """Test each distinct value once, and spread the verdicts over the rows."""
+        verdicts = np.array([test(value) for value in self.values], dtype=np.bool_)
+        found: Mask = verdicts[self.codes]
+        return found
+
+
+def satisfies(query: JsonOperation, hosts: HostTable, rows: Selection) -> Mask:
+    """Tell for each of the rows whether its host satisfies a query."""
+    return _QueryEvaluator(hosts, rows).of(query)
+
+
+def value_of(attribute: JsonAttribute, hosts: HostTable, row: int) -> object:
+    """Return what one host has as an attribute; None when it has none."""
+    return _attribute(attribute, hosts, np.array([row])).at(np.array([0]))[0]
+
+
+class _QueryEvaluator:
+    """One query on some rows; an attribute that it names often is looked up once."""
+
+    def __init__(self, hosts: HostTable, rows: Selection) -> None:
+        self._hosts = hosts
+        self._rows = rows
+        self._count = count_of(rows)
+        self._attributes: dict[JsonAttribute, _Column] = {}
+
+    def of(self, query: JsonOperation) -> Mask:
+        """Return the truth of a query for each of the rows."""
+        numbers = self._numbers(query.arguments) if query.name in COMPARISONS else None
+        if numbers is not None:
+            truth = np.ones(self._count, dtype=np.bool_)
+            for other in numbers[1:]:
+                truth &= COMPARISONS[query.name](numbers[0], other)
+            return truth
+        columns = [self._column(one) for one in query.arguments]
+        if query.name in JUNCTIONS:
+            return _join(query.name, columns, self._count)
+        return _apply(OPERATORS[query.name], columns, self._count)
+
+    def _column(self, term: Term) -> _Column:
+        if isinstance(term, JsonOperation):
+            return _Column((False, True), self.of(term).astype(np.intp))
+        if not isinstance(term, JsonAttribute):
+            return _Column((term,), np.zeros(self._count, dtype=np.intp))
+        if term not in self._attributes:
+            self._attributes[term] = _attribute(term, self._hosts, self._rows)
+        return self._attributes[term]
+
+    def _numbers(self, arguments: Sequence[Term]) -> list[Values | float] | None:
+        """Return arguments that can be compared as arrays; None when some of them cannot."""
+        found: list[Values | float] = []
+        for one in arguments:
+            if (
+                isinstance(one, JsonAttribute)
+                and len(one.path) == 1
+                and one.path[0] in ROW_ATTRIBUTES
+            ):
+                found.append(ROW_ATTRIBUTES[one.path[0]](self._hosts)[self._rows])
+            elif isinstance(one, int | float) and abs(one) <= _EXACT_MAX:
+                found.append(one)
+            else:
+                return None
+        return found if len(found) > 1 else None
+
+
+def _join(name: str, columns: Sequence[_Column], count: int) -> Mask:
+    """Apply `and`, `or` or `not`, to which only truth counts; what is missing has no say."""
+    truth = np.full(count, name == "and")
+    for column in {id(one): one for one in columns}.values():
+        if name == "and":
+            truth &= column.spread(lambda value: value is None or bool(value))
+        elif name == "or":
+            truth |= column.spread(bool)
+        else:
+            truth |= column.spread(lambda value: value is not None and not value)
+    return truth
+
+
+def _apply(
+    holds: Callable[[Sequence[object]], bool], columns: Sequence[_Column], count: int
+) -> Mask:
+    """Apply an operator to each distinct tuple of arguments once."""
+    if not count or not columns:
+        return np.full(count, holds(()))
+    size, codes = 1, np.zeros(count, dtype=np.intp)
+    for column in columns:
+        more = len(column.values)
+        if more > 1:
+            size, codes = _distinct(codes * more + column.codes, size * more)
+    row_of = np.zeros(size, dtype=np.intp)
+    row_of[codes] = np.arange(count)
+    tuples = zip(*(column.at(row_of) for column in columns), strict=True)
+    results = [holds([one for one in each if one is not None]) for each in tuples]
+    return np.array(results, dtype=np.bool_)[codes]
+
+
+def _distinct(codes: NDArray[np.intp], size: int) -> tuple[int, NDArray[np.intp]]:
+    """Return how many distinct codes there are, and a number for each, counted from 0.
+
+    Args:
+        codes: (K,) numbers below `size`.
+        size: of the space that the codes are in.
+    """
+    if size > _FEW:
+        found, places = np.unique(codes, return_inverse=True)
+        return found.size, places
+    seen = np.zeros(size, dtype=np.intp)
+    seen[codes] = 1
+    place = seen.cumsum() - 1
+    return int(seen.sum()), place[codes]
+
+
+def _attribute(attribute: JsonAttribute, hosts: HostTable, rows: Selection) -> _Column:
+    name, *keys = attribute.path
+    if not keys and name in ROW_ATTRIBUTES:
+        values, codes = np.unique(ROW_ATTRIBUTES[name](hosts)[rows], return_inverse=True)
+        return _Column(values.tolist(), codes)
+    if not keys and name in HOST_ATTRIBUTES:
+        read = HOST_ATTRIBUTES[name]
+        here = np.arange(len(hosts))[rows].tolist()
+        return _column([read(hosts, row) if hosts.alive[row] else None for row in here])
+    found, places = np.unique(hosts.profile[rows], return_inverse=True)
+    numbers: list[int] = found.tolist()
+    profiles = [hosts.profiles.all[number] for number in numbers]
+    column = _column([one and profile_value(one, attribute.path) for one in profiles])
+    return _Column(column.values, column.codes[places])
+
+
+def _column(values: Sequence[object]) -> _Column:
+    """Find out which of some JSON values are distinct."""
+    distinct: list[object] = []
+    code_of: dict[object, int] = {}
+    codes: list[int] = []
+    for value in values:
+        key = value if isinstance(value, str) else (json.dumps(value, sort_keys=True),)
+        code = code_of.setdefault(key, len(distinct))
+        if code == len(distinct):
+            distinct.append(value)
+        codes.append(code)
+    return _Column(distinct, np.array(codes, dtype=np.intp))

@@ -9,10 +9,10 @@ from berth.ports.clock import Clock
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.capacity import Capacity, capacity_for
-from berth.scheduling.plan.group_policies import plan_kept
+from berth.scheduling.plan.group_policies import plan_with_group_policy
 from berth.scheduling.plan.inspection import counterfactuals_of
-from berth.scheduling.plan.instance_rules import leaving_out
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.instance_rules import excluding_hosts
+from berth.scheduling.plan.planning import seed_of
 from berth.services.decisions.contention import Contention
 from berth.services.replica.replica import Replica
 from berth.services.servers.moves import is_move, outside_server_group
@@ -76,9 +76,9 @@ class DecisionService:
         # Read once: the plan and its record must name one policy, even when the file changes
         # meanwhile.
         among = self.contention.among(policy.contended_subset_size)
-        policy = policy.choosing_among(among)
+        policy = policy.with_subset_size(among)
         if left_out:
-            policy = leaving_out(policy, left_out)
+            policy = excluding_hosts(policy, left_out)
         hosts = self._replica.hosts
         # Each attempt has another seed; otherwise a retry would draw the same host again from a
         # table that may not show the lost race yet.
@@ -89,7 +89,7 @@ class DecisionService:
         # anti-affinity would exclude that host and affinity would require it.
         moves = is_move(request)
         with outside_server_group(hosts, request.instance_uuids[0]) if moves else nullcontext():
-            plan = plan_kept(hosts, request, policy, now_s=now_s, seed=seed)
+            plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
         # Measured without the building of the record: the metric is about the plan alone.
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(

@@ -12,7 +12,7 @@ from berth.config.policy_file import load_policy
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.provider import Provider
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import Box, sized, snapshot_of
 from tests.unit.cli.conftest import Run

@@ -79,7 +79,7 @@ def test_how_widely_to_choose_makes_no_other_engine() -> None:
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     policy = policy_of(filters=[fits_resources.build()], weighers=[free_resources.build_ram()])
     engine = engine_of(hosts, policy)
-    assert engine_of(hosts, policy.choosing_among(8)) is engine
+    assert engine_of(hosts, policy.with_subset_size(8)) is engine
     other = replace(policy, weighers=(free_resources.build_ram(multiplier=2.0),))
     assert engine_of(hosts, other) is not engine
 

@@ -2,7 +2,7 @@
 
 from berth.domain.compute.decision import FilterCount
 from berth.domain.compute.request import Request
-from berth.scheduling.evaluation.filter_chain import Chain
+from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Selection
@@ -49,10 +49,10 @@ class Spy:
 HOSTS = table_of(snapshot_of([Box(name) for name in "abcd"]))
 
 
-def chain_of(*spies: Spy, request: Request | None = None) -> tuple[Chain, Query]:
+def chain_of(*spies: Spy, request: Request | None = None) -> tuple[FilterChain, Query]:
     """Return the chain of a request and its query."""
     request = request or asking()
-    chain = Chain(HOSTS, [spy.filter for spy in spies], reduce_hosts(HOSTS, request))
+    chain = FilterChain(HOSTS, [spy.filter for spy in spies], reduce_hosts(HOSTS, request))
     return chain, Query(request, request.needs, NOW_S, None, "new-0")
 
 

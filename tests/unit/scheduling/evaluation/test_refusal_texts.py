@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.scheduling.evaluation.refusal_texts import without_reasons
+from berth.scheduling.evaluation.explain import without_reasons
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from berth.scheduling.evaluation.ranking import Ranking
-from berth.scheduling.evaluation.selection import Chance, choose
+from berth.scheduling.evaluation.ranking import FullRanking
+from berth.scheduling.evaluation.selection import RandomSource, choose_host
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, snapshot_of
@@ -18,16 +18,18 @@ def hosts() -> HostTable:
     return table_of(snapshot_of([Box(name) for name in "ecadb"]))
 
 
-def rank(hosts: HostTable, *scores: float) -> Ranking:
+def rank(hosts: HostTable, *scores: float) -> FullRanking:
     """Return a ranking with a score a row."""
-    return Ranking(hosts, hosts.alive_rows(), np.array(scores, dtype=np.float64))
+    return FullRanking(hosts, hosts.alive_rows(), np.array(scores, dtype=np.float64))
 
 
 def pick(
-    hosts: HostTable, ranking: Ranking, seed: int, size: int = 1, shuffle: bool = False
+    hosts: HostTable, ranking: FullRanking, seed: int, size: int = 1, shuffle: bool = False
 ) -> str:
     """Choose with a seed and return the name."""
-    index, _ = choose(ranking, subset_size=size, shuffle=shuffle, chance=Chance(seed), shown=3)
+    index, _ = choose_host(
+        ranking, subset_size=size, shuffle=shuffle, chance=RandomSource(seed), shown=3
+    )
     return hosts.names([ranking.rows[index]])[0]
 
 
@@ -42,7 +44,7 @@ def test_the_best_score_is_first(hosts: HostTable) -> None:
 
 def test_no_hosts_have_no_best(hosts: HostTable) -> None:
     """An empty ranking gives an empty list."""
-    empty = Ranking(hosts, np.zeros(0, dtype=np.intp), np.zeros(0))
+    empty = FullRanking(hosts, np.zeros(0, dtype=np.intp), np.zeros(0))
     assert empty.best(3) == []
 
 
@@ -98,8 +100,8 @@ def test_runners_up_come_best_first_without_the_chosen(
     """As many as were asked for, if there are."""
     ranking = rank(hosts, 1, 2, 3, 4, 5)
     for seed in range(10):
-        chosen, others = choose(
-            ranking, subset_size=3, shuffle=shuffle, chance=Chance(seed), shown=shown
+        chosen, others = choose_host(
+            ranking, subset_size=3, shuffle=shuffle, chance=RandomSource(seed), shown=shown
         )
         expected = [index for index in (4, 3, 2, 1, 0) if index != chosen]
         assert others == expected[:shown]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from berth.domain.compute.decision import Counterfactual, ScoredHost, counterfactuals
-from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.ranking import FullRanking
 from berth.scheduling.evaluation.weighing import weigh
-from berth.scheduling.plan import counterfactual
+from berth.scheduling.plan import inspection
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.feed import table_of
@@ -17,7 +17,7 @@ HOSTS = table_of(snapshot_of([Box("b"), Box("a"), Box("c")]))
 REQUEST = asking()
 
 
-def ranking(**values: tuple[float, float, float]) -> Ranking:
+def ranking(**values: tuple[float, float, float]) -> FullRanking:
     """Rank b, a and c by some weighers."""
 
     def fixed(name: str, given: tuple[float, float, float]) -> Weigher:
@@ -35,7 +35,7 @@ def test_without_a_weigher_another_host_wins() -> None:
     """Each weigher is left out in turn; the others stay as they are."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
     assert [scored.host for scored in ranked.scored(ranked.best(3))] == ["c", "a", "b"]
-    assert counterfactual.counterfactuals(ranked) == (
+    assert inspection.counterfactuals(ranked) == (
         Counterfactual("X", "b", "b", 1.0),
         Counterfactual("Y", "a", "a", 1.0),
     )
@@ -44,7 +44,7 @@ def test_without_a_weigher_another_host_wins() -> None:
 def test_without_the_only_weigher_the_first_by_name_wins() -> None:
     """All are equal then."""
     ranked = ranking(X=(0.0, 1.0, 2.0))
-    assert counterfactual.counterfactuals(ranked) == (Counterfactual("X", "a", "a", 0.0),)
+    assert inspection.counterfactuals(ranked) == (Counterfactual("X", "a", "a", 0.0),)
 
 
 def test_a_record_tells_the_same_of_its_hosts() -> None:

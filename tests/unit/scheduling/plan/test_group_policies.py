@@ -11,7 +11,11 @@ from berth.domain.compute.decision import RefusalCode
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.plan.group_policies import KEEPERS, plan_kept, unkept_group
+from berth.scheduling.plan.group_policies import (
+    GROUP_FILTERS,
+    plan_with_group_policy,
+    unsupported_group,
+)
 from berth.scheduling.plan.inspection import inspect
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -33,7 +37,7 @@ def _without(names: Iterable[str]) -> Policy:
     return policy_of(filters=[rule for rule in policy_of().filters if rule.name not in names])
 
 
-@pytest.mark.parametrize("group_policy", KEEPERS)
+@pytest.mark.parametrize("group_policy", GROUP_FILTERS)
 @pytest.mark.parametrize("forced", [(), ("a",)])
 @pytest.mark.parametrize("choose", [lambda policy: policy, by_chance])
 def test_a_hard_policy_without_its_filter_is_refused(
@@ -42,14 +46,14 @@ def test_a_hard_policy_without_its_filter_is_refused(
     """By any driver, and for forced hosts too; the message names the filter."""
     assert callable(choose)
     hosts, asked = _hosts(group_policy), _request(force_hosts=forced)
-    policy = choose(_without([KEEPERS[group_policy]]))
-    plan = plan_kept(hosts, asked, policy, now_s=NOW_S, seed=0)
+    policy = choose(_without([GROUP_FILTERS[group_policy]]))
+    plan = plan_with_group_policy(hosts, asked, policy, now_s=NOW_S, seed=0)
     assert plan.placements == ()
     assert plan.amounts == asked.needs.amounts
     assert plan.refusal is not None
     assert plan.refusal.code is RefusalCode.UNSUPPORTED_POLICY
     assert (plan.refusal.placed, plan.refusal.asked, plan.refusal.hosts_total) == (0, 2, 2)
-    assert KEEPERS[group_policy] in plan.refusal.message
+    assert GROUP_FILTERS[group_policy] in plan.refusal.message
     assert f"The policy {group_policy} of" in plan.refusal.message
     found = inspect(hosts, asked, policy, now_s=NOW_S, seed=0)
     assert (found.refusal, found.instances) == (plan.refusal, ())
@@ -61,27 +65,27 @@ def test_with_the_filter_or_without_need_for_it_the_driver_plans(
 ) -> None:
     """Soft policies only weigh; the filter of the other hard policy is not missed."""
     hosts, asked = _hosts(group_policy), _request()
-    others = [name for one, name in KEEPERS.items() if one is not group_policy]
+    others = [name for one, name in GROUP_FILTERS.items() if one is not group_policy]
     policy = _without(others)
-    plan = plan_kept(hosts, asked, policy, now_s=NOW_S, seed=0)
+    plan = plan_with_group_policy(hosts, asked, policy, now_s=NOW_S, seed=0)
     assert plan == policy.driver.plan(hosts, asked, policy, now_s=NOW_S, seed=0)
     assert len(plan.placements) == 2
 
 
 def test_no_group_and_an_unknown_one_need_no_filter() -> None:
     """Nothing is known that would have to be kept."""
-    hosts, bare = _hosts(GroupPolicy.AFFINITY), _without(KEEPERS.values())
-    assert unkept_group(hosts, asking(), bare) is None
-    assert unkept_group(hosts, _request(group_uuid="elsewhere"), bare) is None
-    assert unkept_group(hosts, _request(), bare) is not None
+    hosts, bare = _hosts(GroupPolicy.AFFINITY), _without(GROUP_FILTERS.values())
+    assert unsupported_group(hosts, asking(), bare) is None
+    assert unsupported_group(hosts, _request(group_uuid="elsewhere"), bare) is None
+    assert unsupported_group(hosts, _request(), bare) is not None
 
 
 @pytest.mark.parametrize("name", READY)
-@pytest.mark.parametrize("group_policy", KEEPERS)
+@pytest.mark.parametrize("group_policy", GROUP_FILTERS)
 def test_ready_policies_keep_groups(name: str, group_policy: GroupPolicy) -> None:
     """All that come with Berth have both filters."""
     policy = parse_policy(ready_text(name), name)
-    assert unkept_group(_hosts(group_policy), _request(), policy) is None
+    assert unsupported_group(_hosts(group_policy), _request(), policy) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_a_forced_host_is_looked_at_before_the_claim(
         )
     )
     asked = replace(asking(count=count), group_uuid=GROUP, force_hosts=(forced,))
-    plan = plan_kept(hosts, asked, policy_of(), now_s=NOW_S, seed=0)
+    plan = plan_with_group_policy(hosts, asked, policy_of(), now_s=NOW_S, seed=0)
     if fits:
         assert [one.host for one in plan.placements] == [forced] * count
         return

@@ -4,51 +4,58 @@ import math
 
 import pytest
 
-from berth.scheduling.plan.offer_merge import Taken, adjusted, merge, merge_from_one
+from berth.scheduling.plan.offer_merge import (
+    MergedOffer,
+    adjusted_weight,
+    merge_from_one_source,
+    merge_offers,
+)
 
 
 def test_the_best_head_comes_next() -> None:
     """A list's later offers may be better than its first ones, and still come after them."""
-    taken = merge([[0.5, 0.9], [0.7, 0.1]], 3)
-    assert taken == [Taken(1, 0, 0.7), Taken(0, 0, 0.5), Taken(0, 1, 0.9)]
+    taken = merge_offers([[0.5, 0.9], [0.7, 0.1]], 3)
+    assert taken == [MergedOffer(1, 0, 0.7), MergedOffer(0, 0, 0.5), MergedOffer(0, 1, 0.9)]
 
 
 def test_equal_weights_go_to_the_first_source() -> None:
     """So that equal input makes equal plans."""
-    assert [one.source for one in merge([[0.5], [0.5], [0.5]], 2)] == [0, 1]
+    assert [one.source for one in merge_offers([[0.5], [0.5], [0.5]], 2)] == [0, 1]
 
 
 def test_fewer_than_wanted() -> None:
     """All that there is comes back."""
-    assert len(merge([[0.5], [], [0.4, 0.3]], 10)) == 3
-    assert merge([], 1) == []
+    assert len(merge_offers([[0.5], [], [0.4, 0.3]], 10)) == 3
+    assert merge_offers([], 1) == []
 
 
 def test_what_is_no_number_ends_its_list() -> None:
     """A child that says so offers nothing from there on."""
-    assert merge([[0.1, math.nan, 0.9], [math.inf], [-math.inf]], 5) == [Taken(0, 0, 0.1)]
+    assert merge_offers([[0.1, math.nan, 0.9], [math.inf], [-math.inf]], 5) == [
+        MergedOffer(0, 0, 0.1)
+    ]
 
 
 def test_all_from_one_source() -> None:
     """The one with the greatest sum of those that have enough."""
     weights = [[0.9], [0.2, 0.2, 0.9], [0.3, 0.4]]
-    assert merge_from_one(weights, 2) == [Taken(2, 0, 0.3), Taken(2, 1, 0.4)]
+    assert merge_from_one_source(weights, 2) == [MergedOffer(2, 0, 0.3), MergedOffer(2, 1, 0.4)]
 
 
 def test_none_has_enough() -> None:
     """The plan is as long as it can be."""
-    assert [one.source for one in merge_from_one([[0.9], [0.1, 0.1]], 3)] == [1, 1]
-    assert merge_from_one([], 3) == []
+    assert [one.source for one in merge_from_one_source([[0.9], [0.1, 0.1]], 3)] == [1, 1]
+    assert merge_from_one_source([], 3) == []
 
 
 def test_weights_of_children_are_put_on_the_parents_scale() -> None:
     """By the offset and the scale of the zone's record."""
-    assert adjusted(0.5, 10.0, 2.0) == 11.0
+    assert adjusted_weight(0.5, 10.0, 2.0) == 11.0
 
 
 @pytest.mark.parametrize("weight", [1e308, -1e308])
 def test_scaled_weights_stay_numbers(weight: float) -> None:
     """However often they are scaled, and summed."""
-    again = adjusted(adjusted(weight, 0.0, 1e9), -1e9, 1e9)
+    again = adjusted_weight(adjusted_weight(weight, 0.0, 1e9), -1e9, 1e9)
     assert math.isfinite(again)
-    assert len(merge_from_one([[again] * 1000, [0.5]], 1000)) == 1000
+    assert len(merge_from_one_source([[again] * 1000, [0.5]], 1000)) == 1000

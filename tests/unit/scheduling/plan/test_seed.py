@@ -1,6 +1,6 @@
 """Seeds come from the request's id."""
 
-from berth.scheduling.plan.seed import seed_of
+from berth.scheduling.plan.planning import seed_of
 
 
 def test_a_seed_is_63_bits_and_always_the_same() -> None:

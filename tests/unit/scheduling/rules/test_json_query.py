@@ -10,12 +10,13 @@ from berth.scheduling.rules.json_query import (
     DEPTH_MAX,
     TERMS_MAX,
     TEXT_MAX,
-    Attribute,
+    JsonAttribute,
     attributes_of,
     demands_of,
     parse,
+    satisfies,
+    value_of,
 )
-from berth.scheduling.rules.json_verdicts import satisfies, value_of
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import Box, resident, sized, snapshot_of
@@ -160,7 +161,11 @@ def test_attributes_and_their_values_are_named() -> None:
     """For whoever explains a verdict."""
     query = parse('["and", ["=", "$rack", "r1", 5], ["<", "$cpu_info.arch", "$vcpus_total"]]')
     assert query is not None
-    names = [Attribute(("rack",)), Attribute(("cpu_info", "arch")), Attribute(("vcpus_total",))]
+    names = [
+        JsonAttribute(("rack",)),
+        JsonAttribute(("cpu_info", "arch")),
+        JsonAttribute(("vcpus_total",)),
+    ]
     assert list(attributes_of(query)) == names
     assert [value_of(name, HOSTS, 0) for name in names] == ["r1", "x86_64", 8]
     assert [value_of(name, HOSTS, 1) for name in names] == [None, None, 2]

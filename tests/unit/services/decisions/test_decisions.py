@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.scheduling.drivers import chance
-from berth.scheduling.evaluation.ranking import Ranking
+from berth.scheduling.evaluation.ranking import FullRanking
 from berth.scheduling.evaluation.weighing import weigh
 from berth.scheduling.plan import inspection
 from berth.scheduling.plan.inspection import inspect
@@ -54,7 +54,7 @@ async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.Monke
         rows: Rows,
         weighers: Sequence[Weigher],
         normalisation: Normalisation,
-    ) -> Ranking:
+    ) -> FullRanking:
         weighed.append(query.instance_uuid)
         return weigh(hosts, query, rows, weighers, normalisation)
 

@@ -20,7 +20,7 @@ from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import status_shown
-from berth.scheduling.evaluation.refusal_texts import without_reasons
+from berth.scheduling.evaluation.explain import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
 
 EXTENDED = (2, 3)

@@ -14,7 +14,12 @@ from berth.domain.zones.zone_orders import Offers, SelectOrder, UnusedOffers
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
-from berth.scheduling.plan.offer_merge import Taken, adjusted, merge, merge_from_one
+from berth.scheduling.plan.offer_merge import (
+    MergedOffer,
+    adjusted_weight,
+    merge_from_one_source,
+    merge_offers,
+)
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.child_releases import ChildReleases
@@ -267,7 +272,9 @@ class OfferSelector:
                 raise
             self._telemetry.failure("zone_select_failed", error, zone=zone.name)
             return None
-        weights = [adjusted(one, zone.weight_offset, zone.weight_scale) for one in offers.weights]
+        weights = [
+            adjusted_weight(one, zone.weight_offset, zone.weight_scale) for one in offers.weights
+        ]
         if len(offers.blobs) != len(weights) or any(
             len(blob) != below.blob_bytes for blob in offers.blobs
         ):
@@ -292,7 +299,9 @@ class OfferSelector:
             return self._of_own(mine, late)
         count = len(order.request.instance_uuids)
         weights = [[one.weight for one in mine.offers], *(list(one.weights) for one in sources)]
-        taken = (merge_from_one if is_together(order.group) else merge)(weights, count)
+        taken = (merge_from_one_source if is_together(order.group) else merge_offers)(
+            weights, count
+        )
         rest = _rest(weights, taken)
 
         if order.hold:
@@ -305,7 +314,7 @@ class OfferSelector:
             )
             self._given.note(mine.select_id, given)
 
-        def choice(one: Taken) -> OfferChoice:
+        def choice(one: MergedOffer) -> OfferChoice:
             if one.source == 0:
                 return self._of_host(mine, one.place)
             source = sources[one.source - 1]
@@ -360,10 +369,10 @@ def _result_of(task: "asyncio.Task[_Source | None]") -> _Source | None:
     return task.result() if task.done() and not task.cancelled() else None
 
 
-def _rest(weights: Sequence[Sequence[float]], taken: Sequence[Taken]) -> list[Taken]:
+def _rest(weights: Sequence[Sequence[float]], taken: Sequence[MergedOffer]) -> list[MergedOffer]:
     """Return what the sources offer beyond what was taken, in the order in which it holds."""
     used = [0] * len(weights)
     for one in taken:
         used[one.source] += 1
-    left = merge([offers[used[source] :] for source, offers in enumerate(weights)], _ALL)
-    return [Taken(one.source, one.place + used[one.source], one.weight) for one in left]
+    left = merge_offers([offers[used[source] :] for source, offers in enumerate(weights)], _ALL)
+    return [MergedOffer(one.source, one.place + used[one.source], one.weight) for one in left]

@@ -19,7 +19,7 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.scheduling.evaluation.refusal_texts import without_reasons
+from berth.scheduling.evaluation.explain import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
