@@ -1,4 +1,4 @@
-"""The clerk of a SQLite ledger: what others read between two of its steps, and what it survives."""
+"""The transactor of a SQLite ledger: what others read between its steps, and what it survives."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""What is written of any record can be read again, or is refused; a scribe writes the same."""
+"""An encoded record can be decoded again or is refused; the batch encoder writes the same text."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Dumps of a host table, to tell whether two tables say the same of every host."""
+"""Dumps of a host table, by which tests compare what two tables hold."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,10 @@ from berth.tables.host.occupants import Occupant
 
 
 def dump(hosts: HostTable) -> dict[str, object]:
-    """Return all that rules can read of a table, by host uuid; the order of rows is left out.
+    """Return everything that rules can read of a table, by host uuid and independent of row order.
 
-    Classes of which a host has nothing are left out too, so that a table that once had them
-    equals one that never did.
+    Classes of which a host has nothing are left out, so that a table that once had them equals one
+    that never did.
     """
     by_host: dict[str, object] = {
         hosts.host(row).uuid: _dump_row(hosts, row) for row in hosts.alive_rows().tolist()
@@ -26,7 +26,7 @@ def dump(hosts: HostTable) -> dict[str, object]:
 
 def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
     columns = {column.name: getattr(hosts, column.name)[row].item() for column in HOST_COLUMNS}
-    del columns["ratios"]  # a number of this table's own; the host's record says which
+    del columns["ratios"]  # an index private to this table; the host's record has the ratios
     columns["profile"] = hosts.profiles.all[columns["profile"]]
     columns["cell"] = hosts.in_cell(hosts.host(row).cell, np.array([row])).item()
     found = {name: hosts.resource(name) for name in sorted(hosts.resource_classes)}
@@ -92,7 +92,8 @@ def _dump_class(columns: ClassColumns, row: int) -> dict[str, object]:
     values: dict[str, object] = {
         column.name: getattr(columns, column.name)[row].item()
         for column in CLASS_COLUMNS
-        if column.name != "terms"  # a number of this table's own; the others say which
+        if column.name
+        != "terms"  # an index private to this table; the other columns have the values
     }
     values["stepped"] = row in columns.stepped
     return values

@@ -1,4 +1,4 @@
-"""Judging: which keys a batch needs, and what it leaves to be written down."""
+"""Applying units: the keys that a batch requires, and the changes that it leaves to store."""
 
 from berth.adapters.ledger.engine.apply import apply_units, required_keys
 from berth.adapters.ledger.engine.working_set import (
@@ -45,8 +45,8 @@ HOST_1 = make_uuid("host", 1)
 VM_1 = make_uuid("instance", 1)
 
 
-def judged(*units: Unit) -> WorkingSet:
-    """Return books in which units were committed and written down."""
+def committed(*units: Unit) -> WorkingSet:
+    """Return the working set after units were committed and stored."""
     working_set = WorkingSet()
     for outcome in apply_units(working_set, units):
         assert isinstance(outcome, Committed)
@@ -54,8 +54,8 @@ def judged(*units: Unit) -> WorkingSet:
     return working_set
 
 
-def test_a_batch_names_all_that_it_needs() -> None:
-    """Claims need keys, consumers and providers; guarded writes the records they guard."""
+def test_a_batch_requires_all_keys_that_it_reads() -> None:
+    """Claims require keys, consumers and providers; guarded writes the records they guard."""
     units: list[Unit] = [
         (make_take(1), Put(make_instance(1)), Put(make_decision(1))),
         (Free("c-2"), Heartbeats(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
@@ -75,17 +75,17 @@ def test_a_batch_names_all_that_it_needs() -> None:
     )
 
 
-def test_a_hand_over_needs_both_consumers_with_their_records() -> None:
-    """What the giver holds names the providers, which the store knows alone."""
+def test_a_transfer_requires_both_consumers() -> None:
+    """Their records, too. The providers follow from the allocations, which only the store knows."""
     taker = make_moving_consumer(1)
     assert required_keys(
         [(TransferAllocations(VM_1, taker), Put(make_migration(1)))]
     ) == RequiredKeys(records={Kind.CONSUMER: {VM_1, taker.uuid}}, consumers={VM_1, taker.uuid})
 
 
-def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
-    """Of several in a unit the earlier ones are undone, too, with what was taken in between."""
-    working_set = judged(*make_fleet(1, vcpus=2), (make_take(1),))
+def test_a_refused_transfer_leaves_no_changes() -> None:
+    """Earlier transfers of the unit are undone as well, with the claims between them."""
+    working_set = committed(*make_fleet(1, vcpus=2), (make_take(1),))
     taker, other = make_moving_consumer(1), make_moving_consumer(2)
     again = Take(Claim("again", (make_allocation(1),)))
     unit: Unit = (
@@ -116,9 +116,9 @@ def test_a_refused_hand_over_leaves_nothing_to_write_down() -> None:
     }
 
 
-def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
-    """The books after a refusal are the books before it, and so is what is dirty."""
-    working_set = judged(*make_fleet(1, vcpus=1), (make_take(1),))
+def test_a_refused_unit_leaves_no_changes() -> None:
+    """The working set and its change set are those from before the unit."""
+    working_set = committed(*make_fleet(1, vcpus=1), (make_take(1),))
     unit: Unit = (
         Free(VM_1),
         Put(make_provider(1, vcpus=9)),
@@ -137,9 +137,9 @@ def test_a_refused_unit_leaves_nothing_to_write_down() -> None:
     assert (Kind.HOST, HOST_1) in working_set.revisions
 
 
-def test_what_is_spent_is_netted_over_the_batch() -> None:
-    """A batch that takes and frees writes down the difference, and the last holding."""
-    working_set = judged(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
+def test_usage_is_netted_over_the_batch() -> None:
+    """A batch that takes and frees stores the difference, and the last allocations."""
+    working_set = committed(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
     apply_units(working_set, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
     change_set = working_set.take_changes()
     assert working_set.spent(change_set) == [(HOST_1, VCPU, -1, 3)]
@@ -154,8 +154,8 @@ def test_what_is_spent_is_netted_over_the_batch() -> None:
 
 
 def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
-    """Of a heartbeat and a put of the same service only the later is written down."""
-    working_set = judged((Put(make_service(1)),))
+    """Of a heartbeat and a put of the same service, only the later one is stored."""
+    working_set = committed((Put(make_service(1)),))
     apply_units(working_set, [(Heartbeats(("host-1",), 5.0),), (Put(make_service(1)),)])
     assert working_set.take_changes().seen == {}
     apply_units(working_set, [(Put(make_service(1)),), (Heartbeats(("host-1",), 5.0),)])
@@ -163,7 +163,7 @@ def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
 
 
 def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
-    """And not one more; nor what no one may ask for, or what is not there."""
+    """One unit more is refused, and so are invalid amounts and unknown providers."""
     before = [*make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),)]
     for amounts, short in (
         ({VCPU: 1}, ()),
@@ -173,17 +173,17 @@ def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
         ({VCPU: 0}, (Shortage(HOST_1, VCPU, 0, 0, ShortageRule.UNITS),)),
         ({"NOTHING": 1}, (Shortage(HOST_1, "NOTHING", 1, 0, ShortageRule.NO_INVENTORY),)),
     ):
-        (outcome,) = apply_units(judged(*before), [(make_take(2, amounts=amounts),)])
+        (outcome,) = apply_units(committed(*before), [(make_take(2, amounts=amounts),)])
         assert outcome == (Rejected(shortages=short) if short else Committed(3))
-    (outcome,) = apply_units(judged(*before), [(make_take(2, on=9),)])
+    (outcome,) = apply_units(committed(*before), [(make_take(2, on=9),)])
     nowhere = Shortage(make_uuid("host", 9), VCPU, 1, 0, ShortageRule.NO_PROVIDER)
     assert outcome == Rejected(shortages=(nowhere,))
 
 
 def test_allocations_of_one_claim_add_up() -> None:
-    """Two instances that fit a host one by one need not fit it together."""
+    """Two instances that each fit a host need not fit it together."""
     two = tuple(make_allocation(number, amounts={VCPU: 3}) for number in (1, 2))
-    (outcome,) = apply_units(judged(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
+    (outcome,) = apply_units(committed(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
     assert outcome == Rejected(shortages=(Shortage(HOST_1, VCPU, 6, 5),))
-    (outcome,) = apply_units(judged(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
+    (outcome,) = apply_units(committed(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
     assert outcome == Committed(2)

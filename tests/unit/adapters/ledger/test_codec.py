@@ -14,7 +14,7 @@ from berth.testing.builders import make_decision, make_instance
 
 
 def test_events_are_read_as_they_were_written() -> None:
-    """Each kind of event that is no record comes back whole."""
+    """Each kind of event that is not a record is decoded as it was encoded."""
     for kind, event in (
         ("usage", Usage("p", {"VCPU": 1})),
         ("alive", HostsAlive(("h",), 1.5)),
@@ -34,7 +34,7 @@ def test_what_json_cannot_hold_is_refused() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_no_number_of_a_decision_is_lost(bad: float) -> None:
-    """A score that is no number is refused wherever it stands: alone, first or last in a list."""
+    """A NaN or infinite score is refused at any place: alone, first or last in a list."""
     scored = ScoredHost("h", "h", 1.0, ("W",), (1.0, 2.0), (1.0,), (1.0,))
     for damaged in (
         replace(scored, score=bad),
@@ -47,14 +47,14 @@ def test_no_number_of_a_decision_is_lost(bad: float) -> None:
 
 
 def test_what_only_looks_like_damage_is_stored() -> None:
-    """The keys of free mappings may have the names of fields, and hold nothing."""
+    """Keys of free mappings may equal names of fields, and have null values."""
     extra = {"created_at_s": None, "list": [None], "text": '"created_at_s":null'}
     instance = fast_replace(make_instance(1), extra=extra)
     assert decode_event("instance", encode_event(instance)) == instance
 
 
-def test_what_cannot_be_read_is_told() -> None:
-    """Damaged bodies raise Berth's own error."""
+def test_a_damaged_body_is_an_error() -> None:
+    """Damaged bodies raise an error of Berth."""
     with pytest.raises(LedgerError):
         decode_event("usage", "{}")
     with pytest.raises(LedgerError, match="gone"):
@@ -63,7 +63,7 @@ def test_what_cannot_be_read_is_told() -> None:
         decode_json(int, "[")
 
 
-def test_what_only_a_newer_berth_keeps_is_passed_over() -> None:
-    """Followers would not keep it anyhow, and its version is in the feed all the same."""
+def test_events_that_only_a_newer_berth_knows_change_nothing() -> None:
+    """Their versions are in the feed nevertheless."""
     assert decode_event("comet", "{}") == HostsAlive((), 0.0)
     assert decode_event("gone", '{"kind": "comet", "key": "k"}') == HostsAlive((), 0.0)

@@ -1,4 +1,4 @@
-"""What a process remembers of its own commits."""
+"""The cache of a process's own commits."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ VM_1 = make_instance(1)
 def batch(
     working_set: WorkingSet, *units: Unit, epoch: int = 1, waits: bool = True
 ) -> CommitNotice:
-    """Return the news of a batch, that waits to be posted or was written at once."""
+    """Return the notice of a batch that is only in the log, or in the tables already."""
     before = working_set.version
     apply_units(working_set, units)
     change_set = working_set.take_changes()
@@ -38,7 +38,7 @@ def versions(changes: list[Change] | None) -> list[int] | None:
     return None if changes is None else [change.version for change in changes]
 
 
-def test_changes_are_told_from_any_version_on() -> None:
+def test_changes_are_returned_from_any_version() -> None:
     """Batches are joined, and limits count versions."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
@@ -49,8 +49,8 @@ def test_changes_are_told_from_any_version_on() -> None:
     assert recent.changes(3, 1000) == []
 
 
-def test_what_others_wrote_in_between_is_not_known() -> None:
-    """News of another epoch begin anew: whoever is behind them has to read the file."""
+def test_writes_of_other_processes_begin_a_new_epoch() -> None:
+    """A follower at an older version has to read the file."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),)))
     working_set.version = 4
@@ -68,8 +68,8 @@ def test_very_old_changes_are_forgotten() -> None:
     assert len(recent.changes(1, 10_000) or ()) == 1100
 
 
-def test_records_are_found_until_they_are_posted() -> None:
-    """What a page holds counts over the table, and what was removed is not there."""
+def test_logged_records_override_the_table_until_the_checkpoint() -> None:
+    """A record removed in the log does not exist."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
     recent.add(batch(working_set, (Remove(Kind.DECISION, "req-2"),)))
@@ -81,8 +81,8 @@ def test_records_are_found_until_they_are_posted() -> None:
     assert recent.get(Kind.INSTANCE, VM_1.uuid, None, 0) is None
 
 
-def test_heartbeats_count_over_the_stored_service() -> None:
-    """A service keeps what is stored of it, but for its last heartbeat."""
+def test_heartbeats_override_the_stored_service() -> None:
+    """Everything but the last heartbeat is taken from the table."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_service(1)),), waits=False))
     stored = make_service(1)
@@ -91,8 +91,8 @@ def test_heartbeats_count_over_the_stored_service() -> None:
     assert recent.get(Kind.SERVICE, stored.host, stored, 0) == replace(stored, last_seen_s=5.5)
 
 
-def test_pages_that_are_in_the_tables_by_now_do_not_count_over_them() -> None:
-    """The tables may be ahead of the news: what they hold then is newer than any page."""
+def test_a_table_ahead_of_the_cache_takes_precedence() -> None:
+    """Its records are newer than any logged batch that the cache knows."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1),)))
     recent.add(batch(working_set, (Put(make_service(1)),), waits=False))
@@ -103,8 +103,8 @@ def test_pages_that_are_in_the_tables_by_now_do_not_count_over_them() -> None:
     assert recent.get(Kind.SERVICE, service.host, service, working_set.version) == service
 
 
-def test_pages_that_were_looked_into_are_forgotten_when_they_are_posted() -> None:
-    """Only what came after stays, so that memory does not grow with the ledger."""
+def test_a_checkpoint_forgets_indexed_batches() -> None:
+    """Only later ones stay, so that memory does not grow with the ledger."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1),)))
     recent.add(batch(working_set, (Put(make_decision(1)),)))
@@ -115,7 +115,7 @@ def test_pages_that_were_looked_into_are_forgotten_when_they_are_posted() -> Non
 
 
 def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
-    """Refusals have no version, so what follows joins what came before."""
+    """Refusals have no version, so the next batch follows the previous one."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),)))
     recent.add(CommitNotice(1, working_set.version, working_set.version, 0))
@@ -123,8 +123,8 @@ def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
     assert versions(recent.changes(0, 1000)) == [1, 2]
 
 
-def test_a_page_that_was_posted_with_its_batch_is_not_kept() -> None:
-    """Whether the news begin an epoch or not; the table has what it holds."""
+def test_a_batch_that_is_in_the_tables_is_not_kept() -> None:
+    """That holds whether or not its notice begins an epoch."""
     working_set, recent = WorkingSet(), CommitCache()
     for number, epoch in ((1, 1), (2, 1), (3, 2)):
         news = batch(working_set, (Put(make_decision(number)),), epoch=epoch)

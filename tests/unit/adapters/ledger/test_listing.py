@@ -21,8 +21,8 @@ from berth.testing.builders import make_instance
         (Status.SHELVED_OFFLOADED, Task("hibernating"), True),
     ],
 )
-def test_what_is_on_no_host_is_held_while_it_waits(
+def test_an_instance_without_a_host_is_live_while_it_waits(
     *, status: Status, task: Task | None, expected: bool
 ) -> None:
-    """And when only a newer Berth can tell: one that this one writes must not be lost to that."""
+    """A state that only a newer Berth knows counts as live: the instance must not be lost."""
     assert is_live(replace(make_instance(1), host=None, status=status, task=task)) is expected

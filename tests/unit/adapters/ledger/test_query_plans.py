@@ -1,4 +1,4 @@
-"""Query plans: what agents and operators ask for again and again is found by an index."""
+"""Query plans: the queries that agents and operators repeat use an index."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ QUERIES = Queries("sqlite")
 
 
 def plan_of(statement: Statement) -> list[str]:
-    """Return how SQLite would go about a statement, step by step."""
+    """Return SQLite's plan for a statement, step by step."""
     connection = sqlite3.connect(":memory:")
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     schema.metadata.create_all(engine)
@@ -26,7 +26,7 @@ def plan_of(statement: Statement) -> list[str]:
 
 @pytest.mark.parametrize("is_live", [None, True, False])
 def test_moves_of_a_host_are_found_by_either_side(*, is_live: bool | None) -> None:
-    """Without a look at those of other hosts, however many there were."""
+    """Migrations of other hosts are not read, however many there are."""
     plan = plan_of(QUERIES.migrations(MigrationQuery(host="host-1", is_live=is_live)))
     searched = {step.split(" USING INDEX ")[1].split()[0] for step in plan if "SEARCH" in step}
     assert searched == {"ix_migrations_source", "ix_migrations_destination"}
@@ -34,12 +34,12 @@ def test_moves_of_a_host_are_found_by_either_side(*, is_live: bool | None) -> No
 
 
 def test_instances_are_counted_from_an_index_alone() -> None:
-    """No record is read for it."""
+    """No record is read."""
     plan = plan_of(QUERIES.status_counts())
     assert any("USING COVERING INDEX ix_instances_status" in step for step in plan), plan
 
 
 def test_instances_of_a_host_are_found_by_it() -> None:
-    """As the audit of one host asks for them."""
+    """The audit of one host uses this query."""
     plan = plan_of(QUERIES.instances(InstanceQuery(host="host-1")))
     assert any("INDEX ix_instances_host" in step for step in plan), plan

@@ -1,4 +1,4 @@
-"""What instances count for in SQL: of columns of their own, or of what an older Berth has left."""
+"""Footprints of instances in SQL: from columns of their own, or from a body by an older Berth."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -28,22 +28,22 @@ RESIZED = replace(make_instance(1), flavor=SMALL, counts_as=(4, 2_048))
 
 @pytest.fixture
 def file() -> Iterator[sqlite3.Connection]:
-    """Yield a ledger's tables, empty."""
+    """Yield a ledger file with empty tables."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
         schema.metadata.create_all(engine)
         yield connection
 
 
-def sheets_with(instance: Instance) -> RowBatch:
-    """Return what a batch comes to that puts an instance."""
+def batch_with(instance: Instance) -> RowBatch:
+    """Return the row batch that stores an instance."""
     working_set = WorkingSet()
     apply_units(working_set, [(Put(instance),)])
     return row_batch_of(working_set, working_set.take_changes(), at_s=7.0, first=1)
 
 
 def counted(connection: sqlite3.Connection) -> list[object]:
-    """Return what the one instance counts for, as both statements tell."""
+    """Return the footprint of the one instance, on which both statements must agree."""
     ((project, _, *sizes),) = msgspec.json.decode(load_counted(connection, ["project-1"]))
     statement = footprint_statement("sqlite")
     ((item,),) = connection.execute(statement.text, statement.bind(key="project-1"))
@@ -52,9 +52,9 @@ def counted(connection: sqlite3.Connection) -> list[object]:
     return list(sizes)
 
 
-def test_an_instance_counts_for_what_its_columns_say(file: sqlite3.Connection) -> None:
-    """While it is resized that is the larger size."""
-    write(file, sheets_with(RESIZED))
+def test_the_columns_have_the_footprint(file: sqlite3.Connection) -> None:
+    """During a resize it is the larger size."""
+    write(file, batch_with(RESIZED))
     assert counted(file) == [4, 2_048]
     assert file.execute("SELECT counted_revision = revision FROM instances").fetchone() == (1,)
 
@@ -63,19 +63,19 @@ def test_an_instance_counts_for_what_its_columns_say(file: sqlite3.Connection) -
     ("flavor", "counts_as", "expected"),
     [(SMALL, None, [1, 512]), (LARGE, None, [4, 2_048]), (SMALL, (8, 256), [8, 256])],
 )
-def test_what_an_older_berth_has_written_counts_as_its_body_says(
+def test_a_row_by_an_older_berth_counts_by_its_body(
     file: sqlite3.Connection, flavor: object, counts_as: object, expected: list[int]
 ) -> None:
-    """It writes the row without the columns that it does not know, as when it ends a resize."""
-    write(file, sheets_with(RESIZED))
+    """An older Berth leaves the columns alone, for instance when it ends a resize."""
+    write(file, batch_with(RESIZED))
     body = encode(replace(RESIZED, flavor=flavor, counts_as=counts_as, revision=2))  # type: ignore[arg-type]
     file.execute("UPDATE instances SET revision = 2, body = ?", (body,))
     assert counted(file) == expected
 
 
-def test_rows_of_pages_count_as_of_their_revision() -> None:
-    """Pages leave these columns out, for processes that do not know them."""
-    batch = unpack_batch(pack_batch(sheets_with(RESIZED)))
+def test_rows_from_the_log_have_the_footprint_of_their_revision() -> None:
+    """Log records leave these columns out, for processes that do not know them."""
+    batch = unpack_batch(pack_batch(batch_with(RESIZED)))
     (row,) = batch.upserts[schema.instances.name]
     names = [column.name for column in schema.instances.columns]
     found = dict(zip(names, row, strict=True))

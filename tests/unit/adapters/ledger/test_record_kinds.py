@@ -1,4 +1,4 @@
-"""Every kind in the registry is kept by each ledger, by its table and by the codec."""
+"""Every kind in the registry is stored by each ledger, its table and the codec."""
 
 from collections.abc import AsyncIterator
 from dataclasses import fields, replace
@@ -60,13 +60,13 @@ def saved(kind: Kind) -> tuple[list[Unit], Record]:
 
 
 def capacity_of(provider: Provider) -> ProviderCapacity:
-    """Return the capacity of a provider of which nothing is used."""
+    """Return the capacity of a provider without usage."""
     limits = {name: InventoryLimits.of(one) for name, one in provider.inventories.items()}
     return ProviderCapacity(provider.generation, limits, dict.fromkeys(limits, 0))
 
 
 async def test_a_record_is_stored_and_read_back(ledger: Ledger, kind: Kind) -> None:
-    """By key, and in the feed if the kind has followers."""
+    """It is read by key, and is in the feed if its kind is."""
     units, stored = saved(kind)
     spec, key = RECORD_SPECS[kind], RECORDS[kind][1]
     version = await commit(ledger, *units)
@@ -76,7 +76,7 @@ async def test_a_record_is_stored_and_read_back(ledger: Ledger, kind: Kind) -> N
 
 
 def test_a_record_survives_the_codec(kind: Kind) -> None:
-    """As a record and as an event of the feed."""
+    """It does as a record and as an event of the feed."""
     record, _ = RECORDS[kind]
     text = encode_event(record)
     assert decode_record(RECORD_SPECS[kind].noun, text) == record
@@ -84,7 +84,7 @@ def test_a_record_survives_the_codec(kind: Kind) -> None:
 
 
 def test_a_row_fills_the_columns_of_its_table(kind: Kind) -> None:
-    """Key first, body last, and one value for each column in between."""
+    """The key is first, the body last, and each column in between has a value."""
     record, key = RECORDS[kind]
     working_set = WorkingSet(version=1)
     working_set.change_set.puts[kind, key] = record
@@ -100,6 +100,6 @@ def test_a_row_fills_the_columns_of_its_table(kind: Kind) -> None:
 
 
 def test_a_snapshot_has_a_field_for_each_kind_in_the_feed(kind: Kind) -> None:
-    """And for no other."""
+    """It has none for other kinds."""
     spec = RECORD_SPECS[kind]
     assert (spec.collection in {field.name for field in fields(Snapshot)}) is spec.in_feed

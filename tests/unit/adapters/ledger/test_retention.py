@@ -1,4 +1,4 @@
-"""How much of its past a ledger keeps."""
+"""How much history a ledger keeps."""
 
 import pytest
 
@@ -9,15 +9,15 @@ from berth.domain.ledger.write import Committed, Put
 from berth.testing.builders import make_decision, make_fleet, make_take
 
 
-def test_nothing_is_not_enough() -> None:
-    """Each limit must be above 0, and the error names it."""
+def test_every_limit_is_above_zero() -> None:
+    """The error names the field."""
     for name in ("feed_versions", "decisions", "claim_keys_s", "deleted_instances_s"):
         with pytest.raises(InvalidInputError, match=name):
             Retention(**{name: 0})
 
 
 def test_trimming_is_due_now_and_then() -> None:
-    """It is due when a batch passes a fiftieth of the feed's span, not at every version."""
+    """It is due each time the feed advances by a fiftieth of its length, not at every version."""
     retention = Retention(feed_versions=500)
     due = [version for version in range(1, 101) if retention.is_due(version - 1, version)]
     assert due == list(range(10, 101, 10))
@@ -26,7 +26,7 @@ def test_trimming_is_due_now_and_then() -> None:
 
 
 async def test_old_claim_keys_and_decisions_are_forgotten() -> None:
-    """Keys go by age and decisions by number; what must be kept is kept."""
+    """Keys expire by age and decisions by number; what must be kept is kept."""
     now_s = 0.0
     ledger = MemoryLedger(
         retention=Retention(feed_versions=10, decisions=3, claim_keys_s=60.0), now_s=lambda: now_s

@@ -1,4 +1,4 @@
-"""The write-ahead log tells of commits, also of several within one step of its date."""
+"""Commits are detected by the file of the write-ahead log, even several within one clock step."""
 
 import os
 import sqlite3
@@ -15,20 +15,20 @@ from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, connect
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Another process, as it were, that writes."""
+    """Return a connection that writes as another process does."""
     with closing(connect(tmp_path / "db")) as connection:
         connection.execute("CREATE TABLE t (n INTEGER)")
         yield connection
 
 
 def settle(folder: Path) -> None:
-    """Have the last commit be some time ago."""
+    """Set the file's time back, as if the last commit were some time ago."""
     then_ns = time.time_ns() - 10**9
     os.utime(folder / "db-wal", ns=(then_ns, then_ns))
 
 
-def test_what_did_not_change_is_not_looked_at(writer: sqlite3.Connection, tmp_path: Path) -> None:
-    """After the first time; each commit is seen."""
+def test_an_unchanged_file_is_not_queried(writer: sqlite3.Connection, tmp_path: Path) -> None:
+    """The first check always reports a change, and later ones each commit."""
     trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()
@@ -43,17 +43,17 @@ def test_what_did_not_change_is_not_looked_at(writer: sqlite3.Connection, tmp_pa
 def test_a_log_that_was_just_written_may_change_unseen(
     writer: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    """Two commits within one step of the clock leave the same date."""
+    """Two commits within one step of the clock leave the same file time."""
     trace = WalFileWatch(tmp_path / "db")
     writer.execute("INSERT INTO t VALUES (1)")
     assert trace.may_have_changed()
     assert trace.may_have_changed()
 
 
-def test_dates_are_not_all(
+def test_file_times_are_not_trusted_for_long(
     writer: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Now and then it is looked at in any case, and always where there is no log."""
+    """The file counts as changed at intervals, and always while there is no log file."""
     trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()

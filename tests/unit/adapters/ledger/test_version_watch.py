@@ -5,8 +5,8 @@ import asyncio
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 
 
-async def test_only_those_who_waited_for_it_are_woken() -> None:
-    """A version wakes whoever waits for a lower one, and nobody else."""
+async def test_a_version_wakes_only_its_waiters() -> None:
+    """Waiters for a later version go on waiting."""
     watch = VersionWatch()
     low, high = (asyncio.ensure_future(watch.wait(after, 60.0)) for after in (1, 5))
     await asyncio.sleep(0)
@@ -19,7 +19,7 @@ async def test_only_those_who_waited_for_it_are_woken() -> None:
 
 
 async def test_versions_never_go_back() -> None:
-    """Old news is passed over."""
+    """An older version is ignored."""
     watch = VersionWatch(7)
     watch.advance(3)
     assert watch.version == 7
@@ -27,8 +27,8 @@ async def test_versions_never_go_back() -> None:
     assert not await watch.wait(7, 0.0)
 
 
-async def test_closing_wakes_everybody() -> None:
-    """After closing nobody waits, and they know that nothing came."""
+async def test_closing_wakes_every_waiter() -> None:
+    """Their waits return False."""
     watch = VersionWatch()
     waiting = [asyncio.ensure_future(watch.wait(n, 60.0)) for n in range(3)]
     await asyncio.sleep(0)
@@ -36,8 +36,8 @@ async def test_closing_wakes_everybody() -> None:
     assert await asyncio.gather(*waiting) == [False] * 3
 
 
-async def test_a_store_that_was_restored_is_watched_from_where_it_is() -> None:
-    """Else whoever follows it would be woken for ever by what is not there any more."""
+async def test_a_restored_store_is_watched_from_its_version() -> None:
+    """Otherwise followers would be woken again and again for versions that no longer exist."""
     watch = VersionWatch(7)
     watch.reset(3)
     assert watch.version == 3

@@ -1,4 +1,4 @@
-"""The books of a batch: what a draft does to them, and what undoing it leaves."""
+"""The working set of a batch: what a unit's transaction changes, and what undoing it leaves."""
 
 from copy import deepcopy
 
@@ -17,17 +17,17 @@ from berth.testing.builders import make_flavor
 FLAVOR = (Kind.FLAVOR, "1")
 
 
-def books_with(used: int) -> WorkingSet:
-    """Return books of one provider that has so many VCPUs in use."""
+def working_set_with(used: int) -> WorkingSet:
+    """Return the working set of one provider with so many VCPUs in use."""
     return WorkingSet(
         7,
         capacities={"p": ProviderCapacity(1, {VCPU: InventoryLimits(16, 16, 1, 1)}, {VCPU: used})},
     )
 
 
-def test_undoing_puts_back_every_entry_in_turn() -> None:
-    """Also one that was set twice, set and dropped, or was not there before."""
-    working_set = books_with(used=3)
+def test_undo_restores_every_entry() -> None:
+    """That includes entries that were set twice, set and dropped, or new."""
+    working_set = working_set_with(used=3)
     working_set.revisions[FLAVOR] = 1
     before = deepcopy(working_set)
     tx = UnitTransaction(working_set, ())
@@ -43,9 +43,9 @@ def test_undoing_puts_back_every_entry_in_turn() -> None:
     assert working_set == before
 
 
-def test_what_is_used_is_told_once_after_everything_else() -> None:
-    """However often a unit draws on a provider; the amounts are those at its end."""
-    working_set = books_with(used=0)
+def test_usage_is_reported_once_and_last() -> None:
+    """However often a unit changes a provider, the event has the final amounts."""
+    working_set = working_set_with(used=0)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: 5})
     tx.emit(make_flavor(1))
@@ -57,9 +57,9 @@ def test_what_is_used_is_told_once_after_everything_else() -> None:
     ]
 
 
-def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
-    """A follower would look for it in vain."""
-    working_set = books_with(used=5)
+def test_a_removed_provider_has_no_usage_event() -> None:
+    """Followers no longer have the provider."""
+    working_set = working_set_with(used=5)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: -5})
     tx.drop(working_set.capacities, "p")
@@ -68,16 +68,16 @@ def test_a_provider_that_went_in_the_same_unit_is_not_told_of_as_used() -> None:
     assert working_set.change_set.changes == [Change(8, RecordRemoved(Kind.PROVIDER, "p"))]
 
 
-def test_a_unit_that_tells_nothing_still_has_its_place_in_the_feed() -> None:
-    """A version that is missing there would look like a gap."""
-    working_set = books_with(used=0)
+def test_a_unit_without_events_is_in_the_feed() -> None:
+    """A missing version would look like a gap."""
+    working_set = working_set_with(used=0)
     assert UnitTransaction(working_set, ()).commit() == Committed(8)
     assert working_set.change_set.changes == [Change(8, HostsAlive((), 0.0))]
 
 
-def test_what_was_told_does_not_change_with_later_units() -> None:
-    """A mapping of what is used is replaced, so that whoever has it may keep it."""
-    working_set = books_with(used=0)
+def test_events_do_not_change_with_later_units() -> None:
+    """A mapping of usage is replaced, never changed, so readers may keep it."""
+    working_set = working_set_with(used=0)
     for amount in (1, 2):
         tx = UnitTransaction(working_set, ())
         tx.spend("p", {VCPU: amount})
@@ -89,11 +89,11 @@ def test_what_was_told_does_not_change_with_later_units() -> None:
 
 
 def test_only_differences_of_a_whole_batch_are_spent() -> None:
-    """Of what was drawn and given back one row stays, to bear the provider's generation.
+    """Changes that cancel out leave one row, which carries the provider's generation.
 
-    A provider that is put is written down anew, so nothing of it is spent.
+    A provider that was put is stored as a whole, so `spent` leaves it out.
     """
-    working_set = books_with(used=4)
+    working_set = working_set_with(used=4)
     for amount in (3, -3):
         tx = UnitTransaction(working_set, ())
         tx.spend("p", {VCPU: amount})

@@ -1,4 +1,4 @@
-"""Pages of the daybook: packed, told apart from what cannot wait, and put together."""
+"""Records of the write-ahead log: packing, which batches may be deferred, and merging."""
 
 import zlib
 from dataclasses import replace
@@ -57,8 +57,8 @@ VM_1 = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
 
 
-def entered(working_set: WorkingSet, *units: Unit) -> RowBatch:
-    """Commit a batch and return what it did."""
+def committed(working_set: WorkingSet, *units: Unit) -> RowBatch:
+    """Commit a batch and return its row batch."""
     first = working_set.version + 1
     for outcome in apply_units(working_set, units):
         assert isinstance(outcome, Committed), outcome
@@ -66,30 +66,30 @@ def entered(working_set: WorkingSet, *units: Unit) -> RowBatch:
 
 
 def fleet() -> WorkingSet:
-    """Return books of one host."""
+    """Return the working set of one host."""
     working_set = WorkingSet()
-    entered(working_set, *make_fleet(1))
+    committed(working_set, *make_fleet(1))
     return working_set
 
 
 PLACED: Unit = (make_take(1), Put(make_instance(1, host="host-1")), Put(make_decision(1)))
 
 
-def test_a_page_is_read_as_it_was_packed() -> None:
-    """Every value comes back, and numbers are of the same kind."""
+def test_a_batch_is_unpacked_as_it_was_packed() -> None:
+    """Values and their types are preserved."""
     working_set = fleet()
-    batch = entered(
+    batch = committed(
         working_set, PLACED, (Heartbeats(("host-1",), 5.5), Guard("g", 9)), (Free(VM_1),)
     )
     assert unpack_batch(pack_batch(batch)) == batch
     assert batch.seen == [("host-1", "5.5")]
 
 
-def test_a_page_has_the_text_of_an_instance_once() -> None:
-    """What the feed tells of it is found again in its row; a state in between stands alone."""
+def test_a_packed_batch_has_the_text_of_an_instance_once() -> None:
+    """The feed's change refers to the row; an intermediate state keeps its own text."""
     working_set = fleet()
     between = make_instance(1, host="host-1")
-    batch = entered(
+    batch = committed(
         working_set, (Put(between),), (Put(fast_replace(between, name="last", revision=1)),)
     )
     raw = zlib.decompress(pack_batch(batch))
@@ -98,14 +98,14 @@ def test_a_page_has_the_text_of_an_instance_once() -> None:
     assert unpack_batch(pack_batch(batch)) == batch
 
 
-def test_a_page_of_before_is_read() -> None:
-    """Pages may have the text of each change beside it."""
-    batch = entered(fleet(), PLACED)
+def test_a_batch_packed_by_an_older_berth_is_unpacked() -> None:
+    """It may have the text of each change."""
+    batch = committed(fleet(), PLACED)
     assert unpack_batch(zlib.compress(msgspec.msgpack.encode(batch))) == batch
 
 
-def test_a_damaged_page_is_told() -> None:
-    """What cannot be read raises Berth's own error."""
+def test_a_damaged_batch_is_an_error() -> None:
+    """Damage raises an error of Berth."""
     batch = pack_batch(RowBatch(1, 1))
     nowhere = RowBatch(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
     astray = zlib.compress(msgspec.msgpack.encode(nowhere))
@@ -137,19 +137,19 @@ def test_a_damaged_page_is_told() -> None:
         ((Remove(Kind.SERVICE, "host-1"),), False),
     ],
 )
-def test_only_the_lives_of_instances_wait(unit: Unit, expected: bool) -> None:
-    """Whatever changes the fleet is written to its tables at once."""
-    assert is_deferrable(entered(fleet(), unit)) is expected
+def test_only_the_lives_of_instances_are_deferrable(unit: Unit, expected: bool) -> None:
+    """Changes of the fleet are written to their tables directly."""
+    assert is_deferrable(committed(fleet(), unit)) is expected
 
 
-def test_pages_come_to_the_last_state_of_everything() -> None:
-    """What came and went leaves only what undoes it, and rows are counted once."""
+def test_merged_batches_have_the_last_state_of_everything() -> None:
+    """A record that came and went leaves only its deletion, and rows are counted once."""
     working_set = fleet()
     moved = fast_replace(make_instance(1, host="host-1"), name="renamed", revision=1)
     pages = [
-        entered(working_set, PLACED, (Put(make_pending_request(2)),)),
-        entered(working_set, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),
-        entered(working_set, (Free(VM_1),), (make_take(2, amounts={VCPU: 1}),)),
+        committed(working_set, PLACED, (Put(make_pending_request(2)),)),
+        committed(working_set, (Put(moved),), (Remove(Kind.PENDING_REQUEST, "req-2"),)),
+        committed(working_set, (Free(VM_1),), (make_take(2, amounts={VCPU: 1}),)),
     ]
     total = merge_batches(pages)
     assert (total.first, total.version) == (pages[0].first, working_set.version)
@@ -164,13 +164,13 @@ def test_pages_come_to_the_last_state_of_everything() -> None:
     assert count_rows(total) < sum(count_rows(batch) for batch in pages)
 
 
-def test_what_was_there_before_the_pages_is_freed() -> None:
-    """An allocation that the tables have is deleted there, though it is taken and freed again."""
+def test_allocations_in_the_tables_are_deleted() -> None:
+    """They are, even if the batches take and free them again."""
     working_set = fleet()
-    entered(working_set, (make_take(1),))
+    committed(working_set, (make_take(1),))
     pages = [
-        entered(working_set, (Free(VM_1),)),
-        entered(working_set, (make_take(2), Free(make_uuid("instance", 2)))),
+        committed(working_set, (Free(VM_1),)),
+        committed(working_set, (make_take(2), Free(make_uuid("instance", 2)))),
     ]
     total = merge_batches(pages)
     assert total.freed[0] == VM_1
@@ -178,15 +178,15 @@ def test_what_was_there_before_the_pages_is_freed() -> None:
     assert total.spent == [(HOST_1, VCPU, -1, 0)]
 
 
-def test_what_is_handed_on_is_written_once() -> None:
-    """From page to page, to the one that has it at last; who gave it has nothing in the tables."""
+def test_transferred_allocations_are_written_once() -> None:
+    """Only the last holder has them; earlier holders have nothing in the tables."""
     working_set = fleet()
-    entered(working_set, (make_take(1),))
+    committed(working_set, (make_take(1),))
     third = make_moving_consumer(2)
     pages = [
-        entered(working_set, (TransferAllocations(VM_1, MOVE),)),
-        entered(working_set, (TransferAllocations(MOVE.uuid, third), Put(make_migration(1)))),
-        entered(working_set, (Put(replace(make_migration(1), stage=Stage.ARRIVED)),)),
+        committed(working_set, (TransferAllocations(VM_1, MOVE),)),
+        committed(working_set, (TransferAllocations(MOVE.uuid, third), Put(make_migration(1)))),
+        committed(working_set, (Put(replace(make_migration(1), stage=Stage.ARRIVED)),)),
     ]
     total = merge_batches(pages)
     assert total.freed == [VM_1]

@@ -19,8 +19,8 @@ LOADED = (
 )
 
 
-def test_what_was_asked_for_is_asked_for_once() -> None:
-    """Keys that are known are missing no more, whether they were found or not."""
+def test_a_required_key_is_loaded_once() -> None:
+    """A known key is not missing, whether or not it exists."""
     cache = WriterCache()
     assert cache.missing(NEEDS) == NEEDS
     cache.add_loaded(NEEDS, NEEDS, 9, ("[]", "[]", "[]", "[]", "[]"))
@@ -33,8 +33,8 @@ def test_what_was_asked_for_is_asked_for_once() -> None:
     assert cache.missing(more) == expected
 
 
-def test_what_is_known_stays_when_it_is_loaded_again() -> None:
-    """A provider that comes with a consumer may have changed since the tables were written."""
+def test_known_state_is_kept_when_it_is_loaded_again() -> None:
+    """A provider loaded with a consumer may have changed since the tables were written."""
     cache = WriterCache()
     required = RequiredKeys(providers={"other"})
     cache.add_loaded(required, required, 1, ("[]", "[]", "[]", "[]"))
@@ -52,7 +52,7 @@ def test_what_is_known_stays_when_it_is_loaded_again() -> None:
 
 
 def test_providers_are_remembered_longest() -> None:
-    """What can be loaded again is forgotten, but for the room of the fleet."""
+    """Everything that can be loaded again is forgotten, except the capacity of the fleet."""
     cache = WriterCache()
     cache.add_loaded(NEEDS, NEEDS, 4, LOADED)
     cache.shrink()
@@ -63,8 +63,8 @@ def test_providers_are_remembered_longest() -> None:
     )
 
 
-def test_providers_that_are_not_there_are_forgotten() -> None:
-    """Anybody may ask for any uuid, so they would never stop growing."""
+def test_missing_providers_are_forgotten() -> None:
+    """Clients may name any uuid, so remembering all of them would take unlimited memory."""
     asked = RequiredKeys(providers={"host", "nobody"})
     for forget in (WriterCache.shrink, checkpoint):
         cache = WriterCache()
@@ -75,13 +75,13 @@ def test_providers_that_are_not_there_are_forgotten() -> None:
 
 
 def checkpoint(cache: WriterCache) -> None:
-    """Post all pages."""
+    """Checkpoint all logged batches."""
     cache.begin_generation()
     cache.end_generation()
 
 
-def test_what_was_put_unasked_is_forgotten_with_its_page() -> None:
-    """Every placement puts a decision that nobody asked for before."""
+def test_records_put_without_loading_are_forgotten_after_the_checkpoint() -> None:
+    """Every placement puts a decision with a new key."""
     cache = WriterCache()
     decision = (Kind.DECISION, "req-1")
     cache.working_set.revisions[decision] = 1
