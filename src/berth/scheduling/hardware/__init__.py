@@ -1,1 +1,1 @@
-"""NUMA cells and PCI devices: which hosts have them, and which of them an instance gets."""
+"""NUMA cells and PCI devices: which hosts can take a guest, and what it receives there."""

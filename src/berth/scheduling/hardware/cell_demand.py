@@ -1,4 +1,4 @@
-"""What a guest cell demands of a host cell, without its CPUs' numbers: equal ones are one."""
+"""The demand of a guest cell, without CPU numbers, so that equal guest cells compare equal."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,15 +7,17 @@ from functools import lru_cache
 
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, PageSize, ThreadPolicy
 
+# Topologies recur: most guests of a NUMA flavor have the same one.
 _KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class CellDemand:
-    """One guest cell's demand: CPUs that float, dedicated ones, one for the emulator, memory.
+    """The demand of one guest cell on a host cell.
 
-    `emulator` is 1 for the guest cell that has the emulator threads beside it, when these are
-    isolated, and 0 for all others.
+    `shared` and `dedicated` are numbers of CPUs. `emulator` is 1 for the guest cell beside which
+    the isolated emulator threads run, and 0 for all others. `memory_mb` is in MiB. `is_pinned`
+    means that the guest has dedicated CPUs, `floats` that it has floating ones.
     """
 
     shared: int
@@ -35,6 +37,7 @@ def demands_of(topology: GuestTopology) -> tuple[CellDemand, ...]:
         CellDemand(
             shared=len(cell.shared_cpus),
             dedicated=len(cell.dedicated_cpus),
+            # Isolated emulator threads run beside guest cell 0, as in Nova.
             emulator=int(topology.isolates_emulator and not number),
             memory_mb=cell.memory_mb,
             page_size=topology.page_size,
@@ -47,5 +50,5 @@ def demands_of(topology: GuestTopology) -> tuple[CellDemand, ...]:
 
 
 def counted(demands: tuple[CellDemand, ...]) -> Mapping[CellDemand, int]:
-    """Return how often each demand is there."""
+    """Return how often each demand occurs."""
     return Counter(demands)

@@ -1,4 +1,7 @@
-"""Whether one guest cell fits on one host cell, and what it gets there (nova-behaviour.md 6.2)."""
+"""Whether a guest cell fits on a host cell, and what it receives (nova-behaviour.md 6.2).
+
+`cell_masks` states the same rules for many hosts at once; change both.
+"""
 
 from dataclasses import dataclass
 
@@ -16,7 +19,7 @@ _KB_PER_MB = 1024
 
 @dataclass(frozen=True, slots=True)
 class OvercommitRatios:
-    """How far a host overcommits CPUs and memory."""
+    """The factors by which a host overcommits CPUs and memory."""
 
     cpus: float = UNBOUND
     memory: float = UNBOUND
@@ -30,7 +33,7 @@ class OvercommitRatios:
 def fit_cell(
     cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: OvercommitRatios
 ) -> CellShare | None:
-    """Return what a guest cell would get of a host cell, None when it does not fit."""
+    """Return what a guest cell would receive from a host cell; None if it does not fit."""
     pages = page_size(cell, demand)
     if pages is None:
         return None
@@ -51,12 +54,14 @@ def fit_cell(
 
 
 def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
-    """Return the page size to use in kB, 0 when none was asked for, None when memory is short."""
+    """Return the page size to use in KiB, 0 if none was requested, and None if memory is short."""
     wanted_kb = demand.memory_mb * _KB_PER_MB
     if demand.page_size is None:
+        # As in Nova, a guest without a page size uses the smallest pages, in whole pages.
         smallest_kb = cell.shape.smallest_kb
         fits = wanted_kb <= free_kb(cell, demand) and not wanted_kb % max(smallest_kb, 1)
         return 0 if fits else None
+    # Largest pages first, as in Nova.
     for size_kb, left_kb in sorted(allowed_pages(cell, demand), reverse=True):
         if wanted_kb <= left_kb and not wanted_kb % size_kb:
             return size_kb
@@ -64,7 +69,7 @@ def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
 
 
 def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
-    """Return the sizes of the pages that a wish allows, each with what is free, in kB."""
+    """Return the permitted page sizes with the free memory in each, both in KiB."""
     wish, smallest_kb = demand.page_size, cell.shape.smallest_kb
     if isinstance(wish, int):
         return [pages for pages in cell.pages_kb if pages[0] == wish]
@@ -76,10 +81,10 @@ def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
 
 
 def free_kb(cell: FreeCell, demand: CellDemand) -> int:
-    """Return the memory that a guest without a wish for pages may have of a cell.
+    """Return the memory in KiB that a guest without a page size may take from a cell.
 
-    With dedicated CPUs that is what nobody has; otherwise all that there is, as memory may be
-    overcommitted then, though not against itself.
+    With dedicated CPUs this is the free memory. Otherwise it is all memory of the cell, because
+    memory may then be overcommitted, but not against a single guest.
     """
     shape = cell.shape
     if not shape.smallest_kb:
@@ -92,9 +97,10 @@ def free_kb(cell: FreeCell, demand: CellDemand) -> int:
 
 
 def floats(cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios) -> bool:
-    """Tell whether a cell has room among its shared CPUs, and within the host's ratios."""
+    """Return whether a cell has enough shared CPUs, within the host's ratios."""
     shape = cell.shape
     return (
+        # Overcommitting applies between guests: one guest never has more CPUs than the cell.
         demand.shared <= shape.shared_cpus
         and cell.shared_used + demand.shared <= shape.shared_cpus * ratios.cpus
         and cell.memory_used_mb + demand.memory_mb <= shape.cell.memory_mb * ratios.memory

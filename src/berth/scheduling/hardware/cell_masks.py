@@ -2,10 +2,10 @@
 
 Source: nova-behaviour.md 6.2.
 
-Whether one guest cell fits on one host cell is arithmetic on columns. Whether all guest cells
-find different host cells is Hall's theorem: every set of guest cells fits, taken together, on at
-least as many host cells. Equal guest cells are counted, not told apart, so no permutation is
-ever tried.
+Whether a guest cell fits on a host cell is arithmetic on columns. Whether all guest cells find
+different host cells follows from Hall's theorem: every set of guest cells must fit, taken together,
+on at least as many host cells. Equal guest cells are counted instead of distinguished, so no
+permutations are tried. `cell_fit` states the same rules for a single cell; change both.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ from berth.tables.host.hosts import HostTable
 from berth.tables.host.numa import Places
 
 _KB_PER_MB = 1024
+# Number of kinds of guest cells up to which all their sets are tested: 2**5 - 1 array operations.
 _HALL_MAX = 5
-"""Kinds of guest cells up to which Hall's condition is tested by sets of them."""
 
 UNBOUND = 1e9
-"""The allocation ratio of hosts that report none: more than any amount could reach."""
+"""The allocation ratio of hosts that report none; it exceeds any possible demand."""
 
 At = Places | slice
 
 
 def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
-    """Tell for each row whether its cells are enough for all guest cells at once.
+    """Return for each row whether its cells suffice for all guest cells at once.
 
     Args:
         fits: (K, C) bool for each kind of guest cell: the host cells that it fits on.
-        counts: how many guest cells are of each kind.
+        counts: the number of guest cells of each kind.
 
     Returns:
         (K,) bool.
@@ -58,11 +58,11 @@ def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
 
 
 def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mask:
-    """Tell for each cell of the rows whether it can take one guest cell, alone.
+    """Return for each cell of the rows whether it can take one guest cell on its own.
 
     Args:
         hosts: the table.
-        demand: of the guest cell.
+        demand: the demand of the guest cell.
         rows: K rows.
 
     Returns:
@@ -71,6 +71,7 @@ def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mas
     places = hosts.numa.places(rows)
     if not places.size:
         return np.zeros(places.shape, dtype=np.bool_)
+    # For all rows it is cheaper to evaluate every cell once and then index the result.
     whole = isinstance(rows, slice)
     at: At = slice(None) if whole else places.ravel()
     fits = _memory_fits(hosts, demand, at)
@@ -84,7 +85,7 @@ def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mas
 
 
 def have_threads(hosts: HostTable, rows: Selection) -> Mask:
-    """Tell for each of the rows whether a core of it has several threads: (K,) bool."""
+    """Return for each of the rows whether one of its cores has several threads: (K,) bool."""
     places = hosts.numa.places(rows)
     threads = np.where(places >= 0, hosts.numa.columns.threads[places], 0)
     several: Mask = np.count_nonzero(threads > 1, axis=1) > 0
@@ -125,13 +126,15 @@ def _pages_fit(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
-    """Tell which cells have dedicated CPUs in the way the thread policy wants them."""
+    """Return the cells with dedicated CPUs that satisfy the thread policy."""
     cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
     fits: Mask = cells.free[at] >= wanted + more
     if more and not wanted:
-        # An emulator CPU is taken beside pinned ones, so there have to be some.
+        # The emulator's CPU is taken beside pinned ones, so there must be some.
         fits[:] = False
     if demand.threads is ThreadPolicy.ISOLATE:
+        # On hosts that report one set as both shared and dedicated, Nova keeps siblings idle
+        # instead of requiring cores without siblings.
         one_each = (cells.threads[at] <= 1) | cells.is_old[at]
         fits &= one_each & (cells.whole_cores[at] >= max(wanted, 1))
         fits &= cells.cores[at] >= wanted + more
@@ -145,7 +148,7 @@ def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
-    """Tell which cells have room among their shared CPUs, and within the host's ratios."""
+    """Return the cells with enough shared CPUs, within the host's ratios."""
     cells = hosts.numa.columns
     shared_cpus = cells.shared_cpus[at]
     fits: Mask = shared_cpus >= demand.shared
@@ -157,7 +160,7 @@ def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
-    """Return the allocation ratio of the rows; where a host reports none it has no bound."""
+    """Return the allocation ratios of the rows; UNBOUND for hosts that report none."""
     columns = hosts.resource(name)
     if columns is None:
         return np.full(rows.shape, UNBOUND)
@@ -165,9 +168,11 @@ def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
 
 
 def _by_matching(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
-    """Try to match guest cells to host cells, once for rows that look alike."""
+    """Match guest cells to host cells, once for each distinct pattern of rows."""
     bits = 1 << np.arange(fits[0].shape[1], dtype=np.uint64)
     masks = np.stack([one @ bits for one in fits], axis=1)
+    # The number of sets grows exponentially with the kinds; matchings do not, and rows with the
+    # same pattern share one.
     kinds, which = np.unique(masks, axis=0, return_inverse=True)
     verdicts = [
         is_matchable([mask for mask, count in zip(kind, counts, strict=True) for _ in range(count)])

@@ -1,9 +1,10 @@
-"""Which of a host's PCI devices an instance gets: pool by pool, as Nova does.
+"""Which of a host's PCI devices an instance receives: pool by pool, as in Nova.
 
 Source: nova-behaviour.md 6.3.
 
-Needs are met one after another, each from the first pools that may serve it. That is no search:
-a need may take what a later one would have needed, exactly when it does in Nova.
+Demands are served one after another, each from the first suitable pools. There is no search: a
+demand may take a device that a later one would have needed, in exactly the cases in which it does
+in Nova.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from berth.tables.host.pci import SHARING, DeviceKind, FreePool
 
 @dataclass(frozen=True, slots=True)
 class DeviceDemand:
-    """So many devices that meet any of the specs, as near as the policy says."""
+    """A demand for devices that match any of the specs, as close as the NUMA policy requires."""
 
     alias: str
     count: int
@@ -31,14 +32,14 @@ class DeviceDemand:
     numa_policy: NumaPolicy
 
     def matches(self, kind: DeviceKind) -> bool:
-        """Tell whether a device of that kind meets a spec, whatever else keeps it away."""
+        """Return whether a kind of device matches one of the specs."""
         return any(_meets(kind, spec) for spec in self.specs)
 
     def may_use(self, kind: DeviceKind) -> bool:
-        """Tell whether such a device may be given out for this.
+        """Return whether a device of this kind may be given out for this demand.
 
-        Physical functions and vDPA devices go only to who names their type, devices that
-        another host manages to nobody.
+        Physical functions and vDPA devices require a spec that names their type. Devices managed by
+        another host are never given out.
         """
         types = {spec.dev_type for spec in self.specs}
         for special in (DeviceType.PHYSICAL, DeviceType.VDPA):
@@ -48,7 +49,7 @@ class DeviceDemand:
 
 
 def demanded(needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]) -> tuple[DeviceDemand, ...]:
-    """Look up what needs stand for.
+    """Return the demands that a guest's device requests stand for.
 
     Raises:
         InvalidInputError: the policy has no such alias.
@@ -68,9 +69,9 @@ def demanded(needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class NearCells:
-    """The NUMA cells that a guest gets, and those in the same sockets; None for any cells.
+    """The NUMA cells that a guest receives, and all cells in their sockets.
 
-    `in_sockets` is None when some cell of the host has no known socket.
+    `in_sockets` is None if the socket of some cell of the host is unknown.
     """
 
     cells: frozenset[int]
@@ -80,12 +81,12 @@ class NearCells:
 def give_devices(
     pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
 ) -> tuple[DeviceShare, ...] | None:
-    """Choose devices for all demands, None when some cannot be met.
+    """Return devices for all demands; None if some cannot be served.
 
     Args:
-        pools: what is free on the host, in the order in which pools are used.
-        demands: met in this order.
-        near: the guest's cells; None when it has no topology, then any device will do.
+        pools: the free devices of the host, in the order in which pools are used.
+        demands: served in this order.
+        near: the guest's cells; None for a guest without a topology, for which any device will do.
     """
     shares: list[DeviceShare] = []
     left = {pool.key: pool.free for pool in pools}
@@ -123,7 +124,7 @@ def _meet(
 def _near_enough(
     pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: NearCells
 ) -> list[FreePool]:
-    """Keep the pools that the policy allows; near ones alone when these are enough."""
+    """Return the pools that the policy permits, restricted to close ones if these suffice."""
     policy = demand.numa_policy
 
     def inside(cells: frozenset[int | None]) -> list[FreePool]:
@@ -132,6 +133,7 @@ def _near_enough(
     def enough(found: list[FreePool]) -> bool:
         return sum(left[pool.key] for pool in found) >= demand.count
 
+    # Closeness is decided on all matching pools, before `may_use` excludes some, as in Nova.
     mine: frozenset[int | None] = frozenset(near.cells)
     found = inside(mine)
     if policy is NumaPolicy.REQUIRED or enough(found):
@@ -145,7 +147,7 @@ def _near_enough(
 
 
 def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[DeviceShare]) -> None:
-    """Take away what cannot be used beside the devices just taken (see `tables.pci.free_pools`)."""
+    """Exclude pools that cannot be used beside the given devices (see `tables.pci.free_pools`)."""
     used = {share.pool for share in taken}
     busy = {
         (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)
@@ -155,6 +157,7 @@ def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[De
     for one in pools if busy else ():
         is_physical = one.pool.dev_type is DeviceType.PHYSICAL
         if one.pool.dev_type in SHARING and (one.pool.address, not is_physical) in busy:
+            # A physical function and its virtual functions are never in use at the same time.
             left[one.key] = 0
 
 

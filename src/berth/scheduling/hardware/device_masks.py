@@ -1,8 +1,8 @@
-"""Which hosts have the devices that are asked for, for many hosts at once (nova-behaviour.md 6.3).
+"""Which hosts have the requested devices, for many hosts at once (nova-behaviour.md 6.3).
 
-Free devices are counted by kind in columns. When no kind can serve two of the demands, and none
-excludes another, taking them in turn comes to the same as comparing sums; then nothing but
-arithmetic is needed. Otherwise the hosts are looked at one by one (`device_fit.give_devices`).
+Columns count free devices by kind. If no kind can serve two of the demands and none excludes
+another, serving them in turn is equivalent to comparing sums. Otherwise hosts are evaluated one by
+one (`device_fit.give_devices`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from berth.tables.host.pci import SHARING, DeviceKind
 
 @dataclass(frozen=True, slots=True)
 class DeviceSources:
-    """The kinds of device that a demand matches, and those of them that it may use."""
+    """The kinds of devices that a demand matches, and those among them that it may use."""
 
     demand: DeviceDemand
     matching: tuple[DeviceKind, ...]
@@ -29,7 +29,7 @@ class DeviceSources:
 
 
 def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[DeviceSources]:
-    """Return, for each demand, the kinds that any host of the table has for it."""
+    """Return, for each demand, the kinds of devices that any host has for it."""
     kinds = tuple(hosts.pci.kinds)
     found: list[DeviceSources] = []
     for demand in demands:
@@ -40,8 +40,9 @@ def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[Device
 
 
 def are_apart(sources: Sequence[DeviceSources]) -> bool:
-    """Tell whether no demand can take from another what it needs."""
+    """Return whether no demand can take devices that another needs."""
     types = {kind.dev_type for one in sources for kind in one.usable}
+    # A physical function excludes its virtual functions, although they are different kinds.
     if DeviceType.PHYSICAL in types and types & set(SHARING) - {DeviceType.PHYSICAL}:
         return False
     pairs = combinations((set(one.matching) for one in sources), 2)
@@ -49,9 +50,9 @@ def are_apart(sources: Sequence[DeviceSources]) -> bool:
 
 
 def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
-    """Tell for each of the rows whether it has enough devices for each demand, near or not.
+    """Return for each of the rows whether it has enough devices for each demand, close or not.
 
-    That is all there is to say when the demands are apart, and must be so in any case.
+    This is sufficient if the demands are apart, and necessary in any case.
     """
     enough = np.ones(count_of(rows), dtype=np.bool_)
     for one in sources:
@@ -60,17 +61,17 @@ def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Select
 
 
 def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-    """Return how many free devices each of the rows has for a demand, near or not: (K,)."""
+    """Return the number of free devices for a demand on each of the rows, close or not: (K,)."""
     return _sum(hosts, source.usable, rows)
 
 
 def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
-    """Tell for each cell of the rows whether a guest on that cell alone has devices near enough.
+    """Return for each cell of the rows whether a guest on that cell alone has close enough devices.
 
     The demands must be apart.
 
     Returns:
-        (K, C) bool; meaningless where a row has no such cell.
+        (K, C) bool; undefined where a row has no such cell.
     """
     layout = _Layout.of(hosts, rows)
     enough = np.ones(layout.ids.shape, dtype=np.bool_)
@@ -88,7 +89,7 @@ class _Layout:
 
     @classmethod
     def of(cls, hosts: HostTable, rows: Selection) -> "_Layout":
-        """Read the layout of rows."""
+        """Return the layout of rows."""
         places = hosts.numa.places(rows)
         there = places >= 0
         columns = hosts.numa.columns
@@ -98,15 +99,18 @@ class _Layout:
         )
 
     def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-        """Return how many devices a guest on each cell may have for a demand: (K, C)."""
+        """Return how many devices a guest on each cell may receive for a demand: (K, C)."""
         count = source.demand.count
         matching = self._near(hosts, source.matching, rows)
         usable = self._near(hosts, source.usable, rows)
         policy = source.demand.numa_policy
         if policy is NumaPolicy.REQUIRED:
             return usable
+        # The wider choice applies only where the close devices do not suffice; see `_near_enough`.
         if policy is NumaPolicy.SOCKET:
             return np.where(matching >= count, usable, self._in_socket(usable))
+        # Devices whose cell the host does not report satisfy `legacy` only once close ones fall
+        # short.
         homeless = _homeless(source.matching), _homeless(source.usable)
         wider = matching + _sum(hosts, homeless[0], rows)[:, np.newaxis]
         usable_wider = usable + _sum(hosts, homeless[1], rows)[:, np.newaxis]
@@ -124,12 +128,13 @@ class _Layout:
         return near
 
     def _in_socket(self, near: Ints) -> Ints:
-        """Add up over the cells of each cell's socket; 0 where a cell's socket is unknown."""
+        """Return the sums over the cells of each cell's socket; 0 where a socket is unknown."""
         found = np.zeros(near.shape, dtype=np.int64)
         for index in range(near.shape[1]):
             same = self.sockets == self.sockets[:, index, np.newaxis]
             found += np.where(same, near[:, index, np.newaxis], 0)
         unknown = ((self.ids >= 0) & (self.sockets < 0)).any(axis=1)
+        # With one unknown socket no cell can be proven to be in the same one.
         found[unknown] = 0
         return found
 

@@ -1,8 +1,8 @@
-"""NUMA cells and PCI devices together: what an instance gets of the host chosen for it.
+"""NUMA cells and PCI devices together: what an instance receives from its host.
 
-Guest cells are matched to host cells; devices come with the host cells that are near them. The
-search tries sets of host cells that are near any device asked for, and no permutations: whether
-the rest then fits is a matching (see `matching`).
+Guest cells are matched to host cells, and devices come with the host cells close to them. The
+search enumerates sets of host cells close to requested devices, but no permutations: whether the
+guest fits with a set is a matching problem (see `matching`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,15 @@ from berth.tables.host.numa import Layout
 from berth.tables.host.pci import FreePool
 
 SETS_MAX = 4096
-"""Most sets of host cells near devices that are tried on one host."""
+"""Maximum number of sets of host cells near devices that are tried on one host."""
 
+# Also bounds the sets that are skipped because they have too many cells.
 _SETS_LOOKED_AT = 16 * SETS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class FreeHardware:
-    """What is free of one host."""
+    """The free cells and devices of one host."""
 
     cells: tuple[FreeCell, ...]
     pools: tuple[FreePool, ...]
@@ -39,18 +40,18 @@ class FreeHardware:
 
     @classmethod
     def of(cls, hosts: HostTable, row: int) -> "FreeHardware":
-        """Return what is free of a row."""
+        """Return the free hardware of a row."""
         return cls(hosts.numa.cells(row), hosts.pci.pools(row), OvercommitRatios.of(hosts, row))
 
     @property
     def layout(self) -> Layout:
-        """Number and socket of each cell."""
+        """The id and socket of each cell."""
         return tuple((cell.cell_id, cell.shape.cell.socket) for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareDemand:
-    """What one instance asks of cells and devices; `packs` fills up used cells first."""
+    """The demand of one instance on cells and devices; `packs` prefers the fullest cells."""
 
     topology: GuestTopology | None
     devices: tuple[DeviceDemand, ...]
@@ -58,9 +59,9 @@ class HardwareDemand:
 
 
 def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | None:
-    """Choose cells and devices, None when they do not fit.
+    """Return the cells and devices for a guest; None if they do not fit.
 
-    A host without cells has no room for a topology.
+    A host without cells cannot take a guest with a topology.
     """
     if demand.topology is None:
         devices = give_devices(room.pools, demand.devices, None)
@@ -77,7 +78,7 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
 
 
 def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellShare]]:
-    """Return, for each guest cell, the places of the host cells that it fits on, with its share."""
+    """Return, for each guest cell, the host cells that it fits on, by position, with its share."""
     found: list[dict[int, CellShare]] = []
     for guest, demand in zip(topology.cells, demands_of(topology), strict=True):
         tried = (
@@ -89,7 +90,7 @@ def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellSh
 
 
 class CellChoice(NamedTuple):
-    """Host cells as bits by their places: those to use, those to choose from; and devices."""
+    """Host cells as bits by position: those that must be used, those that may be; and devices."""
 
     required: int
     allowed: int
@@ -102,24 +103,26 @@ def choices(
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
 ) -> Iterator[CellChoice]:
-    """Yield choices of host cells that work, best first.
+    """Yield feasible choices of host cells, best first.
 
     Args:
         masks: for each guest cell, the host cells that it fits on.
         layout: the host cells.
-        pools: what is free of devices.
-        demands: the devices that are asked for.
+        pools: the free devices.
+        demands: the requested devices.
     """
     every = (1 << len(layout)) - 1
     if not is_matchable(masks):
         return
     if not demands:
+        # Without devices all cells are equal here: this one choice permits every matching.
         yield CellChoice(0, every, ())
         return
     groups = _alike(masks, layout, pools, demands)
     rest = every & ~sum(1 << place for group in groups for place in group)
     for required in _sets(groups, len(masks)):
         allowed = required | rest
+        # A required cell must be used by some guest cell, or its devices would not be close.
         if not covers([mask & allowed for mask in masks], required):
             continue
         devices = give_devices(pools, demands, _near(layout, required))
@@ -133,9 +136,9 @@ def _alike(
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
 ) -> list[list[int]]:
-    """Return the places of the cells that make a difference to which devices are near.
+    """Return the positions of the cells that affect which devices are close, in groups.
 
-    Cells of one group make the same difference. Those near devices come first.
+    Cells of one group have the same effect. Those with devices close to them come first.
     """
     near = devices_near(layout, pools, demands)
     by_socket = any(one.numa_policy is NumaPolicy.SOCKET for one in demands)
@@ -143,6 +146,8 @@ def _alike(
     for place in sorted(range(len(layout)), key=lambda one: -near[one]):
         if near[place]:
             groups[place] = [place]
+        # With the policy `socket`, a cell without devices still brings those of its socket within
+        # reach.
         elif by_socket:
             guests = tuple(mask >> place & 1 for mask in masks)
             groups.setdefault((layout[place][1], guests), []).append(place)
@@ -150,7 +155,7 @@ def _alike(
 
 
 def _sets(groups: Sequence[Sequence[int]], most: int) -> Iterator[int]:
-    """Yield sets of up to `most` cells, as many of the first groups as possible first."""
+    """Yield sets of up to `most` cells, preferring cells of the first groups."""
     counts = product(*(range(len(group), -1, -1) for group in groups))
     fewer = (numbers for numbers in islice(counts, _SETS_LOOKED_AT) if sum(numbers) <= most)
     for numbers in islice(fewer, SETS_MAX):
@@ -159,7 +164,7 @@ def _sets(groups: Sequence[Sequence[int]], most: int) -> Iterator[int]:
 
 
 def _near(layout: Layout, chosen: int) -> NearCells:
-    """Return what is near some of the cells, given as bits by their places."""
+    """Return what is close to a set of cells, given as bits by position."""
     mine = [cell for place, cell in enumerate(layout) if chosen >> place & 1]
     sockets = {socket for _, socket in mine}
     known = all(socket is not None for _, socket in layout)
@@ -171,7 +176,10 @@ def _near(layout: Layout, chosen: int) -> NearCells:
 def devices_near(
     layout: Layout, pools: Sequence[FreePool], demands: Sequence[DeviceDemand]
 ) -> dict[int, int]:
-    """Count free devices near each cell: those that a demand matches, or all without demands."""
+    """Return the number of free devices close to each cell.
+
+    Only devices that a demand matches count; without demands, all do.
+    """
     place_of = {cell_id: place for place, (cell_id, _) in enumerate(layout)}
     near = dict.fromkeys(range(len(layout)), 0)
     for pool in pools:
@@ -183,10 +191,10 @@ def devices_near(
 
 
 def _preference(room: FreeHardware, demand: HardwareDemand) -> list[int]:
-    """Return the places of the cells, those to use first first.
+    """Return the positions of the cells in order of preference.
 
-    Cells near devices are for who asks for devices. After that the fullest cells come first, or
-    the emptiest.
+    Guests that request devices prefer cells close to them; all others avoid those cells. After that
+    the fullest cells come first, or the emptiest, depending on `packs`.
     """
     near = devices_near(room.layout, room.pools, demand.devices)
     sign = 1 if demand.packs else -1
@@ -207,9 +215,9 @@ def _is_pinned(demand: HardwareDemand) -> bool:
 def _choose(
     room: FreeHardware, masks: Sequence[int], required: int, order: Sequence[int]
 ) -> list[int]:
-    """Give each guest cell the first place in the order that leaves the others theirs.
+    """Return a host cell for each guest cell: the first in order that leaves the others theirs.
 
-    After the first one, cells of sockets that are in use already come before others.
+    After the first guest cell, cells of sockets already in use come before others.
     """
     chosen: list[int] = []
     left = (1 << len(room.cells)) - 1
@@ -222,6 +230,8 @@ def _choose(
         for place in near_first:
             bit = 1 << place
             others = [other & left & ~bit for other in masks[number + 1 :]]
+            # Checking that the rest can still be matched avoids backtracking: the first choice
+            # stands.
             if mask & left & bit and covers(others, required & left & ~bit):
                 chosen.append(place)
                 left &= ~bit
@@ -231,17 +241,18 @@ def _choose(
 
 @dataclass(frozen=True, slots=True)
 class HardwareAssign:
-    """See `rule.Assign`. Filters with equal ones share an answer, so cells go with devices.
+    """The `rule.Assign` of the hardware filters.
 
-    Where only the filter for devices is in force, a topology that fits is honoured too; one
-    that does not leaves the devices alone.
+    Filters with equal instances of this class share one answer, so cells and devices are chosen
+    together. If only the filter for devices is enabled, a topology that fits is honoured as well,
+    and one that does not fit leaves the devices unaffected.
     """
 
     aliases: tuple[PciAlias, ...]
     packs: bool
 
     def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
-        """Work out what an instance placed on a row gets there."""
+        """Return what an instance placed on a row receives; None without topology and devices."""
         needs = query.needs
         if needs.topology is None and not needs.devices:
             return None
@@ -249,4 +260,5 @@ class HardwareAssign:
         devices = demanded(needs.devices, self.aliases)
         demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
+        # The topology did not fit, so the filter for NUMA cells is not in force: see the class.
         return found or fit_hardware(room, HardwareDemand(None, devices))

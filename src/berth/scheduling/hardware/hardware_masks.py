@@ -1,8 +1,8 @@
 """Which hosts can take a guest's topology and devices, for many hosts at once.
 
-Columns decide nearly all of it. What they cannot decide (guests of several cells that want
-devices near them, demands that compete for the same devices) is decided host by host; hosts with
-the same cells fitting and the same devices free share a verdict, which is remembered.
+Columns decide nearly all cases. The others (guests of several cells that need close devices,
+demands that compete for the same devices) are decided host by host; hosts with the same fitting
+cells and the same free devices share a verdict, which is cached.
 """
 
 from collections import OrderedDict
@@ -29,8 +29,9 @@ from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
 REMEMBERED_MAX = 16_384
-"""Most verdicts that are remembered of one way to ask."""
+"""Maximum number of cached verdicts for one demand."""
 
+# Number of demands whose verdicts are cached; the least recently used are evicted.
 _ASKED_MAX = 64
 _CACHE = "hardware"
 
@@ -38,7 +39,7 @@ Bits = NDArray[np.uint64]
 
 
 def hosts_with_devices(hosts: HostTable, demands: Sequence[DeviceDemand], rows: Selection) -> Mask:
-    """Tell for each of the rows whether it has the devices, near to the guest or not: (K,)."""
+    """Return for each of the rows whether it has the devices, close or not: (K,) bool."""
     sources = sources_of(hosts, demands)
     enough = have_enough(hosts, sources, rows)
     if are_apart(sources):
@@ -47,6 +48,7 @@ def hosts_with_devices(hosts: HostTable, demands: Sequence[DeviceDemand], rows: 
     def has_all(row: int, _: int) -> bool:
         return give_devices(hosts.pci.pools(row), demands, None) is not None
 
+    # Hosts with the same free devices, in the same pools, get the same verdict.
     looks: list[Bits | Ints] = [hosts.pci.state_ids(rows)]
     return _one_by_one(enough, rows, looks, _remembered(hosts, tuple(demands)), has_all)
 
@@ -57,12 +59,12 @@ def hosts_with_hardware(
     demands: Sequence[DeviceDemand],
     rows: Selection,
 ) -> Mask:
-    """Tell for each of the rows whether its cells can take a guest, with devices near enough.
+    """Return for each of the rows whether its cells can take a guest, with close enough devices.
 
     Args:
         hosts: the table.
-        topology: what the guest asks of NUMA cells.
-        demands: the devices that it asks for; may be none.
+        topology: the guest's demand on NUMA cells.
+        demands: the requested devices; may be empty.
         rows: K rows.
 
     Returns:
@@ -77,6 +79,7 @@ def hosts_with_hardware(
         return enough
     sources = sources_of(hosts, demands)
     enough &= have_enough(hosts, sources, rows)
+    # With one guest cell there is nothing to match: some cell must have both room and devices.
     if len(topology.cells) == 1 and are_apart(sources):
         enough &= _one_cell(hosts, fits[0], sources, rows)
         return enough
@@ -103,7 +106,7 @@ def _one_cell(
 
 
 def _bits(cells: Mask) -> Bits:
-    """Return a number for each row with a bit set for each of its cells that fits."""
+    """Return a number for each row with one bit per cell that fits."""
     values = np.left_shift(np.uint64(1), np.arange(cells.shape[1], dtype=np.uint64))
     found: Bits = np.where(cells, values, np.uint64(0)).sum(axis=1, dtype=np.uint64)
     return found
@@ -116,12 +119,12 @@ def _one_by_one(
     remembered: dict[tuple[int, ...], bool],
     test: Callable[..., bool],
 ) -> Mask:
-    """Test the rows that are undecided, those that look alike once; others do not pass.
+    """Return the verdicts of the undecided rows, testing equal rows once; other rows fail.
 
     Args:
         undecided: (K,) bool.
         rows: K rows.
-        looks: what the verdict depends on: (K,) numbers each.
+        looks: the (K,) numbers on which the verdict depends.
         remembered: verdicts by such numbers.
         test: (row, *numbers) -> verdict.
     """
@@ -132,6 +135,8 @@ def _one_by_one(
         verdict = remembered.get(look)
         if verdict is None:
             if len(remembered) >= REMEMBERED_MAX:
+                # Refilled within a few requests; keeping an order of use would cost more on every
+                # hit.
                 remembered.clear()
             row = index if isinstance(rows, slice) else int(rows[index])
             verdict = remembered[look] = test(row, *look)
@@ -140,7 +145,7 @@ def _one_by_one(
 
 
 def _remembered(hosts: HostTable, asked: Hashable) -> dict[tuple[int, ...], bool]:
-    """Return the verdicts that are remembered of one way to ask."""
+    """Return the cached verdicts of one demand."""
     every = cast(
         "OrderedDict[Hashable, dict[tuple[int, ...], bool]]",
         hosts.caches.setdefault(_CACHE, OrderedDict[Hashable, dict[tuple[int, ...], bool]]()),

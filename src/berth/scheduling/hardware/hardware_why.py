@@ -1,4 +1,4 @@
-"""Why a host's NUMA cells cannot take a guest, and what would make them."""
+"""Why a host's NUMA cells or devices cannot take a guest, and which changes would help."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ def why_no_hardware(
     devices: Sequence[DeviceDemand],
     row: int,
 ) -> str:
-    """Say what a row lacks, in words for an operator."""
+    """Return what a row lacks, in words for operators."""
     cells = hosts.numa.cells(row)
     if topology is None or not cells:
         return "it reports no NUMA cells"
@@ -50,6 +50,7 @@ def why_no_hardware(
     if asked > len(cells):
         return f"{asked} NUMA cells asked, it has {len(cells)}"
     ratios = OvercommitRatios.of(hosts, row)
+    # From the most specific reason to the least: the first that applies explains the refusal.
     masks: list[int] = []
     for number, (guest, demand) in enumerate(
         zip(topology.cells, demands_of(topology), strict=True)
@@ -74,7 +75,7 @@ def relax_hardware(
     devices: Sequence[DeviceDemand],
     rows: Rows,
 ) -> list[Relaxation]:
-    """Return the single changes to a topology that let some of the rows take it."""
+    """Return the single changes to a topology with which some of the rows could take it."""
     if topology is None:
         return []
 
@@ -98,7 +99,7 @@ def relax_hardware(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of a topology, in words, and the rows that would take it then."""
+    """One change of a topology, in words, and the rows that could take it then."""
 
     subject: str
     text: str
@@ -144,7 +145,7 @@ _Amount = tuple[str, str, _Shrink, int, int]
 
 
 def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
-    """Yield what may be asked less of: subject, words, how, most, and in steps of how much."""
+    """Yield the amounts to reduce: subject, words, function, largest reduction, and step."""
     cells = topology.cells
 
     def with_cells(change: Callable[[GuestCell], GuestCell]) -> GuestTopology:
@@ -169,7 +170,8 @@ def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
         isinstance(topology.page_size, PageSizeClass)
         and topology.page_size is not PageSizeClass.SMALL
     ):
-        step = 2  # megabytes: the size of the smallest huge pages that are in use
+        # In MiB: the size of the smallest huge pages in use (2 MiB on x86).
+        step = 2
     yield "memory", "MB less memory", less_memory, max(memory_mb - step, 0), step
 
 
@@ -178,9 +180,10 @@ def _fewer(cpus: frozenset[int], less: int) -> frozenset[int]:
 
 
 def _least(works: Callable[[int], bool], most: int) -> int:
-    """Return the least number from 1 to `most` that works, 0 for none; more always works too."""
+    """Return the smallest number from 1 to `most` that works; 0 for none."""
     if most < 1 or not works(most):
         return 0
+    # Bisection is valid because a larger reduction works whenever a smaller one does.
     low, high = 1, most
     while low < high:
         middle = (low + high) // 2
@@ -192,7 +195,7 @@ def _least(works: Callable[[int], bool], most: int) -> int:
 
 
 def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:
-    """Say what a row lacks, in words for an operator."""
+    """Return what a row lacks, in words for operators."""
     here = np.array([row])
     reasons: list[str] = []
     for source in sources_of(hosts, demands):
@@ -206,13 +209,14 @@ def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) 
 def relax_devices(
     filter_name: str, hosts: HostTable, demands: Sequence[DeviceDemand], rows: Rows
 ) -> list[Relaxation]:
-    """Return the single changes to what is asked that let some of the rows pass."""
+    """Return the single changes to the requested devices with which some of the rows pass."""
     sources = sources_of(hosts, demands)
     free = [usable_devices(hosts, source, rows) for source in sources]
     short = np.sum([one < s.demand.count for one, s in zip(free, sources, strict=True)], axis=0)
     found: list[Relaxation] = []
     for count, source in zip(free, sources, strict=True):
         demand = source.demand
+        # Only where this demand alone is short does changing it help.
         alone = (count < demand.count) & (short == 1)
         some = alone & (count > 0)
         if some.any():
@@ -236,14 +240,14 @@ def relax_devices(
 
 
 class CellShortage(NamedTuple):
-    """One thing that is missing: how much as a share of what is asked, and in words."""
+    """Something that a cell lacks: as a share of the demand, and in words."""
 
     share: float
     text: str
 
 
 def nearest_lack(cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios) -> str:
-    """Say what the cell lacks that lacks the least."""
+    """Return what the cell lacks that lacks the least."""
     lacks = [list(lacks_of(cell, demand, ratios)) for cell in cells]
     least = min(lacks, key=lambda one: (len(one), sum(lack.share for lack in one)))
     return " and ".join(lack.text for lack in least)
@@ -252,7 +256,7 @@ def nearest_lack(cells: Sequence[FreeCell], demand: CellDemand, ratios: Overcomm
 def lacks_of(
     cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios
 ) -> Iterator[CellShortage]:
-    """Yield what one cell lacks for one guest cell; nothing when it fits."""
+    """Yield what one cell lacks for one guest cell; nothing if it fits."""
     if page_size(cell, demand) is None:
         yield _memory(cell, demand)
     if demand.floats and not floats(cell, demand, ratios):

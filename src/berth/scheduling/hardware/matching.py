@@ -1,13 +1,13 @@
-"""Matching: giving each of some guests a place of its own among those that fit it.
+"""Bipartite matching: giving each guest a place of its own among those that fit it.
 
-Sets of places are numbers with a bit a place.
+Sets of places are integers with one bit per place.
 """
 
 from collections.abc import Sequence
 
 
 def is_matchable(masks: Sequence[int]) -> bool:
-    """Tell whether every guest can have a place of its own.
+    """Return whether every guest can have a place of its own.
 
     Args:
         masks: the places that fit, for each guest.
@@ -17,11 +17,9 @@ def is_matchable(masks: Sequence[int]) -> bool:
 
 
 def covers(masks: Sequence[int], places: int) -> bool:
-    """Tell whether all guests can be placed so that none of `places` stays empty.
-
-    A matching of all guests and one of all places are enough: both can then be had at once
-    (Mendelsohn and Dulmage).
-    """
+    """Return whether all guests can be placed such that none of `places` stays empty."""
+    # A matching that covers all guests and one that covers all places imply one that covers both
+    # (Mendelsohn and Dulmage).
     if not is_matchable(masks):
         return False
     wanted = [place for place in range(places.bit_length()) if places >> place & 1]
@@ -34,7 +32,7 @@ def covers(masks: Sequence[int], places: int) -> bool:
 
 
 def _seat(guest: int, masks: Sequence[int], owner: dict[int, int], seen: list[int]) -> bool:
-    """Give a guest a place, moving others where that helps; `seen` are places tried already."""
+    """Give a guest a place, moving others if necessary; `seen` are the places already tried."""
     left = masks[guest] & ~seen[0]
     while left:
         lowest = left & -left

@@ -1,7 +1,7 @@
-"""Which CPUs of a host cell a guest cell gets (nova-behaviour.md 6.2).
+"""Pinning: which CPUs of a host cell a guest cell receives (nova-behaviour.md 6.2).
 
-Whether there are enough is decided as Nova decides it. Which ones is our own choice: whole cores
-are kept whole for as long as they can be, as guests that need whole ones come later.
+Whether there are enough is decided as in Nova. Which ones is Berth's own choice: whole cores are
+kept whole as long as possible, for later guests that need them.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from berth.tables.host.cell_use import FreeCell
 
 
 class Pins(NamedTuple):
-    """Host CPUs for the guest's dedicated ones, for the emulator, and those to stay idle."""
+    """Host CPUs for the guest's dedicated CPUs, for the emulator, and those to keep idle."""
 
     cpus: tuple[int, ...] = ()
     emulator: frozenset[int] = frozenset()
@@ -22,9 +22,10 @@ class Pins(NamedTuple):
 
 
 def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
-    """Choose dedicated CPUs of a cell, None when it has none that will do."""
+    """Return dedicated CPUs of a cell; None if it has no suitable ones."""
     if cell.free_count < demand.dedicated + demand.emulator:
         return None
+    # The emulator's CPU is taken beside pinned ones, so there must be some.
     if demand.emulator and not demand.dedicated:
         return None
     cores = [core & cell.free for core in cell.shape.cores if core & cell.free]
@@ -46,7 +47,8 @@ def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
 
 
 def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins | None:
-    """Take a thread of so many whole cores, and keep their other threads idle."""
+    """Take one thread of each of several whole cores, and keep their other threads idle."""
+    # Nova refuses `isolate` on cores with siblings, except on hosts with the old style of report.
     if cell.shape.threads > 1 and not cell.shape.is_old:
         return None
     whole = [core for core in cores if core.bit_count() >= cell.shape.threads]
@@ -66,11 +68,12 @@ def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins 
 
 
 def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | None:
-    """Take two or more threads of each core: as many of each as the most cores allow."""
+    """Take two or more threads of each core, as many of each as the most cores allow."""
     if cell.shape.threads <= 1:
         return None
     counts = {core.bit_count() for core in cores}
     for threads in sorted((count for count in counts if count > 1), reverse=True):
+        # Narrow cores first, which keeps the wider ones whole.
         wide = sorted((core for core in cores if core.bit_count() >= threads), key=int.bit_count)
         if threads * len(wide) >= wanted:
             cpus = (cpu for core in wide for cpu in cpus_of(core)[:threads])
@@ -79,7 +82,7 @@ def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | No
 
 
 def _preferred(cores: Sequence[int], wanted: int) -> list[int]:
-    """Take whole cores, or what is left of some, then the rest of the core that it fills best."""
+    """Take whole or partly used cores, then part of the core that this leaves the fullest."""
     left = list(cores)
     cpus: list[int] = []
     while len(cpus) < wanted:
@@ -103,6 +106,6 @@ def _best_core(cores: Sequence[int], missing: int) -> int:
 
 
 def _beside(cores: Sequence[int], taken: int) -> tuple[int, ...]:
-    """Return a CPU that is still free, of the core that has the fewest; none if there is none."""
+    """Return a free CPU of the core with the fewest left; empty if none is free."""
     left = [core & ~taken for core in cores if core & ~taken]
     return tuple(cpus_of(min(left, key=int.bit_count))[:1]) if left else ()

@@ -1,6 +1,6 @@
-"""Spreading: room for what is asked without suffix, on a host's root or on one of its children.
+"""Capacity for the unsuffixed amounts of a request, on a host's root or one of its children.
 
-Each class comes from a single provider that has it, the root first (nova-behaviour.md 6.4).
+Each class comes from a single provider (nova-behaviour.md 6.4); the root is preferred.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from berth.tables.host.hosts import HostTable
 
 
 def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
-    """Tell for each of the rows whether one of its providers could give that much of a class.
+    """Return for each of the rows whether one of its providers can give an amount of a class.
 
     Args:
         hosts: the table.
         name: the resource class.
-        amount: in its unit, at least 1.
+        amount: in the unit of the class, at least 1.
         rows: K rows.
 
     Returns:
@@ -35,17 +35,18 @@ def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
 
 
 def most(hosts: HostTable, name: str, amount: int, rows: Rows) -> Ints:
-    """Return the most of a class that a provider of each row could give, up to `amount`."""
+    """Return the largest amount of a class that a provider of each row can give, up to `amount`."""
     found = _most(hosts.resource(name), amount, rows)
     below = hosts.trees.resource(name)
     if below is not None:
         branches = hosts.trees.branches(rows)
+        # A row may own several children, which plain indexing would count once.
         np.maximum.at(found, branches.owners, _most(below, amount, branches.slots))
     return found
 
 
 def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
-    """Say why no provider of a row gives that much of a class; empty when one does."""
+    """Return why no provider of a row can give an amount of a class; empty if one can."""
     here = np.array([row])
     if fits(hosts, name, amount, here)[0]:
         return ""
