@@ -9,13 +9,13 @@ from berth.ports.virt import GuestEvent
 _WAITING_MAX = 1_000
 
 
-class _Following:
+class _Subscription:
     """One who follows; whoever lets go of it follows no more."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[GuestEvent] = asyncio.Queue(_WAITING_MAX)
 
-    def tell(self, event: GuestEvent) -> None:
+    def publish(self, event: GuestEvent) -> None:
         """Add a hint; the oldest makes room when nobody fetches them."""
         if self._waiting.full():
             self._waiting.get_nowait()
@@ -34,17 +34,17 @@ class GuestEventHub:
     __slots__ = ("_all",)
 
     def __init__(self) -> None:
-        self._all: WeakSet[_Following] | None = None
+        self._all: WeakSet[_Subscription] | None = None
 
-    def follow(self) -> AsyncIterator[GuestEvent]:
+    def subscribe(self) -> AsyncIterator[GuestEvent]:
         """Yield what is told from now on."""
         if self._all is None:
             self._all = WeakSet()
-        following = _Following()
-        self._all.add(following)
-        return following
+        subscription = _Subscription()
+        self._all.add(subscription)
+        return subscription
 
-    def tell(self, event: GuestEvent) -> None:
+    def publish(self, event: GuestEvent) -> None:
         """Tell everybody."""
-        for following in self._all or ():
-            following.tell(event)
+        for subscription in self._all or ():
+            subscription.publish(event)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from os_traits import get_traits
+from os_traits import get_traits  # type: ignore[import-untyped]
 
 from berth.adapters.virt.machine_facts import Linux, cpu_info_of
 from berth.domain.compute.host import Host

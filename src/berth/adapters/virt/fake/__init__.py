@@ -4,4 +4,4 @@ from berth.adapters.virt.fake.driver import FakeDriver
 from berth.adapters.virt.fake.host import DriverFaults, FakeHost
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
 
-__all__ = ["FakeDriver", "FakeGuest", "FakeHost", "FakeMachine", "FakeNetwork", "DriverFaults"]
+__all__ = ["DriverFaults", "FakeDriver", "FakeGuest", "FakeHost", "FakeMachine", "FakeNetwork"]

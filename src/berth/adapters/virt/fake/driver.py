@@ -246,7 +246,7 @@ class FakeDriver:
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """Yield hints from now on."""
-        return self.machine.hints.follow()
+        return self.machine.events.subscribe()
 
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
         guest = FakeGuest(instance.flavor, instance.flavor, power, reason)

@@ -33,7 +33,7 @@ class FakeGuest:
 class FakeMachine:
     """A machine that goes on when the driver, and the process that it stands for, is gone."""
 
-    __slots__ = ("__weakref__", "files", "guests", "hints", "moves", "name", "stored")
+    __slots__ = ("__weakref__", "events", "files", "guests", "moves", "name", "stored")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,13 +44,13 @@ class FakeMachine:
         """When disks were stored from here, by instance."""
         self.moves: dict[str, asyncio.Task[None]] = {}
         """Live migrations away from here that are going on."""
-        self.hints = GuestEventHub()
+        self.events = GuestEventHub()
 
     def set_power(self, instance_uuid: str, power: Power, reason: str = "") -> None:
         """Have a guest do something else, and tell those who follow."""
         guest = self.guests[instance_uuid]
         guest.power, guest.reason = power, reason
-        self.hints.tell(GuestEvent(instance_uuid, power, reason))
+        self.events.publish(GuestEvent(instance_uuid, power, reason))
 
     def start(self, instance_uuid: str) -> None:
         """Have a guest start from its disks, with the size that it is to have."""

@@ -37,12 +37,12 @@ class LibvirtBuilder:
         host: LibvirtHost,
         images: Images,
         connection: LibvirtConnection,
-        roster: LibvirtGuestRegistry,
+        registry: LibvirtGuestRegistry,
     ) -> None:
         self._host = host
         self._images = images
         self._connection = connection
-        self._roster = roster
+        self._registry = registry
         self._accelerator: Accelerator | None = None
         self._choosing = asyncio.Lock()
 
@@ -70,7 +70,7 @@ class LibvirtBuilder:
             BuildError, DriverError: it could not be made; something of it may be left.
         """
         image = image_of(instance, self._images)
-        folder, size = self._roster.folder(instance.uuid), GuestSize.of(instance.flavor)
+        folder, size = self._registry.folder(instance.uuid), GuestSize.of(instance.flavor)
         if disks_at is not None:
             folder.make_private(disks_at)  # while they are copied, too
             copied = await guest_disks.copy_disks(folder, disks_at)
@@ -111,7 +111,7 @@ class LibvirtBuilder:
         Raises:
             DriverError: it could not be started; it is as it was.
         """
-        folder = self._roster.folder(known.uuid)
+        folder = self._registry.folder(known.uuid)
         folder.leave(leaves=False)  # a move that somebody has died over did not take place
         known = await self.withdraw(known)
         if not seen.is_saved:
@@ -120,11 +120,11 @@ class LibvirtBuilder:
             # Described anew, so that it has what the settings say now.
             await self._define(running, self._image(known))
         elif known.power is not Power.RUNNING:
-            await self._roster.write(_changed(known, power=Power.RUNNING, reason=""))
+            await self._registry.write(_changed(known, power=Power.RUNNING, reason=""))
         try:
             await self._connection.on(known.uuid, _create)
         except BaseException:
-            await self._roster.write(known)
+            await self._registry.write(known)
             raise
 
     async def withdraw(self, known: GuestRecord) -> GuestRecord:
@@ -134,20 +134,20 @@ class LibvirtBuilder:
             DriverError: whoever offers them cannot be ended.
         """
         if known.address:
-            await nbd_export.withdraw(self._roster.folder(known.uuid))
+            await nbd_export.withdraw(self._registry.folder(known.uuid))
             known = _changed(known, address="")
-            await self._roster.write(known)
+            await self._registry.write(known)
         return known
 
     async def settle_size(self, known: GuestRecord) -> GuestRecord:
         """Give a guest that is off the size that it is to have."""
         if known.size == known.wanted:
             return known
-        folder = self._roster.folder(known.uuid)
+        folder = self._registry.folder(known.uuid)
         names = await guest_disks.fit_disks(folder, known.disks, known.wanted)
         folder.make_private(name for name in names if name not in known.disks)
         known = _changed(known, size=known.wanted, disks=names)
-        await self._roster.write(known)
+        await self._registry.write(known)
         return known
 
     async def _define(self, known: GuestRecord, image: ImageFile) -> None:

@@ -49,7 +49,7 @@ class LibvirtConnection:
         self,
         uri: str,
         calls_max: int,
-        tell: Callable[[GuestEvent], None],
+        publish: Callable[[GuestEvent], None],
         returned: Callable[[], None],
     ) -> None:
         """Make a connection that is opened by the first call.
@@ -57,14 +57,14 @@ class LibvirtConnection:
         Args:
             uri: of libvirtd.
             calls_max: most calls at once, without the long ones.
-            tell: is told what events say.
+            publish: receives the events of guests.
             returned: is called when it has been opened again after it was lost.
         """
         self._uri = uri
         # Threads of their own, since those that last, or hang, keep others out.
         self._short, self._long = ThreadRunner(calls_max), ThreadRunner(_LONG_MAX)
         self._openers = ThreadRunner(_OPEN_MAX)
-        self._tell = tell
+        self._publish = publish
         self._returned = returned
         self._connect: Connect | None = None
         self._lost = asyncio.Event()
@@ -197,7 +197,7 @@ class LibvirtConnection:
             if hint is not None and name.startswith(domain_xml.NAME_PREFIX):
                 told = GuestEvent(domain.UUIDString(), *hint)
                 with contextlib.suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(self._tell, told)
+                    loop.call_soon_threadsafe(self._publish, told)
 
         def on_close(_: Connect, __: int, ___: object) -> None:
             with contextlib.suppress(RuntimeError):

@@ -54,12 +54,12 @@ class LibvirtDriver:
             stock: what is said of the host's resources.
         """
         self._host = host
-        self._hints = GuestEventHub()
+        self._events = GuestEventHub()
         self._connection = LibvirtConnection(
-            host.uri, host.calls_max, self._hints.tell, self._on_return
+            host.uri, host.calls_max, self._events.publish, self._on_return
         )
-        self._roster = LibvirtGuestRegistry(host, self._connection)
-        self._builder = LibvirtBuilder(host, images, self._connection, self._roster)
+        self._registry = LibvirtGuestRegistry(host, self._connection)
+        self._builder = LibvirtBuilder(host, images, self._connection, self._registry)
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
@@ -85,12 +85,12 @@ class LibvirtDriver:
         hypervisor = await self._connection.call(
             lambda connect: hypervisor_of(connect, self._host, accelerator)
         )
-        guests = len(await self._roster.seen())
+        guests = len(await self._registry.all())
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
         """Return what libvirt knows of this host's guests."""
-        found = [await self._settled(one) for one in await self._roster.seen()]
+        found = [await self._with_recorded_end(one) for one in await self._registry.all()]
         guests = [_guest_of(one) for one in found if one is not None]
         return sorted(guests, key=lambda guest: guest.instance_uuid)
 
@@ -98,7 +98,7 @@ class LibvirtDriver:
         """Define and start a domain, or start one that is here."""
         async with self._lock(instance.uuid):
             try:
-                seen = await self._roster.find(instance.uuid)
+                seen = await self._registry.find(instance.uuid)
                 if seen is not None:
                     await self._start(seen)
                     return
@@ -112,7 +112,7 @@ class LibvirtDriver:
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """Press the power button, and destroy the domain when that does not help."""
         async with self._lock(instance_uuid):
-            seen = await self._roster.find(instance_uuid)
+            seen = await self._registry.find(instance_uuid)
             if seen is None or seen.record is None:
                 return
             if seen.record.waits:
@@ -127,31 +127,31 @@ class LibvirtDriver:
             # Before it ends, or it would have crashed should both daemons die in between; but
             # while QEMU hangs libvirt writes nothing down.
             if is_free and not is_written:
-                is_written = await self._roster.try_to_write(stopped)
+                is_written = await self._registry.try_to_write(stopped)
             await self._connection.on(instance_uuid, force_off)
             if not is_written:
-                await self._roster.write(stopped)
-            self._hints.tell(GuestEvent(instance_uuid, Power.STOPPED))
+                await self._registry.write(stopped)
+            self._events.publish(GuestEvent(instance_uuid, Power.STOPPED))
 
     async def reset(self, instance_uuid: str) -> None:
         """Reset the machine that the guest sees."""
-        async with self._asked(instance_uuid, Power.RUNNING):
+        async with self._locked_guest(instance_uuid, Power.RUNNING):
             await self._connection.on(instance_uuid, lambda domain: domain.reset())
 
     async def pause(self, instance_uuid: str) -> None:
         """Stop the guest's processors."""
-        async with self._asked(instance_uuid, *_LIVE):
+        async with self._locked_guest(instance_uuid, *_LIVE):
             await self._connection.on(instance_uuid, lambda domain: domain.suspend())
 
     async def unpause(self, instance_uuid: str) -> None:
         """Let the guest's processors go on."""
-        async with self._asked(instance_uuid, *_LIVE) as (seen, _):
+        async with self._locked_guest(instance_uuid, *_LIVE) as (seen, _):
             if seen.power[0] is Power.PAUSED:
                 await self._connection.on(instance_uuid, lambda domain: domain.resume())
 
     async def suspend(self, instance_uuid: str) -> None:
         """Have libvirt save the guest's memory and end its process."""
-        async with self._asked(instance_uuid, *_LIVE, Power.SUSPENDED) as (seen, _):
+        async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as (seen, _):
             if seen.power[0] is not Power.SUSPENDED:
                 await self._connection.on(
                     instance_uuid, lambda domain: domain.managedSave(binding.SAVE_RUNNING)
@@ -159,39 +159,42 @@ class LibvirtDriver:
 
     async def resume(self, instance_uuid: str) -> None:
         """Start the guest, which goes on from its memory."""
-        async with self._asked(instance_uuid, Power.RUNNING, Power.SUSPENDED) as (seen, known):
+        async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as (
+            seen,
+            known,
+        ):
             if seen.power[0] is Power.SUSPENDED:
                 await self._builder.start(seen, known)
 
     async def destroy(self, instance_uuid: str) -> None:
         """Undefine the domain and delete the folder; an orphan too."""
         async with self._lock(instance_uuid):
-            await self._roster.find(instance_uuid)
-            if not await self._roster.is_strange(instance_uuid):
-                await self._roster.clear(instance_uuid)
+            await self._registry.find(instance_uuid)
+            if not await self._registry.is_foreign(instance_uuid):
+                await self._registry.clear(instance_uuid)
 
     async def resize(self, instance: Instance) -> bool:
         """Write down the new size, which a guest that is off has at once."""
-        async with self._asked(instance.uuid) as (seen, known):
+        async with self._locked_guest(instance.uuid) as (seen, known):
             cells = hardware.check_hardware(instance)
             hardware.check_devices(instance, known)
             changed = _changed(known, wanted=GuestSize.of(instance.flavor), cells=cells)
-            await self._roster.write(changed)
+            await self._registry.write(changed)
             if seen.power[0] in (Power.STOPPED, Power.CRASHED):
                 changed = await self._builder.settle_size(await self._builder.withdraw(changed))
             return changed.size == changed.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """Return the end of the console's log."""
-        if await self._roster.look(instance_uuid) is None:
+        if await self._registry.lookup(instance_uuid) is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
-        folder = self._roster.folder(instance_uuid)
+        folder = self._registry.folder(instance_uuid)
         return await asyncio.to_thread(tail, folder.console, bytes_max)
 
     async def take_in(self, instance: Instance) -> str:
         """Define a domain that waits, with blank disks if it has some."""
         async with self._lock(instance.uuid):
-            seen = await self._roster.find(instance.uuid)
+            seen = await self._registry.find(instance.uuid)
             if seen is None:
                 hardware.check_movable(instance)
                 return (await self._build(instance, waits=True)).address
@@ -204,7 +207,7 @@ class LibvirtDriver:
 
         Whoever hears that it stays destroys it there, so libvirt has to have it here.
         """
-        folder = self._roster.folder(instance_uuid)
+        folder = self._registry.folder(instance_uuid)
         async with self._lock(instance_uuid):
             has_begun = folder.is_leaving
             try:
@@ -215,13 +218,13 @@ class LibvirtDriver:
                 if await self._is_here(instance_uuid) or not has_begun:
                     raise MigrationError(f"guest {instance_uuid} stays: {error}") from error
             try:
-                await self._roster.clear(instance_uuid)
+                await self._registry.clear(instance_uuid)
             except (DriverError, OSError) as error:
                 reason = f"guest {instance_uuid} has moved, and not all of it is cleared away here"
                 raise UnavailableError(f"{reason}: {error}") from error
 
     async def _move(self, known: GuestRecord, address: str) -> None:
-        folder, move = self._roster.folder(known.uuid), LibvirtMigration(self._connection, known)
+        folder, move = self._registry.folder(known.uuid), LibvirtMigration(self._connection, known)
         self._moves[known.uuid] = move
         try:
             folder.leave(leaves=True)
@@ -241,7 +244,7 @@ class LibvirtDriver:
                 failed: libvirtd leads it, and may have gone on with it.
         """
         try:
-            return await self._roster.look(instance_uuid) is not None
+            return await self._registry.lookup(instance_uuid) is not None
         except DriverError as error:
             reason = f"nobody can say whether guest {instance_uuid} has moved: {error}"
             raise UnavailableError(reason) from error
@@ -253,15 +256,15 @@ class LibvirtDriver:
 
     async def offer_disks(self, instance_uuid: str) -> str:
         """Have QEMU's storage daemon offer the disks, read-only."""
-        async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
-            folder = self._roster.folder(instance_uuid)
+        async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
+            folder = self._registry.folder(instance_uuid)
             if nbd_export.is_offered(folder, known.disks, known.address):
                 return known.address
             await nbd_export.withdraw(folder)
             # Whatever comes of it, somebody has to look for it before the guest starts.
-            await self._roster.write(_changed(known, address=nbd_export.BEGUN))
+            await self._registry.write(_changed(known, address=nbd_export.BEGUN))
             address = await nbd_export.offer(folder, known.disks, self._host.move_address)
-            await self._roster.write(_changed(known, address=address))
+            await self._registry.write(_changed(known, address=address))
             return address
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
@@ -272,8 +275,8 @@ class LibvirtDriver:
 
     async def store_disks(self, instance_uuid: str) -> str:
         """Copy the disks to the folder that all hosts share."""
-        async with self._asked(instance_uuid, Power.STOPPED) as (_, known):
-            folder = self._roster.folder(instance_uuid)
+        async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
+            folder = self._registry.folder(instance_uuid)
             return await self._storage.store(folder, instance_uuid, known.disks)
 
     async def drop_stored(self, address: str) -> None:
@@ -282,13 +285,13 @@ class LibvirtDriver:
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return folders that libvirt knows no guest of, and what was stored."""
-        known = {one.uuid for one in await self._roster.seen()}
+        known = {one.uuid for one in await self._registry.all()}
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """Yield what libvirt tells of the guests from now on."""
-        return self._hints.follow()
+        return self._events.subscribe()
 
     def _on_return(self) -> None:
         """Tell what all guests do: nobody has heard of what happened while libvirtd was away."""
@@ -299,11 +302,11 @@ class LibvirtDriver:
             except DriverError:
                 return  # it is away again
             for guest in found:
-                self._hints.tell(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
+                self._events.publish(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
 
         self._telling = asyncio.ensure_future(tell())
 
-    async def _settled(self, seen: ObservedGuest) -> ObservedGuest | None:
+    async def _with_recorded_end(self, seen: ObservedGuest) -> ObservedGuest | None:
         """Write down what a restarted libvirtd would not know: that a guest has ended well."""
         lock = self._lock(seen.uuid)
         if lock.locked() or seen.record is None:
@@ -312,10 +315,10 @@ class LibvirtDriver:
         if not is_off and not seen.has_arrived:
             return seen
         async with lock:
-            now = await self._roster.find(seen.uuid)
+            now = await self._registry.find(seen.uuid)
             if now is not None and now.record is not None and now.power[0] is Power.STOPPED:
                 power, reason = now.power
-                await self._roster.write(_changed(now.record, power=power, reason=reason))
+                await self._registry.write(_changed(now.record, power=power, reason=reason))
             return now
 
     async def _find_to_build(self, instance_uuid: str) -> ObservedGuest | None:
@@ -325,7 +328,7 @@ class LibvirtDriver:
             BuildError: libvirtd cannot be asked.
         """
         try:
-            return await self._roster.find(instance_uuid)
+            return await self._registry.find(instance_uuid)
         except DriverError as error:
             raise BuildError(str(error)) from error
 
@@ -338,26 +341,26 @@ class LibvirtDriver:
     ) -> GuestRecord:
         """Make a guest; when that fails nothing of it is left."""
         try:
-            if await self._roster.look(instance.uuid) is not None:
+            if await self._registry.lookup(instance.uuid) is not None:
                 raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
-            await self._roster.make_folder(instance.uuid)
+            await self._registry.make_folder(instance.uuid)
         except (DriverError, OSError) as error:
             raise BuildError(str(error)) from error
-        return await self._or_nothing(
+        return await self._clear_on_failure(
             instance.uuid, lambda: self._builder.build(instance, waits=waits, disks_at=disks_at)
         )
 
     async def _start_new(self, made: GuestRecord) -> None:
-        seen = await self._roster.look(made.uuid)
+        seen = await self._registry.lookup(made.uuid)
         if seen is not None:
-            await self._or_nothing(made.uuid, lambda: self._builder.start(seen, made))
+            await self._clear_on_failure(made.uuid, lambda: self._builder.start(seen, made))
 
-    async def _or_nothing(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def _clear_on_failure(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do a part of building a guest, and clear away all of it when that fails."""
         try:
             return await work()
         except BaseException as error:
-            await self._roster.clear(instance_uuid)
+            await self._registry.clear(instance_uuid)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error
             raise
@@ -372,7 +375,7 @@ class LibvirtDriver:
         return self._locks.setdefault(instance_uuid, asyncio.Lock())
 
     @asynccontextmanager
-    async def _asked(
+    async def _locked_guest(
         self, instance_uuid: str, *powers: Power
     ) -> AsyncGenerator[tuple[ObservedGuest, GuestRecord]]:
         """Work on a guest that must be here, doing one of these things."""
@@ -383,7 +386,7 @@ class LibvirtDriver:
 
     async def _known(self, instance_uuid: str, *powers: Power) -> tuple[ObservedGuest, GuestRecord]:
         """Return a guest, which must be here; nobody else may work on it."""
-        seen = await self._roster.find(instance_uuid)
+        seen = await self._registry.find(instance_uuid)
         if seen is None or seen.record is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         if seen.record.waits:

@@ -161,7 +161,7 @@ class LibvirtGuestRegistry:
             await self.clear(instance_uuid)
         folder.make()
 
-    async def seen(self) -> list[ObservedGuest]:
+    async def all(self) -> list[ObservedGuest]:
         """Return all guests of this host, and orphans, but none that is being made."""
         await self._adopt()
         found = await self._connection.call(_list)
@@ -178,15 +178,15 @@ class LibvirtGuestRegistry:
         folder = self.folder(instance_uuid)
         if folder.is_unfinished:
             await self.clear(instance_uuid)
-        one = await self.look(instance_uuid)
+        one = await self.lookup(instance_uuid)
         if one is None or one.record is None or not self._is_mine(one) or not one.is_persistent:
             return None
         if one.has_arrived:
             await self.write(_arrived(one.record))
-            return await self.look(instance_uuid)
+            return await self.lookup(instance_uuid)
         return one
 
-    async def look(self, instance_uuid: str) -> ObservedGuest | None:
+    async def lookup(self, instance_uuid: str) -> ObservedGuest | None:
         """Return what libvirt says of a guest now; None when it does not know it."""
         try:
             return await self._connection.on(instance_uuid, observe)
@@ -195,9 +195,9 @@ class LibvirtGuestRegistry:
                 return None
             raise
 
-    async def is_strange(self, instance_uuid: str) -> bool:
+    async def is_foreign(self, instance_uuid: str) -> bool:
         """Tell whether a guest is another host's, whose agent uses the same libvirtd."""
-        one = await self.look(instance_uuid)
+        one = await self.lookup(instance_uuid)
         return one is not None and one.record is not None and one.record.host != self._host.name
 
     async def write(self, changed: GuestRecord) -> None:
@@ -253,7 +253,7 @@ class LibvirtGuestRegistry:
             claim_state_dir(state_dir, self._host.name)
             for path in await asyncio.to_thread(_marked, state_dir):
                 folder = self.folder(path.name)
-                if folder.is_unfinished or await self.look(path.name) is None:
+                if folder.is_unfinished or await self.lookup(path.name) is None:
                     await self.clear(path.name)
             self._has_adopted = True
 

@@ -51,14 +51,14 @@ class QemuDriver:
             stock: what is said of the host's resources.
         """
         self._host = host
-        self._hints = GuestEventHub()
-        self._roster = QemuGuestRegistry(host, clock, self._on_event)
+        self._events = GuestEventHub()
+        self._registry = QemuGuestRegistry(host, clock, self._on_event)
         self._builder = QemuBuilder(host, images, clock)
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._moves: dict[str, migration.LibvirtMigration] = {}
+        self._moves: dict[str, migration.QemuMigration] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -66,7 +66,7 @@ class QemuDriver:
         for arrival in self._arrivals:
             arrival.cancel()
         await asyncio.gather(*self._arrivals, return_exceptions=True)
-        await self._roster.close()
+        await self._registry.close()
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
@@ -75,26 +75,26 @@ class QemuDriver:
 
     async def report(self) -> HostReport:
         """Return what the machine has."""
-        guests = len(await self._roster.machines())
+        guests = len(await self._registry.machines())
         hypervisor = await self._builder.hypervisor()
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
         """Return the guests with folders here, and processes of this host without one."""
-        orphans = await self._roster.orphans()
+        orphans = await self._registry.orphans()
         found = [
             Guest(uuid, Power.RUNNING, "there is no record of it", is_orphan=True)
             for uuid in orphans
         ]
-        machines = await self._roster.machines()
-        for guest in await asyncio.gather(*(self._look_at(machine) for machine in machines)):
+        machines = await self._registry.machines()
+        for guest in await asyncio.gather(*(self._describe(machine) for machine in machines)):
             found += [] if guest is None else [guest]
         return sorted(found, key=lambda guest: guest.instance_uuid)
 
     async def spawn(self, instance: Instance) -> None:
         """Make and start a guest, or start one that is here."""
         async with self._lock(instance.uuid):
-            machine = await self._roster.find(instance.uuid)
+            machine = await self._registry.find(instance.uuid)
             try:
                 if machine is None:
                     await self._build(instance)
@@ -108,7 +108,7 @@ class QemuDriver:
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """Press the power button, and end the process when that does not help."""
         async with self._lock(instance_uuid):
-            machine = await self._roster.find(instance_uuid)
+            machine = await self._registry.find(instance_uuid)
             if machine is None:
                 return
             if machine.spec.waits:
@@ -124,24 +124,24 @@ class QemuDriver:
 
     async def reset(self, instance_uuid: str) -> None:
         """Reset the machine that the guest sees."""
-        async with self._asked(instance_uuid, Power.RUNNING) as machine:
+        async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
             await machine.execute("system_reset")
 
     async def pause(self, instance_uuid: str) -> None:
         """Stop the guest's processors."""
-        async with self._asked(instance_uuid, *_LIVE) as machine:
+        async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("stop")
             machine.record(power=Power.PAUSED, reason="")
 
     async def unpause(self, instance_uuid: str) -> None:
         """Let the guest's processors go on."""
-        async with self._asked(instance_uuid, *_LIVE) as machine:
+        async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("cont")
             machine.record(power=Power.RUNNING, reason="")
 
     async def suspend(self, instance_uuid: str) -> None:
         """Write the guest's memory into its folder and end the process."""
-        async with self._asked(instance_uuid, *_LIVE, Power.SUSPENDED) as machine:
+        async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as machine:
             power, _ = await machine.power()
             if power is Power.SUSPENDED:
                 return
@@ -155,22 +155,22 @@ class QemuDriver:
 
     async def resume(self, instance_uuid: str) -> None:
         """Start a process that goes on from the memory."""
-        async with self._asked(instance_uuid, Power.RUNNING, Power.SUSPENDED) as machine:
+        async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as machine:
             if machine.spec.power is Power.SUSPENDED:
                 await self._builder.start(machine)
 
     async def destroy(self, instance_uuid: str) -> None:
         """End the process and delete the folder; an orphan's process too."""
         async with self._lock(instance_uuid):
-            machine = await self._roster.find(instance_uuid)
+            machine = await self._registry.find(instance_uuid)
             if machine is None:
-                await self._roster.end_orphan(instance_uuid)
+                await self._registry.end_orphan(instance_uuid)
                 return
-            await self._drop(machine)
+            await self._destroy(machine)
 
     async def resize(self, instance: Instance) -> bool:
         """Write down the new size, which a guest that is stopped has at once."""
-        async with self._asked(instance.uuid) as machine:
+        async with self._locked_guest(instance.uuid) as machine:
             machine.record(wanted=GuestSize.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
                 await self._builder.withdraw(machine)  # nobody may grow disks that others read
@@ -179,7 +179,7 @@ class QemuDriver:
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """Return the end of the console's file."""
-        machine = await self._roster.get(instance_uuid)
+        machine = await self._registry.get(instance_uuid)
         if machine is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
@@ -187,28 +187,28 @@ class QemuDriver:
     async def take_in(self, instance: Instance) -> str:
         """Start a process that waits for a guest's memory, and for its disks if it has some."""
         async with self._lock(instance.uuid):
-            machine = await self._roster.find(instance.uuid)
+            machine = await self._registry.find(instance.uuid)
             if machine is not None:
                 if not machine.spec.waits:
                     raise BuildError(f"guest {instance.uuid} is here already")
                 if machine.spec.address:
                     return machine.spec.address
-                await self._drop(machine)  # an agent died when it had not listened yet
+                await self._destroy(machine)  # an agent died when it had not listened yet
             return await self._build(instance, waits=True)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
         """Move the guest to another process, then clear away what is left here."""
         has_left = False
         try:
-            async with self._asked(instance_uuid, *_LIVE) as machine:
-                move = migration.LibvirtMigration(machine, self._clock)
+            async with self._locked_guest(instance_uuid, *_LIVE) as machine:
+                move = migration.QemuMigration(machine, self._clock)
                 self._moves[instance_uuid] = move
                 try:
                     await move.run(address)
                     has_left = True
                 finally:
                     del self._moves[instance_uuid]
-                await self._drop(machine)
+                await self._destroy(machine)
         except MigrationError:
             raise
         except (DriverError, OSError) as error:
@@ -225,7 +225,7 @@ class QemuDriver:
 
     async def offer_disks(self, instance_uuid: str) -> str:
         """Have QEMU's storage daemon offer the disks, read-only."""
-        async with self._asked(instance_uuid, Power.STOPPED) as machine:
+        async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             spec = machine.spec
             if not nbd_export.is_offered(machine.folder, spec.disks, spec.address):
                 await nbd_export.withdraw(machine.folder)
@@ -239,12 +239,12 @@ class QemuDriver:
     async def fetch_disks(self, instance: Instance, address: str) -> None:
         """Copy disks from another host, or from where they are stored."""
         async with self._lock(instance.uuid):
-            if await self._roster.find(instance.uuid) is None:
+            if await self._registry.find(instance.uuid) is None:
                 await self._build(instance, disks_at=self._storage.sources(address))
 
     async def store_disks(self, instance_uuid: str) -> str:
         """Copy the disks to the folder that all hosts share."""
-        async with self._asked(instance_uuid, Power.STOPPED) as machine:
+        async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             return await self._storage.store(machine.folder, instance_uuid, machine.spec.disks)
 
     async def drop_stored(self, address: str) -> None:
@@ -253,29 +253,29 @@ class QemuDriver:
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return folders without a record of a guest or a process, and what was stored."""
-        known = {machine.spec.uuid for machine in await self._roster.machines()}
-        running = await self._roster.orphans()
+        known = {machine.spec.uuid for machine in await self._registry.machines()}
+        running = await self._registry.orphans()
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """Yield what QEMU tells of the guests from now on."""
-        return self._hints.follow()
+        return self._events.subscribe()
 
     def _on_event(self, event: GuestEvent) -> None:
-        self._hints.tell(event)
+        self._events.publish(event)
         if event.reason == ARRIVED:
-            arrival = asyncio.create_task(self._welcome(event.instance_uuid))
+            arrival = asyncio.create_task(self._resume_arrived(event.instance_uuid))
             self._arrivals.add(arrival)
             arrival.add_done_callback(self._arrivals.discard)
 
-    async def _welcome(self, instance_uuid: str) -> None:
+    async def _resume_arrived(self, instance_uuid: str) -> None:
         """Let a guest that has arrived go on: nobody may look at this host for long."""
         async with self._lock(instance_uuid):
             with suppress(DriverError):  # whoever looks next finds it
-                await self._roster.find(instance_uuid)
+                await self._registry.find(instance_uuid)
 
-    async def _look_at(self, machine: Machine) -> Guest | None:
+    async def _describe(self, machine: Machine) -> Guest | None:
         """Return what a guest does; None of one that is being made, or is gone.
 
         Of one that somebody works on it is what it was last known to do: nobody else may talk to
@@ -286,11 +286,11 @@ class QemuDriver:
             power, reason = machine.spec.power, machine.spec.reason
         else:
             async with lock:
-                reason = await self._roster.settle(machine)
+                reason = await self._registry.settle(machine)
                 power = machine.spec.power
                 if not reason:
                     power, reason = await machine.power()
-        if uuid not in self._roster or not machine.spec.is_built:
+        if uuid not in self._registry or not machine.spec.is_built:
             return None
         return Guest(uuid, power, reason, waits=machine.spec.waits)
 
@@ -302,16 +302,16 @@ class QemuDriver:
         disks_at: dict[str, str] | None = None,
     ) -> str:
         """Make a guest; when that fails nothing of it is left."""
-        if instance.uuid in await self._roster.orphans():
+        if instance.uuid in await self._registry.orphans():
             raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
         try:
-            machine = self._roster.add(self._builder.spec_of(instance))
+            machine = self._registry.add(self._builder.spec_of(instance))
         except (DriverError, OSError) as error:
             raise BuildError(str(error)) from error
         try:
             return await self._builder.build(machine, instance, waits=waits, disks_at=disks_at)
         except BaseException as error:
-            await self._drop(machine)
+            await self._destroy(machine)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error
             raise
@@ -323,13 +323,13 @@ class QemuDriver:
             await machine.quit()
             await self._builder.start(machine)
 
-    async def _drop(self, machine: Machine) -> None:
+    async def _destroy(self, machine: Machine) -> None:
         with suppress(SpecNotWrittenError):  # a full disk has room again when it is gone
             machine.record(is_built=False)  # should the agent die now, the next one goes on with it
         await machine.quit()
         if machine.spec.address:
             await nbd_export.withdraw(machine.folder)
-        self._roster.remove(machine)
+        self._registry.remove(machine)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:
         lock = self._locks.get(instance_uuid)
@@ -338,10 +338,10 @@ class QemuDriver:
         return lock
 
     @asynccontextmanager
-    async def _asked(self, instance_uuid: str, *powers: Power) -> AsyncGenerator[Machine]:
+    async def _locked_guest(self, instance_uuid: str, *powers: Power) -> AsyncGenerator[Machine]:
         """Work on a guest that must be here, doing one of these things."""
         async with self._lock(instance_uuid):
-            machine = await self._roster.find(instance_uuid)
+            machine = await self._registry.find(instance_uuid)
             if machine is None:
                 raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
             if machine.spec.waits:

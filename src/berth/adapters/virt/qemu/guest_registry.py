@@ -21,10 +21,10 @@ _END_S = 5.0
 class QemuGuestRegistry:
     """Finds guests; those of before are adopted at the first question."""
 
-    def __init__(self, host: QemuHost, clock: Clock, tell: Callable[[GuestEvent], None]) -> None:
+    def __init__(self, host: QemuHost, clock: Clock, publish: Callable[[GuestEvent], None]) -> None:
         self._host = host
         self._clock = clock
-        self._tell = tell
+        self._publish = publish
         self._machines: dict[str, Machine] = {}
         self._adopting = asyncio.Lock()
         self._has_adopted = False
@@ -162,7 +162,7 @@ class QemuGuestRegistry:
             machine.record(power=Power.RUNNING, reason="")
 
     def _machine(self, spec: GuestSpec) -> Machine:
-        return Machine(self._host, self._clock, spec, self._tell)
+        return Machine(self._host, self._clock, spec, self._publish)
 
     async def _running(self) -> dict[str, HostProcess]:
         def of_host(words: Sequence[str]) -> str | None:

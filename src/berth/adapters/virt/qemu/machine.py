@@ -49,11 +49,11 @@ class Machine:
     """What the driver knows of a guest, and does with its process."""
 
     def __init__(
-        self, host: QemuHost, clock: Clock, spec: GuestSpec, tell: Callable[[GuestEvent], None]
+        self, host: QemuHost, clock: Clock, spec: GuestSpec, publish: Callable[[GuestEvent], None]
     ) -> None:
         self._clock = clock
         self._host = host
-        self._tell = tell
+        self._publish = publish
         self._process: HostProcess | None = None
         self._qmp: Qmp | None = None
         self._ends = False
@@ -223,7 +223,7 @@ class Machine:
     def set_power(self, power: Power, reason: str = "") -> None:
         """Write down what the guest does, and tell those who follow."""
         self.record(power=power, reason=reason)
-        self._tell(GuestEvent(self.spec.uuid, power, reason))
+        self._publish(GuestEvent(self.spec.uuid, power, reason))
 
     async def wait_for(self, are_left: Sequence[str]) -> str:
         """Wait until QEMU's status is none of some, and return it; empty when it has ended."""
@@ -267,7 +267,7 @@ class Machine:
     async def end_saving(self) -> None:
         """End the process of a guest whose memory is in its file."""
         self.record(is_saving=False, power=Power.SUSPENDED, reason="")
-        self._tell(GuestEvent(self.spec.uuid, Power.SUSPENDED))
+        self._publish(GuestEvent(self.spec.uuid, Power.SUSPENDED))
         await self.quit()
 
     async def settle_saving(self) -> None:
@@ -313,12 +313,12 @@ class Machine:
     def _on_event(self, message: Message | None) -> None:
         if message is None:
             if self._qmp is not None and not self._ends:
-                self._tell(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
+                self._publish(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
             return
         name = cast("str", message["event"])
         if name == "MIGRATION" and self.spec.waits:
             if cast("Message", message["data"])["status"] == "completed":
-                self._tell(GuestEvent(self.spec.uuid, Power.PAUSED, ARRIVED))
+                self._publish(GuestEvent(self.spec.uuid, Power.PAUSED, ARRIVED))
             return
         if name in _EVENTS and not self._ends:
-            self._tell(GuestEvent(self.spec.uuid, *_EVENTS[name]))
+            self._publish(GuestEvent(self.spec.uuid, *_EVENTS[name]))

@@ -1,4 +1,4 @@
-"""Leftovers on real disks: folders that no guest has, and what a host has stored for all."""
+"""The folders of guests: their owner, and leftovers among them."""
 
 import asyncio
 import os
@@ -8,8 +8,33 @@ from pathlib import Path
 import pytest
 
 from berth.adapters.virt.disk_storage import SharedDiskStorage
-from berth.adapters.virt.guest_folder import GuestFolder, leftover_folders
+from berth.adapters.virt.guest_folder import GuestFolder, claim_state_dir, leftover_folders
+from berth.domain.errors import DriverError
 from berth.testing.builders import make_uuid
+
+
+def test_a_host_keeps_its_folder(tmp_path: Path) -> None:
+    """Whoever came first; nobody under another name, who would take its guests for left over."""
+    claim_state_dir(tmp_path, "host-1")
+    claim_state_dir(tmp_path, "host-1")
+    with pytest.raises(DriverError, match=r"host-1.*host-2.*agent\.host"):
+        claim_state_dir(tmp_path, "host-2")
+    claim_state_dir(tmp_path, "host-1")
+
+
+def test_a_mark_that_a_crash_has_left_empty_is_written_again(tmp_path: Path) -> None:
+    """It says nothing, so it is nobody's."""
+    (tmp_path / ".host").touch()
+    claim_state_dir(tmp_path, "host-1")
+    with pytest.raises(DriverError):
+        claim_state_dir(tmp_path, "host-2")
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_so(tmp_path: Path) -> None:
+    """With its name."""
+    with pytest.raises(DriverError, match="none"):
+        claim_state_dir(tmp_path / "none", "host-1")
+
 
 VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)
 AT_S = 1_000_000.0

@@ -1,4 +1,4 @@
-"""Which PCI devices a guest gets."""
+"""Parts of a host that guests get for themselves: floating CPUs, and PCI devices."""
 
 from pathlib import Path
 from typing import cast
@@ -7,12 +7,19 @@ import msgspec
 import pytest
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.libvirt.binding import Connect
 from berth.adapters.virt.libvirt.domain_xml import domain_xml
-from berth.adapters.virt.libvirt.hardware import free_devices
+from berth.adapters.virt.libvirt.hardware import (
+    ANYWHERE,
+    FloatingCpus,
+    floating_cpus_of,
+    free_devices,
+)
+from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
-from berth.domain.hardware.assignment import Assignment, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, RECORD
 
 ADDRESSES = ("0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0")
@@ -84,3 +91,40 @@ def test_a_pool_that_has_too_few_is_an_error(linux: Linux) -> None:
     with pytest.raises(BuildError, match="has 1 devices left here, and 2 are wanted") as raised:
         free_devices(connect, asked(linux, 2), linux)
     assert raised.value.cause is FailureCause.CLAIM
+
+
+GUEST = GuestRecord("uuid", "host", "img", "pc-q35-7.2", GuestSize(2, 512), GuestSize(2, 512))
+
+
+def two_cells(root: Path) -> Linux:
+    """Make a machine with two cells of two CPUs each."""
+    files = {"devices/system/cpu/online": "0-3\n"}
+    for node in range(2):
+        folder = f"devices/system/node/node{node}"
+        files[f"{folder}/cpulist"] = f"{2 * node}-{2 * node + 1}\n"
+        files[f"{folder}/meminfo"] = f"Node {node} MemTotal:  2097152 kB\n"
+    for name, text in files.items():
+        path = root / "sys" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "proc").mkdir()
+    (root / "proc/cpuinfo").touch()
+    return Linux(root)
+
+
+def test_guests_float_over_what_is_not_dedicated(tmp_path: Path) -> None:
+    """In cells and without them; what is offline is nobody's."""
+    linux, dedicated = two_cells(tmp_path), frozenset({1, 2, 3, 9})
+    assert floating_cpus_of(GUEST, dedicated, linux) == FloatingCpus(frozenset({0}))
+    in_cell = msgspec.structs.replace(GUEST, cells=(CellShare(0, 512, shared_cpus=2),))
+    of_cells = {0: frozenset({0}), 1: frozenset[int]()}
+    assert floating_cpus_of(in_cell, dedicated, linux) == FloatingCpus(frozenset({0}), of_cells)
+
+
+def test_without_dedicated_cpus_guests_float_anywhere(tmp_path: Path) -> None:
+    """But those with a cell stay in it."""
+    linux = two_cells(tmp_path)
+    assert floating_cpus_of(GUEST, frozenset(), linux) == ANYWHERE
+    in_cell = msgspec.structs.replace(GUEST, cells=(CellShare(0, 512, shared_cpus=2),))
+    of_cells = {0: frozenset({0, 1}), 1: frozenset({2, 3})}
+    assert floating_cpus_of(in_cell, frozenset(), linux) == FloatingCpus(frozenset(), of_cells)
