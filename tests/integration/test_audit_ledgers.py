@@ -113,7 +113,7 @@ async def test_every_kind_of_damage_that_can_be_mended(ledger: Ledger) -> None:
     assert dry.lost == {"VCPU": 3, "MEMORY_MB": 1024, "DISK_GB": 2}
     assert len(await ledger.allocations()) == 4
     report = await audit(ledger, mends=True)
-    assert all(one.is_mended for one in report.discrepancies)
+    assert all(one.is_repaired for one in report.discrepancies)
     assert {one.consumer_uuid: one.amounts for one in await ledger.allocations()} == {
         placed.uuid: FULL,
         make_share(1).consumer.uuid: {"VCPU": 2},
@@ -186,7 +186,7 @@ async def test_an_action_that_ends_meanwhile_has_the_last_word(
     gone = replace(now, status=Status.DELETED, host=None, node=None)
     await racing(ledger, monkeypatch, Free(vm.uuid), Put(gone))
     (found,) = (await audit(ledger, mends=True, host=host)).discrepancies
-    assert (found.code, found.is_mended) == (DiscrepancyCode.MISSING_ALLOCATION, False)
+    assert (found.code, found.is_repaired) == (DiscrepancyCode.MISSING_ALLOCATION, False)
     assert await ledger.allocations() == []
 
 
@@ -201,7 +201,7 @@ async def test_what_is_claimed_meanwhile_is_not_freed(
     claim = replace(make_claim(2, on=2, amounts=FULL), key="unshelve")
     await racing(ledger, monkeypatch, Free(vm.uuid), Take(claim), Put(placed))
     (found,) = (await audit(ledger, mends=True)).discrepancies
-    assert not found.is_mended
+    assert not found.is_repaired
     assert [one.amounts for one in await ledger.allocations()] == [FULL]
     assert (await audit(ledger, mends=False)).discrepancies == ()
 
@@ -217,5 +217,5 @@ async def test_what_a_client_changes_meanwhile_is_not_freed(
     theirs = replace(share, consumer=consumer, is_checked=False)
     await racing(ledger, monkeypatch, Reallocate((theirs,)))
     (found,) = (await audit(ledger, mends=True)).discrepancies
-    assert not found.is_mended
+    assert not found.is_repaired
     assert [one.amounts for one in await ledger.allocations()] == [{"VCPU": 3}]

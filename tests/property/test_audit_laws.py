@@ -172,7 +172,7 @@ def test_what_was_taken_away_is_found_and_mended(
         }
         report = await audit(auditing, mends=True)
         assert all(one.code is DiscrepancyCode.MISSING_ALLOCATION for one in report.discrepancies)
-        assert all(one.is_mended for one in report.discrepancies)
+        assert all(one.is_repaired for one in report.discrepancies)
         assert await town.ledger.allocations() == before
 
     run_virtually(main)

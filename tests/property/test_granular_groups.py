@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import Needs
-from berth.domain.hardware.assignment import Assignment, taken
+from berth.domain.hardware.assignment import Assignment, allocations_by_provider
 from berth.domain.inventory.provider import Provider
 from berth.scheduling.granular.bounds import bounds_of
 from berth.scheduling.granular.explain import changes, why_not
@@ -150,7 +150,7 @@ def check(needs: Needs, tree: tuple[Provider, ...], assignment: Assignment | Non
     """Compare an assignment with what was asked and what there is."""
     by_uuid = {provider.uuid: provider for provider in tree}
     places = {provider.uuid: place for place, provider in enumerate(tree)}
-    given_out = taken(tree[0].uuid, needs.amounts, assignment)
+    given_out = allocations_by_provider(tree[0].uuid, needs.amounts, assignment)
     total: dict[str, int] = {}
     for uuid, amounts in given_out.items():
         for name, amount in amounts.items():

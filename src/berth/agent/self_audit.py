@@ -149,9 +149,9 @@ class SelfAudit:
             return frozenset()
         wrong = set[tuple[str, str]]()
         for one in report.discrepancies:
-            if one.host not in {host, None} or one.is_told_by_agent:
+            if one.host not in {host, None} or one.is_reported_by_agent:
                 continue  # told of by the agent of that host
-            if one.is_mended and one.outcome is not None:
+            if one.is_repaired and one.outcome is not None:
                 text = f"{one.text}; {one.outcome.text}"
                 self._notices.record_repair(host, one.code, one.key, text)
                 continue

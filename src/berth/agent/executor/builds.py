@@ -5,7 +5,7 @@ from dataclasses import replace
 from berth.agent.executor.alternates import Alternate
 from berth.agent.executor.host_context import HostContext, TaskResult, cause_of
 from berth.domain.compute.build_failure import BuildError, FailureCause
-from berth.domain.compute.instance import Instance, Status, Task, creation_of, is_kept
+from berth.domain.compute.instance import Instance, Status, Task, creation_of, has_creation
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import DriverError
@@ -296,6 +296,6 @@ async def preserve_creation(context: HostContext, instance: Instance) -> Unit:
     """
     if instance.launched_at_s is None:
         return ()
-    if is_kept(instance, await context.ledger.actions(instance.uuid)):
+    if has_creation(instance, await context.ledger.actions(instance.uuid)):
         return ()
     return (Put(creation_of(instance)),)

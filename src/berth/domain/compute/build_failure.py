@@ -96,7 +96,9 @@ def with_failure(
     Returns:
         The counts, sorted by tenant and cause, without those that have decayed below `FORGOTTEN`.
     """
-    kept = {(one.project_id, one.cause): one for one in faded(counts, now_s, half_life_s)}
+    kept = {
+        (one.project_id, one.cause): one for one in without_forgotten(counts, now_s, half_life_s)
+    }
     _add(kept, FailureCount(project_id, cause, 1.0, now_s), half_life_s)
     tenants = {one: 0.0 for one, _ in kept if one is not None}
     for one in kept.values():
@@ -129,7 +131,7 @@ def _add(
     kept[key] = replace(more, level=level, at_s=at_s)
 
 
-def faded(
+def without_forgotten(
     counts: Iterable[FailureCount], now_s: float, half_life_s: float
 ) -> tuple[FailureCount, ...]:
     """Return the counts without those that have decayed below `FORGOTTEN`."""

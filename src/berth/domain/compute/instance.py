@@ -148,7 +148,7 @@ _CREATE: Final = "create"
 _FAILED: Final = "Error"
 
 
-def is_kept(instance: Instance, actions: Iterable[Action]) -> bool:
+def has_creation(instance: Instance, actions: Iterable[Action]) -> bool:
     """Return whether the stored actions of an instance include its creation.
 
     Args:

@@ -36,12 +36,12 @@ class Ratio:
     origin: str
 
 
-def key_of(resource_class: str) -> str:
+def ratio_key(resource_class: str) -> str:
     """Return the aggregate metadata key of a class's ratio (`cpu_allocation_ratio`)."""
     return f"{_NOVA_NAMES.get(resource_class, resource_class.lower())}_allocation_ratio"
 
 
-def resolve(
+def resolve_ratio(
     resource_class: str,
     host: Host,
     *,
@@ -82,7 +82,7 @@ def resolve(
 def _of(aggregate: Aggregate, resource_class: str) -> float | None:
     """Return the ratio that an aggregate sets; None if missing, 0, invalid or out of range."""
     try:
-        value = float(aggregate.metadata.get(key_of(resource_class), ""))
+        value = float(aggregate.metadata.get(ratio_key(resource_class), ""))
     except ValueError:
         return None
     return value if math.isfinite(value) and 0 < value <= RATIO_MAX else None

@@ -99,7 +99,7 @@ class Assignment:
 _NOTHING = Assignment()
 
 
-def taken(
+def allocations_by_provider(
     root_uuid: str, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> dict[str, Mapping[str, int]]:
     """Return all allocations of an instance: amounts by provider UUID, without empty ones.

@@ -66,7 +66,7 @@ class HardwareSpecs:
     memory_mb: int
 
     @property
-    def say_nothing(self) -> bool:
+    def has_no_topology(self) -> bool:
         """Whether no spec or property concerns topologies, as in most requests."""
         return not any(
             key.startswith("hw:") or _CPU_CLASS.match(key) or _THREADS_TRAIT.match(key)
@@ -99,7 +99,7 @@ def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
         InvalidInputError: a value is invalid, or two contradict each other.
     """
     # Most requests have no such spec: a scan of the keys must be all that they pay.
-    if specs.say_nothing:
+    if specs.has_no_topology:
         return None
     isolates = _emulator_policy(specs) == "isolate"
     policy = _policy(specs, isolates=isolates)
@@ -142,7 +142,7 @@ def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
         reason = f"the flavor says {flavor[:80]!r}, the image {image[:80]!r}; remove one"
         raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
     key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
-    return choice(NumaPolicy, flavor or image, key)
+    return read_member(NumaPolicy, flavor or image, key)
 
 
 def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
@@ -171,7 +171,7 @@ def _is_pinned(policy: CpuPolicy) -> bool:
     return policy is not CpuPolicy.SHARED
 
 
-def choice(kind: type[_E], text: str, key: str) -> _E | None:
+def read_member(kind: type[_E], text: str, key: str) -> _E | None:
     """Return the enumeration member with the given value; None for an empty text.
 
     Raises:
@@ -208,8 +208,8 @@ def _emulator_policy(specs: HardwareSpecs) -> str:
 def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
     """Return the CPU policy that flavor and image agree on, or that requested PCPUs imply."""
     of_flavor, of_image = specs.both("cpu_policy")
-    flavor = choice(CpuPolicy, of_flavor, "hw:cpu_policy")
-    image = choice(CpuPolicy, of_image, "hw_cpu_policy")
+    flavor = read_member(CpuPolicy, of_flavor, "hw:cpu_policy")
+    image = read_member(CpuPolicy, of_image, "hw_cpu_policy")
     # As in Nova: an image may restrict its flavor, but not request more than it.
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
@@ -245,8 +245,8 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
 def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
     """Return the thread policy that flavor and image agree on, or that a trait implies."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
-    flavor = choice(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
-    image = choice(ThreadPolicy, of_image, "hw_cpu_thread_policy")
+    flavor = read_member(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
+    image = read_member(ThreadPolicy, of_image, "hw_cpu_thread_policy")
     if flavor not in (None, ThreadPolicy.PREFER) and image not in (None, flavor):
         reason = f"the image says {image}, the flavor {flavor}; make them equal"
         raise InvalidInputError("hw_cpu_thread_policy", reason)
@@ -425,9 +425,9 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
 
 # Flavors are edited one spec at a time, so at that time a spec cannot be judged with others.
 _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
-    "hw:cpu_policy": partial(choice, CpuPolicy),
-    "hw:cpu_thread_policy": partial(choice, ThreadPolicy),
-    "hw:pci_numa_affinity_policy": partial(choice, NumaPolicy),
+    "hw:cpu_policy": partial(read_member, CpuPolicy),
+    "hw:cpu_thread_policy": partial(read_member, ThreadPolicy),
+    "hw:pci_numa_affinity_policy": partial(read_member, NumaPolicy),
     "hw:numa_nodes": partial(whole_number, least=1, most=NODES_MAX),
     "hw:mem_page_size": read_size,
     EMULATOR: emulator_policy,

@@ -101,12 +101,12 @@ class Discrepancy:
     outcome: RepairOutcome | None = None
 
     @property
-    def is_mended(self) -> bool:
+    def is_repaired(self) -> bool:
         """Whether the audit has repaired it."""
         return self.outcome is not None and self.outcome.version is not None
 
     @property
-    def is_told_by_agent(self) -> bool:
+    def is_reported_by_agent(self) -> bool:
         """Whether only the agent of the host can detect it."""
         return self.code in _OF_AGENTS
 

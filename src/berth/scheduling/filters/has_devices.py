@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
-from berth.scheduling.hardware.device_fit import DeviceDemand, demanded
+from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
 from berth.scheduling.hardware.hardware_fit import HardwareAssign
 from berth.scheduling.hardware.hardware_masks import hosts_with_devices
 from berth.scheduling.hardware.hardware_why import relax_devices, why_no_devices
@@ -33,7 +33,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
     aliases = aliases_of(pci_aliases)
 
     def devices(query: Query) -> tuple[DeviceDemand, ...]:
-        return demanded(query.needs.devices, aliases)
+        return device_demands(query.needs.devices, aliases)
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         if not query.needs.devices:

@@ -48,7 +48,9 @@ class DeviceDemand:
         return self.matches(kind) and not kind.is_remote
 
 
-def demanded(needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]) -> tuple[DeviceDemand, ...]:
+def device_demands(
+    needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]
+) -> tuple[DeviceDemand, ...]:
     """Return the demands that a guest's device requests stand for.
 
     Raises:

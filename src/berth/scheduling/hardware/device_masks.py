@@ -39,7 +39,7 @@ def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[Device
     return found
 
 
-def are_apart(sources: Sequence[DeviceSources]) -> bool:
+def are_independent(sources: Sequence[DeviceSources]) -> bool:
     """Return whether no demand can take devices that another needs."""
     types = {kind.dev_type for one in sources for kind in one.usable}
     # A physical function excludes its virtual functions, although they are different kinds.

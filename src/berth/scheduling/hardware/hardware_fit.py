@@ -15,7 +15,12 @@ from berth.domain.hardware.guest_topology import GuestTopology
 from berth.domain.hardware.pci import NumaPolicy, PciAlias
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
-from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, demanded, give_devices
+from berth.scheduling.hardware.device_fit import (
+    DeviceDemand,
+    NearCells,
+    device_demands,
+    give_devices,
+)
 from berth.scheduling.hardware.matching import covers, is_matchable
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.cell_use import FreeCell
@@ -68,7 +73,7 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
         return None if devices is None else Assignment(devices=devices)
     shares = _pairs(room, demand.topology)
     masks = [sum(1 << place for place in row) for row in shares]
-    found = next(choices(masks, room.layout, room.pools, demand.devices), None)
+    found = next(cell_choices(masks, room.layout, room.pools, demand.devices), None)
     if found is None:
         return None
     order = _preference(room, demand)
@@ -97,7 +102,7 @@ class CellChoice(NamedTuple):
     devices: tuple[DeviceShare, ...]
 
 
-def choices(
+def cell_choices(
     masks: Sequence[int],
     layout: Layout,
     pools: Sequence[FreePool],
@@ -257,7 +262,7 @@ class HardwareAssign:
         if needs.topology is None and not needs.devices:
             return None
         room = FreeHardware.of(hosts, row)
-        devices = demanded(needs.devices, self.aliases)
+        devices = device_demands(needs.devices, self.aliases)
         demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
         # The topology did not fit, so the filter for NUMA cells is not in force: see the class.

@@ -18,12 +18,12 @@ from berth.scheduling.hardware.cell_masks import cells_that_fit, enough_cells, h
 from berth.scheduling.hardware.device_fit import DeviceDemand, give_devices
 from berth.scheduling.hardware.device_masks import (
     DeviceSources,
-    are_apart,
+    are_independent,
     cells_with_devices,
     have_enough,
     sources_of,
 )
-from berth.scheduling.hardware.hardware_fit import choices
+from berth.scheduling.hardware.hardware_fit import cell_choices
 from berth.tables.columnar.bitsets import Mask, Selection
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
@@ -42,7 +42,7 @@ def hosts_with_devices(hosts: HostTable, demands: Sequence[DeviceDemand], rows: 
     """Return for each of the rows whether it has the devices, close or not: (K,) bool."""
     sources = sources_of(hosts, demands)
     enough = have_enough(hosts, sources, rows)
-    if are_apart(sources):
+    if are_independent(sources):
         return enough
 
     def has_all(row: int, _: int) -> bool:
@@ -80,7 +80,7 @@ def hosts_with_hardware(
     sources = sources_of(hosts, demands)
     enough &= have_enough(hosts, sources, rows)
     # With one guest cell there is nothing to match: some cell must have both room and devices.
-    if len(topology.cells) == 1 and are_apart(sources):
+    if len(topology.cells) == 1 and are_independent(sources):
         enough &= _one_cell(hosts, fits[0], sources, rows)
         return enough
     every = list(kinds)
@@ -90,7 +90,7 @@ def hosts_with_hardware(
     def has_all(row: int, *found: int) -> bool:
         layout = hosts.numa.layout(row)
         guests = [found[kind] for kind in order]
-        return next(choices(guests, layout, hosts.pci.pools(row), demands), None) is not None
+        return next(cell_choices(guests, layout, hosts.pci.pools(row), demands), None) is not None
 
     looks: list[Bits | Ints] = [*masks, hosts.numa.layout_ids(rows), hosts.pci.state_ids(rows)]
     remembered = _remembered(hosts, (tuple(demands), tuple(order)))

@@ -246,14 +246,16 @@ class CellShortage(NamedTuple):
     text: str
 
 
-def nearest_lack(cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios) -> str:
+def nearest_shortage(
+    cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios
+) -> str:
     """Return what the cell lacks that lacks the least."""
-    lacks = [list(lacks_of(cell, demand, ratios)) for cell in cells]
+    lacks = [list(shortages_of(cell, demand, ratios)) for cell in cells]
     least = min(lacks, key=lambda one: (len(one), sum(lack.share for lack in one)))
     return " and ".join(lack.text for lack in least)
 
 
-def lacks_of(
+def shortages_of(
     cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios
 ) -> Iterator[CellShortage]:
     """Yield what one cell lacks for one guest cell; nothing if it fits."""

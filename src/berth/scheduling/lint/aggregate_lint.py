@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from berth.domain.compute.aggregate import Aggregate
-from berth.domain.compute.ratios import key_of
+from berth.domain.compute.ratios import ratio_key
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.rules.operators import number_of
 
-_RATIOS: Final = frozenset(map(key_of, (VCPU, MEMORY_MB, DISK_GB)))
+_RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
 _LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
 OVERRULES: Final = 100.0
 """A weigher that weighs so many times as much as all lesser ones together leaves them ties only."""

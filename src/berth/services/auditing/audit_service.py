@@ -200,7 +200,7 @@ class AuditService:
             mended.append(done)
             if done.outcome is not None:
                 self._telemetry.event(
-                    "discrepancy_mended" if done.is_mended else "discrepancy_stays",
+                    "discrepancy_mended" if done.is_repaired else "discrepancy_stays",
                     code=done.code,
                     key=done.key,
                     outcome=done.outcome.text,
@@ -261,7 +261,7 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
     """Add up what is lost, but for what is mended."""
     total: dict[str, int] = {}
     for one in found:
-        if one.is_mended:
+        if one.is_repaired:
             continue
         for name, amount in one.lost.items():
             total[name] = total.get(name, 0) + amount

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from berth.domain.compute.host import Host
-from berth.domain.compute.ratios import Ratio, resolve
+from berth.domain.compute.ratios import Ratio, resolve_ratio
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode
@@ -127,7 +127,7 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
 
 def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
     mine = [one for one in snapshot.aggregates if host.name in one.hosts]
-    return resolve(name, host, aggregates=mine if with_aggregates else ())
+    return resolve_ratio(name, host, aggregates=mine if with_aggregates else ())
 
 
 def _with_ratio(inventory: Inventory, ratio: float) -> int:

@@ -10,7 +10,7 @@ from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.compute.needs import needs_of, with_hardware
 from berth.domain.errors import InvalidInputError
-from berth.domain.hardware.assignment import taken
+from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.ports.ledger import Ledger
@@ -229,7 +229,7 @@ def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
     needs = with_hardware(
         needs_of(place.flavor, image.traits if image else None), place.flavor, image
     )
-    takes = taken(host.uuid, without_zeros(needs.amounts), place.assignment)
+    takes = allocations_by_provider(host.uuid, without_zeros(needs.amounts), place.assignment)
     found = {uuid: without_zeros(amounts) for uuid, amounts in takes.items()}
     return {uuid: amounts for uuid, amounts in found.items() if amounts}
 

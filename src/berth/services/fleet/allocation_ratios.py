@@ -12,7 +12,7 @@ from typing import Final
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host
-from berth.domain.compute.ratios import NEVER, Ratio, resolve
+from berth.domain.compute.ratios import NEVER, Ratio, resolve_ratio
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import RATIO_MAX, Inventory
@@ -56,7 +56,7 @@ class AllocationRatios:
 
     def of(self, host: Host, aggregates: Iterable[Aggregate], name: str) -> Ratio:
         """Return the ratio in force for one resource class of a host."""
-        return resolve(name, host, aggregates=aggregates, defaults=self._settings.defaults)
+        return resolve_ratio(name, host, aggregates=aggregates, defaults=self._settings.defaults)
 
     def settled(
         self,

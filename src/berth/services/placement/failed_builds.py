@@ -16,9 +16,9 @@ from typing import Final
 from berth.domain.compute.build_failure import (
     HALF_LIFE_S,
     FailureCause,
-    faded,
     failure_level,
     with_failure,
+    without_forgotten,
 )
 from berth.domain.compute.host import Service
 from berth.domain.errors import ConflictError, UnavailableError
@@ -99,14 +99,14 @@ class FailedBuilds:
         if not self._fades(service):
             return service
         now_s, half_life_s = self._clock.now_s(), self._half_life_s
-        counts = faded(service.build_failures, now_s, half_life_s)
+        counts = without_forgotten(service.build_failures, now_s, half_life_s)
         level = failure_level(counts, now_s, half_life_s)
         return replace(service, build_failures=counts, failure_level=level)
 
     def _fades(self, service: Service) -> bool:
         """Return whether to write decayed counts: one is gone, or the level fell enough."""
         now_s, counts = self._clock.now_s(), service.build_failures
-        left = faded(counts, now_s, self._half_life_s)
+        left = without_forgotten(counts, now_s, self._half_life_s)
         level = failure_level(left, now_s, self._half_life_s)
         return len(left) < len(counts) or level <= _STEP * service.failure_level != 0.0
 

@@ -23,7 +23,7 @@ from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.fast_replace import fast_replace
-from berth.domain.hardware.assignment import taken
+from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Guard, Outcome, Put, Remove, Take, Write
@@ -328,7 +328,7 @@ class PlacementService:
             # There is no decision, so the unit was rejected because an instance changed: its
             # owner may have deleted it.
             raise ConflictError(
-                f"request {mine.request_id}: an instance of it has changed; read it again"
+                f"request {mine.request_id}: an instance has changed; read it again"
             )
         return stored
 
@@ -367,7 +367,7 @@ def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
     placed: list[Write] = []
     for one in decision.placements:
         uuid = one.instance_uuid
-        gives = taken(one.provider_uuid, decision.amounts, one.assignment)
+        gives = allocations_by_provider(one.provider_uuid, decision.amounts, one.assignment)
         allocations += [Allocation(uuid, provider, amounts) for provider, amounts in gives.items()]
         placed.append(Put(_placed(instances[uuid], one, decision)))
     return [Take(Claim(order.request.request_id, tuple(allocations))), *placed]

@@ -1,7 +1,7 @@
-"""Moving: what a scheduler's decision makes of an instance that is somewhere already.
+"""Moves of instances: their requests, and the writes with which a decision starts them.
 
-What the instance holds goes over to the migration, and the instance claims what it is to have on
-the other host: all of it in the unit that starts the move, so nothing is ever held twice or lost.
+The allocations of the instance pass to the migration, and the instance claims those on the other
+host. The unit that starts the move does both, so nothing is held twice or lost.
 """
 
 from collections.abc import Generator, Mapping
@@ -17,7 +17,7 @@ from berth.domain.compute.migration import CONSUMER_TYPE, Migration, MoveKind, P
 from berth.domain.compute.request import Destination, Operation, Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.fast_replace import fast_replace
-from berth.domain.hardware.assignment import taken
+from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.ledger.write import Add, Free, Put, Take, TransferAllocations, Write
 from berth.domain.named_uuid import named_uuid
@@ -34,8 +34,8 @@ _KINDS: Final[Mapping[Operation, MoveKind]] = {
     Operation.LIVE_MIGRATE: MoveKind.LIVE,
     Operation.EVACUATE: MoveKind.EVACUATION,
 }
+# The operation of each kind of move.
 OPERATIONS: Final[Mapping[MoveKind, Operation]] = {kind: one for one, kind in _KINDS.items()}
-"""What a move of each kind is for."""
 
 _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.RESIZE: (Stage.LEAVING, Task.RESIZE_MIGRATING),
@@ -44,6 +44,7 @@ _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.EVACUATION: (Stage.ARRIVING, Task.REBUILDING),
 }
 
+# The task of an instance while a request about it is pending.
 AWAITING: Final[Mapping[Operation, Task]] = {
     Operation.CREATE: Task.SCHEDULING,
     Operation.RETRY: Task.SCHEDULING,
@@ -53,12 +54,11 @@ AWAITING: Final[Mapping[Operation, Task]] = {
     Operation.EVACUATE: Task.REBUILDING,
     Operation.UNSHELVE: Task.UNSHELVING,
 }
-"""The task that an instance has while a request about it waits to be decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveTarget:
-    """Where an instance is to go: a host by name, or any. `forced` skips the filters."""
+    """The destination of an instance: a host by name, or any. `forced` skips the filters."""
 
     host: str | None = None
     node: str | None = None
@@ -67,7 +67,7 @@ class MoveTarget:
 
 
 def resolve_target(target: MoveTarget, hosts: HostTable, field: str = "host") -> MoveTarget:
-    """Return a target whose host is called as it calls itself; clients may write it in any case.
+    """Return a target with the host's exact name; clients may write it in any case.
 
     Raises:
         InvalidInputError: there is no such host.
@@ -90,18 +90,18 @@ def request_to_move(
     flavor: Flavor | None = None,
     may_stay: bool = False,
 ) -> Request:
-    """Return what asks a scheduler for another host.
+    """Return the request for another host.
 
     Args:
-        instance: what is to go there.
-        operation: what for.
-        target: what is known about the host.
-        request_id: of the request.
-        flavor: the size that it is to have there; None for its own.
-        may_stay: the host that it is on is as good as any other.
+        instance: the instance to move.
+        operation: the reason for the move.
+        target: the requested host, if any.
+        request_id: the id of the new request.
+        flavor: the size on the new host, or None for the current one.
+        may_stay: the current host is allowed, too.
 
     Raises:
-        InvalidInputError: it is on the target already, or asks for what no scheduler can read.
+        InvalidInputError: the instance is on the target already, or a spec cannot be parsed.
     """
     source, wanted = instance.host, target.host
     if wanted is not None and wanted == source:
@@ -121,23 +121,24 @@ def request_to_move(
         ignore_hosts=() if may_stay or source is None else (source,),
         operation=operation,
     )
-    _ = request.needs  # raises on what a scheduler could not read
+    _ = request.needs  # raises now if the scheduler could not parse it
     return request
 
 
 def is_move(request: Request) -> bool:
-    """Tell whether a request is about an instance that is on a host already."""
+    """Return whether a request is about an instance that is on a host already."""
     return request.operation in _KINDS
 
 
 def migration_uuid_of(request: Request) -> str:
-    """Return the uuid of the move that a request asks for."""
+    """Return the uuid of the migration that a request starts."""
     return named_uuid(f"migration:{request.request_id}")
 
 
 def hold_of_move(placement: Placement, decision: Decision, request: Request) -> Hold:
-    """Return what the other host is to hold until the ledger tells of the move."""
+    """Return the hold on the destination until the feed delivers the move."""
     resident = resident_of(request, migration_uuid_of(request), placement.assignment)
+    # A move holds room only. Rules must not count its instance twice.
     resident = replace(resident, image_properties={}, is_move=True)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
@@ -145,18 +146,18 @@ def hold_of_move(placement: Placement, decision: Decision, request: Request) -> 
 def start_move(
     request: Request, instance: Instance, decision: Decision, number: int
 ) -> list[Write]:
-    """Return what claims the other host and starts the move.
+    """Return the writes that claim the destination and start the move.
 
     Args:
-        request: what was asked.
-        instance: as it was when that was asked.
-        decision: one placement.
-        number: the id of the migration for clients.
+        request: the request.
+        instance: the record at the time of the request.
+        decision: the decision, with one placement.
+        number: the migration's id for clients.
     """
     (placement,) = decision.placements
     migration = _migration(request, instance, decision, number)
     holder = holder_of_move(migration, decision.decided_at_s)
-    gives = taken(placement.provider_uuid, decision.amounts, placement.assignment)
+    gives = allocations_by_provider(placement.provider_uuid, decision.amounts, placement.assignment)
     allocations = [Allocation(instance.uuid, uuid, amounts) for uuid, amounts in gives.items()]
     leaving = replace(
         instance,
@@ -167,6 +168,8 @@ def start_move(
         updated_at_s=decision.decided_at_s,
     )
     return [
+        # First: it frees the instance's own allocations for the claim that follows in the same
+        # unit.
         TransferAllocations(instance.uuid, holder, must_hold=False),
         Take(Claim(request.request_id, tuple(allocations))),
         Add(migration),
@@ -175,7 +178,7 @@ def start_move(
 
 
 def holder_of_move(migration: Migration, now_s: float) -> Consumer:
-    """Return the consumer that holds room for a move beside what the instance itself holds."""
+    """Return the consumer that holds a move's allocations beside those of the instance."""
     return Consumer(
         migration.uuid,
         migration.project_id,
@@ -212,7 +215,7 @@ def _migration(request: Request, instance: Instance, decision: Decision, number:
 
 
 def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
-    """Return what undoes the claim of a move: the instance holds what it held before."""
+    """Return the writes that undo a move's claim: the instance gets its old allocations back."""
     owner = Consumer(instance.uuid, instance.project_id, instance.user_id, INSTANCE_TYPE)
     return [Free(instance.uuid), TransferAllocations(migration.uuid, owner, must_hold=False)]
 
@@ -220,7 +223,7 @@ def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
 def refuse_move(
     request: Request, instance: Instance, decision: Decision, message: str, now_s: float
 ) -> list[Write]:
-    """Return what leaves an instance as it was, with the reason in its history."""
+    """Return the writes that leave an instance as it was, with the reason in its history."""
     failed = len(request.retried)
     if failed:
         message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
@@ -241,18 +244,20 @@ def end_task(
     event: ActionEvent | None = None,
     **changes: object,
 ) -> list[Write]:
-    """Return what ends the task of an instance and the action that it belongs to.
+    """Return the writes that end an instance's task and the action that it belongs to.
 
     Args:
-        instance: as it is to be, but for `changes`.
+        instance: the new record, except for `changes`.
         now_s: Unix seconds.
-        message: what went wrong, for the owner; empty when nothing did.
+        message: the failure, addressed to the owner; empty on success.
         event: the last step of the action.
-        changes: further fields of the instance.
+        changes: further changed fields of the instance.
     """
     done = fast_replace(instance, task=None, action=None, updated_at_s=now_s, **changes)
     if done.counts_as is not None and done.migration_uuid is None:
-        done = fast_replace(done, counts_as=None)  # it has one size again
+        done = fast_replace(
+            done, counts_as=None
+        )  # the move is over, so the quota counts one size again
     action = instance.action
     if action is None:
         return [Put(done)]
@@ -263,7 +268,7 @@ def end_task(
 def continue_task(
     instance: Instance, now_s: float, *, event: ActionEvent | None = None, **changes: object
 ) -> list[Write]:
-    """Return what keeps one step of an action that goes on; see `end_task`."""
+    """Return the writes that record one step of an action that continues; see `end_task`."""
     action = instance.action
     if action is None or event is None:
         return [Put(fast_replace(instance, updated_at_s=now_s, **changes))]
@@ -276,7 +281,7 @@ def continue_task(
 
 @contextmanager
 def outside_server_group(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
-    """Have an instance be in no server group meanwhile, wherever it is."""
+    """Remove an instance from its server group within the context, wherever it is."""
     occupant = hosts.occupants.by_uuid.get(instance_uuid)
     if occupant is None or occupant.group_uuid is None:
         yield

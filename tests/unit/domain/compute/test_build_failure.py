@@ -9,9 +9,9 @@ from berth.domain.compute.build_failure import (
     BuildError,
     FailureCause,
     FailureCount,
-    faded,
     failure_level,
     with_failure,
+    without_forgotten,
 )
 
 HALF_LIFE_S = 100.0
@@ -71,8 +71,8 @@ def test_counts_fade_by_halves_and_are_forgotten() -> None:
     """Five times their half-life is enough for one failure."""
     counts = failed(FailureCause.DRIVER, "a")
     assert [level(counts, n * HALF_LIFE_S) for n in (0, 1, 2)] == [1.0, 0.5, 0.25]
-    assert faded(counts, 4 * HALF_LIFE_S, HALF_LIFE_S) == counts
-    assert faded(counts, 5 * HALF_LIFE_S, HALF_LIFE_S) == ()
+    assert without_forgotten(counts, 4 * HALF_LIFE_S, HALF_LIFE_S) == counts
+    assert without_forgotten(counts, 5 * HALF_LIFE_S, HALF_LIFE_S) == ()
     later = failed(FailureCause.IMAGE, "b", at_s=5 * HALF_LIFE_S, counts=counts)
     assert [one.project_id for one in later] == ["b"]
 

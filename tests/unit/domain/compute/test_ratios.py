@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host
-from berth.domain.compute.ratios import Ratio, key_of, resolve
+from berth.domain.compute.ratios import Ratio, ratio_key, resolve_ratio
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 
@@ -52,19 +52,19 @@ def test_the_first_that_says_something_counts(
         for number, text in enumerate(metadata)
     ]
     gone = {name: {VCPU: 0.0} for name in list(ALL)[:unset]}
-    found = resolve(VCPU, host(**ALL | gone), aggregates=aggregates, defaults={VCPU: 4.0})
+    found = resolve_ratio(VCPU, host(**ALL | gone), aggregates=aggregates, defaults={VCPU: 4.0})
     assert found == expected
 
 
 def test_a_class_that_nobody_mentions_is_not_overcommitted() -> None:
     """Not even by a default of another class."""
-    found = resolve("CUSTOM_GPU", host(), defaults={VCPU: 4.0})
+    found = resolve_ratio("CUSTOM_GPU", host(), defaults={VCPU: 4.0})
     assert found == Ratio(1.0, "default of the class")
 
 
 def test_some_classes_are_never_overcommitted() -> None:
     """Whatever anybody says."""
-    found = resolve(
+    found = resolve_ratio(
         "PCPU",
         host(allocation_ratios={"PCPU": 2.0}),
         aggregates=[aggregate("a", pcpu_allocation_ratio="4")],
@@ -74,7 +74,7 @@ def test_some_classes_are_never_overcommitted() -> None:
 
 def test_keys_are_novas_where_it_has_some() -> None:
     """And the name of the class for all others."""
-    assert [key_of(name) for name in (VCPU, MEMORY_MB, DISK_GB, "CUSTOM_GPU")] == [
+    assert [ratio_key(name) for name in (VCPU, MEMORY_MB, DISK_GB, "CUSTOM_GPU")] == [
         "cpu_allocation_ratio",
         "ram_allocation_ratio",
         "disk_allocation_ratio",

@@ -6,8 +6,8 @@ from berth.domain.hardware.assignment import (
     Assignment,
     CellShare,
     DeviceShare,
+    allocations_by_provider,
     amounts_on_root,
-    taken,
 )
 
 
@@ -65,11 +65,14 @@ def test_rules_may_not_contradict_each_other(
 def test_what_is_taken_is_by_provider() -> None:
     """The root gives what the request asks for, unless the assignment says otherwise."""
     amounts = {"VCPU": 2, "X": 1}
-    assert taken("root", amounts, None) == {"root": amounts}
-    assert taken("root", {}, None) == {}
+    assert allocations_by_provider("root", amounts, None) == {"root": amounts}
+    assert allocations_by_provider("root", {}, None) == {}
     spread = Assignment({"child": {"X": 1}, "none": {}}, root={"VCPU": 2})
-    assert taken("root", amounts, spread) == {"root": {"VCPU": 2}, "child": {"X": 1}}
-    assert amounts_on_root(amounts, Assignment({"child": {"Y": 1}})) == amounts
-    assert taken("root", amounts, Assignment({"child": {"VCPU": 2}}, root={})) == {
-        "child": {"VCPU": 2}
+    assert allocations_by_provider("root", amounts, spread) == {
+        "root": {"VCPU": 2},
+        "child": {"X": 1},
     }
+    assert amounts_on_root(amounts, Assignment({"child": {"Y": 1}})) == amounts
+    assert allocations_by_provider(
+        "root", amounts, Assignment({"child": {"VCPU": 2}}, root={})
+    ) == {"child": {"VCPU": 2}}

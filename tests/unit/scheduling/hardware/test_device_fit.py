@@ -10,7 +10,12 @@ from berth.domain.hardware.pci import (
     PciPool,
     aliases_of,
 )
-from berth.scheduling.hardware.device_fit import DeviceDemand, NearCells, demanded, give_devices
+from berth.scheduling.hardware.device_fit import (
+    DeviceDemand,
+    NearCells,
+    device_demands,
+    give_devices,
+)
 from berth.tables.host.pci import FreePool, PciDevices
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}
@@ -29,7 +34,7 @@ def free(*pools: PciPool) -> tuple[FreePool, ...]:
 
 def asked(*needs: DeviceNeed) -> tuple[DeviceDemand, ...]:
     """Return what needs stand for."""
-    return demanded(needs, ALIASES)
+    return device_demands(needs, ALIASES)
 
 
 def counts(
@@ -48,7 +53,7 @@ def test_an_alias_that_the_policy_has_not_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="no alias 'fpga'; it has gpu, nic, port"):
         asked(DeviceNeed("fpga", 1))
     with pytest.raises(InvalidInputError, match="it has none"):
-        demanded((DeviceNeed("fpga", 1),), ())
+        device_demands((DeviceNeed("fpga", 1),), ())
 
 
 def test_devices_come_from_several_pools() -> None:
@@ -129,7 +134,7 @@ def test_live_migration_is_asked_for_or_not() -> None:
     pools = free(*tagged, PciPool("10de", "1eb8"))
     for said, count in (("true", 1), ("false", 1), (None, 3)):
         table = GPU if said is None else {**GPU, "live_migratable": said}
-        enough = demanded((DeviceNeed("gpu", count),), aliases_of([table]))
-        more = demanded((DeviceNeed("gpu", count + 1),), aliases_of([table]))
+        enough = device_demands((DeviceNeed("gpu", count),), aliases_of([table]))
+        more = device_demands((DeviceNeed("gpu", count + 1),), aliases_of([table]))
         assert give_devices(pools, enough, None) is not None
         assert give_devices(pools, more, None) is None

@@ -7,12 +7,12 @@ from berth.domain.hardware.guest_topology import CpuPolicy, GuestCell, GuestTopo
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
 from berth.scheduling.hardware.cell_fit import OvercommitRatios
-from berth.scheduling.hardware.device_fit import demanded
+from berth.scheduling.hardware.device_fit import device_demands
 from berth.scheduling.hardware.hardware_fit import (
     SETS_MAX,
     FreeHardware,
     HardwareDemand,
-    choices,
+    cell_choices,
     fit_hardware,
 )
 from berth.tables.host.cell_use import CellUse, free_cell, shape_of
@@ -61,7 +61,7 @@ def cells_of(
     policy: NumaPolicy | None = None,
 ) -> list[int] | None:
     """Return the host cells that a guest is given, None when it does not fit."""
-    devices = demanded((DeviceNeed("gpu", gpus, policy),), GPU) if gpus else ()
+    devices = device_demands((DeviceNeed("gpu", gpus, policy),), GPU) if gpus else ()
     return chosen(fit_hardware(where, HardwareDemand(guest(*cpus), devices, packs=packs)))
 
 
@@ -130,7 +130,7 @@ def test_devices_of_the_same_socket() -> None:
 
 def test_devices_without_a_topology_may_be_anywhere() -> None:
     """On hosts without cells, too."""
-    devices = demanded((DeviceNeed("gpu", 3, NumaPolicy.REQUIRED),), GPU)
+    devices = device_demands((DeviceNeed("gpu", 3, NumaPolicy.REQUIRED),), GPU)
     found = fit_hardware(room(pools=POOLS), HardwareDemand(None, devices))
     assert found is not None
     assert found.numa == ()
@@ -148,10 +148,10 @@ def test_the_search_is_bounded() -> None:
     )
     pools = devices.pools(0)
     for policy in NumaPolicy:
-        enough = demanded((DeviceNeed("gpu", 8, policy),), GPU)
-        found = next(choices(masks, layout, pools, enough), None)
+        enough = device_demands((DeviceNeed("gpu", 8, policy),), GPU)
+        found = next(cell_choices(masks, layout, pools, enough), None)
         assert found is not None
         assert found.required & 0xFF == 0xFF
-        more = demanded((DeviceNeed("gpu", 9, policy),), GPU)
-        assert next(choices(masks, layout, pools, more), None) is None
+        more = device_demands((DeviceNeed("gpu", 9, policy),), GPU)
+        assert next(cell_choices(masks, layout, pools, more), None) is None
     assert SETS_MAX >= 2**8

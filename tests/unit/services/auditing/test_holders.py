@@ -67,7 +67,7 @@ async def test_an_instance_on_no_host_holds_nothing(task: Task | None) -> None:
     status = Status.BUILD if task else Status.ERROR
     await office.write_instance(vm, host=None, node=None, status=status, task=task)
     found = await office.only(ORPHAN, mends=True)
-    assert found.is_mended
+    assert found.is_repaired
     assert await office.ledger.allocations() == []
 
 
@@ -85,7 +85,7 @@ async def test_what_an_ended_move_holds_is_freed() -> None:
     found = await office.only(ORPHAN, mends=True)
     assert found.key == make_uuid("migration", 7)
     assert "the move 7 of" in found.text
-    assert found.is_mended
+    assert found.is_repaired
     assert await office.ledger.consumer_allocations(vm.uuid) is not None
 
 
@@ -97,7 +97,7 @@ async def test_nobody_knows_how_old_a_stranger_is() -> None:
     assert (found.mend, found.since_s, found.outcome) == (None, None, None)
     await office.desk.clock.sleep(DOWN_S + 1)
     assert (await office.only(ORPHAN)).mend == "free"
-    assert (await office.only(ORPHAN, mends=True)).is_mended
+    assert (await office.only(ORPHAN, mends=True)).is_repaired
     assert await office.ledger.allocations() == []
 
 
@@ -148,6 +148,6 @@ async def test_a_waiting_instance_that_is_placed_meanwhile_is_left_alone() -> No
         await office.write_instance(await office.get(vm.uuid), host=vm.host, node=vm.node)
 
     office.ledger.before_commit = be_faster
-    assert not (await office.only(ORPHAN, mends=True)).is_mended
+    assert not (await office.only(ORPHAN, mends=True)).is_repaired
     assert len(await office.ledger.allocations()) == 1
     assert make_instance(1).uuid == vm.uuid

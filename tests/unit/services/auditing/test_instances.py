@@ -30,7 +30,7 @@ async def test_a_missing_allocation_is_claimed_again() -> None:
     vm = await bare(office)
     found = await office.only(MISSING)
     assert (found.host, list(found.needed.values()), found.lost) == (vm.host, [FULL], {})
-    assert (await office.only(MISSING, mends=True)).is_mended
+    assert (await office.only(MISSING, mends=True)).is_repaired
     assert (await office.audit()).discrepancies == ()
     (allocation,) = await office.ledger.allocations()
     assert (allocation.consumer_uuid, allocation.amounts) == (vm.uuid, FULL)
@@ -56,7 +56,7 @@ async def test_what_is_freed_is_room_for_what_is_claimed() -> None:
     await office.audit()
     await office.desk.clock.sleep(DOWN_S + 1)
     report = await office.audit(mends=True)
-    assert [one.is_mended for one in report.discrepancies] == [True, True]
+    assert [one.is_repaired for one in report.discrepancies] == [True, True]
     assert [one.consumer_uuid for one in await office.ledger.allocations()] == [vm.uuid]
 
 
@@ -70,7 +70,7 @@ async def test_an_instance_that_changes_is_not_claimed_for() -> None:
         await office.write_instance(await office.get(vm.uuid), name="other")
 
     office.ledger.before_commit = be_faster
-    assert not (await office.only(MISSING, mends=True)).is_mended
+    assert not (await office.only(MISSING, mends=True)).is_repaired
     assert await office.ledger.allocations() == []
 
 

@@ -106,7 +106,7 @@ async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:
     busy = Busy(office)
     busy.watch()
     report = await office.audit(grace_s=-1.0, mends=True)
-    assert [one.key for one in report.discrepancies if one.is_mended] == [vm.uuid]
+    assert [one.key for one in report.discrepancies if one.is_repaired] == [vm.uuid]
     assert len(report.discrepancies) == 1
 
 

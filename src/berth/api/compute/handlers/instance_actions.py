@@ -16,7 +16,7 @@ from berth.api.errors import HttpError
 from berth.api.links import limit_of, next_page, page_of
 from berth.api.routing import Answer, Call
 from berth.api.values import naive_time
-from berth.domain.compute.instance import Instance, Status, creation_of, is_kept
+from berth.domain.compute.instance import Instance, Status, creation_of, has_creation
 from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.errors import NotFoundError
 
@@ -73,7 +73,7 @@ async def _instance(call: Call) -> Instance:
 async def _actions(call: Call, instance: Instance) -> Sequence[Action]:
     """Return all actions, newest first; the creation may stand in the instance's own record."""
     kept = await call.parts.ledger.actions(instance.uuid)
-    if is_kept(instance, kept):
+    if has_creation(instance, kept):
         return kept
     return [*kept, creation_of(instance)]
 
