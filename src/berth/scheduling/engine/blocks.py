@@ -15,7 +15,7 @@ import numpy as np
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Rows
 
-# Rows whose values an `Extreme` has not entered in its bounds yet; see `Extreme.note`.
+# Rows whose values an `Extreme` has not entered in its bounds yet; see `Extreme.update`.
 _PENDING_MAX: Final = 4_096
 _LITTLE: Final = 1 << 15
 _MUCH: Final = 1 << 18
@@ -236,7 +236,7 @@ class Extreme:
         self._holder = int(grown.argmax())
         self.value = float(grown[self._holder])
 
-    def note(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> bool:
+    def update(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> bool:
         """Update for the current values of some rows.
 
         Args:
@@ -260,8 +260,8 @@ class Extreme:
             self._flush()
         return self.value != old
 
-    def note_one(self, row: int, value: float) -> bool:
-        """Update for the current value of one row; see `note`."""
+    def update_one(self, row: int, value: float) -> bool:
+        """Update for the current value of one row; see `update`."""
         old = self.value
         block = row >> self._shift
         if value > self._bounds.item(block):

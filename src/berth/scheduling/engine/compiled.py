@@ -26,9 +26,9 @@ class KernelBoard:
     `Scoring` and `BlockedScores`; change both.
 
     Attributes:
-        rescales: it can score all hosts, since all values are in readings and multipliers are
+        can_rescale: it can score all hosts, since all values are in readings and multipliers are
             equal.
-        explains: it can return score parts, since multipliers are equal for all hosts.
+        can_explain: it can return score parts, since multipliers are equal for all hosts.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class KernelBoard:
             lines=scoring.measures.lines,
             by_share=scoring.by_share,
         )
-        self.rescales = not scoring.varies and not scoring.measures.reads_request
+        self.can_rescale = not scoring.varies and not scoring.measures.reads_request
         told = scoring.explained_terms()
-        self.explains = told is not None
+        self.can_explain = told is not None
         if told is not None:
             self.board.set_told(told)
 
@@ -68,7 +68,7 @@ class KernelBoard:
         self.board.set_ends(scales.each)
 
     def rescale(self) -> None:
-        """Score all hosts on the current scales; requires `rescales`.
+        """Score all hosts on the current scales; requires `can_rescale`.
 
         Raises:
             NonFiniteValueError: a value or score is not finite.
@@ -125,7 +125,7 @@ class KernelBoard:
             scoring.invalidate_scales()
         return not flags & kernel.SCORES_UNFIT
 
-    def finds(self, count: int) -> bool:
+    def can_find(self, count: int) -> bool:
         """Return whether the kernel can find that many best hosts."""
         return count <= self._kernel.BEST_MAX
 
@@ -138,7 +138,7 @@ class KernelBoard:
         return self.board.best(count, self._order)
 
     def explain(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
-        """Yield the score parts of rows on the scales of the stored scores; requires `explains`.
+        """Yield the score parts of rows on the scales of the stored scores; requires `can_explain`.
 
         Args:
             rows: the rows.

@@ -123,7 +123,7 @@ class RequestProfile:
         check_finite(values)
         self._forget(listed)
         self._remember(listed, values[self._scoring.measures.own].T.tolist())
-        self._scoring.note(rows, changed, values, passes)
+        self._scoring.update(rows, changed, values, passes)
         if not are_finite(scores):
             # Values far outside their old scale overflow; on the current scales they need not.
             self._rescale(query)
@@ -171,7 +171,7 @@ class RequestProfile:
         score = scoring.score_of_one(values, self._reference, row)
         self._forget([row])
         self._remember([row], own)
-        scoring.note_one(row, values, passes=passes)
+        scoring.update_one(row, values, passes=passes)
         if not math.isfinite(score):
             self._rescale(query)
             return
@@ -185,7 +185,7 @@ class RequestProfile:
         if now == self._reference.all:
             return self._top_rows(count)
         compiled = self._compiled
-        if compiled is not None and compiled.rescales and len(self._hosts) <= _SOON_SCALED:
+        if compiled is not None and compiled.can_rescale and len(self._hosts) <= _SOON_SCALED:
             self._rescale(query)
             return self._top_rows(count)
         positions = self._top(count)
@@ -195,13 +195,13 @@ class RequestProfile:
 
     def _top(self, count: int) -> list[int]:
         """Return the positions of the greatest scores on the reference scales."""
-        if self._compiled is not None and self._compiled.finds(count):
+        if self._compiled is not None and self._compiled.can_find(count):
             return self._compiled.top(count)
         return self._scores.best(count)
 
     def _top_rows(self, count: int) -> list[int]:
         """Return the rows of the greatest scores on the reference scales."""
-        if self._compiled is not None and self._compiled.finds(count):
+        if self._compiled is not None and self._compiled.can_find(count):
             return self._compiled.top_rows(count)
         return self._rows_of(self._scores.best(count))
 
@@ -241,7 +241,11 @@ class RequestProfile:
         """Compute the score parts of rows, reusing own values that are still valid."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
         own = self._known_values(query, rows) if scoring.measures.reads_request else []
-        if compiled is not None and compiled.explains and scoring.scales() == self._reference.all:
+        if (
+            compiled is not None
+            and compiled.can_explain
+            and scoring.scales() == self._reference.all
+        ):
             for row, score, given, normalised in compiled.explain(rows, own):
                 name, node, _ = hosts.identity(row)
                 self._scored[row] = ScoredHost(
@@ -373,7 +377,7 @@ class RequestProfile:
         self._reference = prepared(self._scoring.weighers, self._scoring.reference)
         if self._compiled is not None:
             self._compiled.set_scales(self._reference)
-            if self._compiled.rescales:
+            if self._compiled.can_rescale:
                 self._compiled.rescale()
                 return
         self._scores.fill(self._all_scores(query))

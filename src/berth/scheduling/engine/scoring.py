@@ -86,7 +86,7 @@ class Scoring:
 
     # ---- extremes -----------------------------------------------------------------------------
 
-    def note(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
+    def update(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
         """Update the extremes for the current values of some rows.
 
         Args:
@@ -100,23 +100,23 @@ class Scoring:
         highest = np.where(passes, values, -np.inf)
         for index, top in enumerate(np.maximum.reduce(highest, axis=1).tolist()):
             extreme = self._most[index]
-            if extreme is not None and extreme.note(rows, changed, highest[index], top):
+            if extreme is not None and extreme.update(rows, changed, highest[index], top):
                 self._scales = None
         if any(self._least):
             lowest = np.where(passes, -values, -np.inf)
             for index, top in enumerate(np.maximum.reduce(lowest, axis=1).tolist()):
                 extreme = self._least[index]
-                if extreme is not None and extreme.note(rows, changed, lowest[index], top):
+                if extreme is not None and extreme.update(rows, changed, lowest[index], top):
                     self._scales = None
 
-    def note_one(self, row: int, values: Sequence[float], *, passes: bool) -> None:
-        """Update the extremes for the current values of one row; see `note`."""
+    def update_one(self, row: int, values: Sequence[float], *, passes: bool) -> None:
+        """Update the extremes for the current values of one row; see `update`."""
         if self.by_share:
             return
         for most, least, value in zip(self._most, self._least, values, strict=True):
-            if most is not None and most.note_one(row, value if passes else -math.inf):
+            if most is not None and most.update_one(row, value if passes else -math.inf):
                 self._scales = None
-            if least is not None and least.note_one(row, -value if passes else -math.inf):
+            if least is not None and least.update_one(row, -value if passes else -math.inf):
                 self._scales = None
 
     def begin(self, board: Board | None = None) -> None:

@@ -26,7 +26,7 @@ class Interned(Generic[_T]):
         self.version = 0
         self.all: list[_T | None] = [nothing]
         self._number_of: dict[_T, int] = {nothing: 0}
-        self._rows_having = [0]
+        self._row_counts = [0]
         self._unused: list[int] = []
 
     def take(self, value: _T) -> int:
@@ -34,21 +34,21 @@ class Interned(Generic[_T]):
         number = self._number_of.get(value)
         if number is None:
             number = self._add(value)
-        self._rows_having[number] += 1
+        self._row_counts[number] += 1
         return number
 
     def release(self, number: int) -> None:
         """Undo one `take`: drop the value with its last row."""
-        self._rows_having[number] -= 1
+        self._row_counts[number] -= 1
         value = self.all[number]
-        if number and not self._rows_having[number] and value is not None:
+        if number and not self._row_counts[number] and value is not None:
             del self._number_of[value]
             self.all[number] = None
             self._unused.append(number)
 
-    def having(self, number: int) -> int:
+    def row_count(self, number: int) -> int:
         """Return the number of rows with the value of a number; for 0 only those that took it."""
-        return self._rows_having[number]
+        return self._row_counts[number]
 
     def _add(self, value: _T) -> int:
         if self._unused:
@@ -57,7 +57,7 @@ class Interned(Generic[_T]):
         else:
             number = len(self.all)
             self.all.append(value)
-            self._rows_having.append(0)
+            self._row_counts.append(0)
         self._number_of[value] = number
         self.version += 1
         return number

@@ -57,7 +57,7 @@ class InternedTerms:
             inventory.allocation_ratio,
         )
         number = self._interned.take(terms)
-        if self._interned.having(number) == 1:
+        if self._interned.row_count(number) == 1:
             self._write(number, terms)
         return number
 

@@ -12,16 +12,16 @@ import numpy as np
 
 _EMPTY: Final = -1
 # A removed row leaves a tombstone: an empty slot would end the probe sequences that pass it.
-_GONE: Final = -2
+_TOMBSTONE: Final = -2
 _HASH_BITS: Final = 32
 _HASH_MASK: Final = 2**_HASH_BITS - 1
 _FIRST_SLOTS: Final = 16
 
 # Load factor above which probe sequences become long and the index grows.
-_FULL: Final = 0.75
+_LOAD_MAX: Final = 0.75
 
 # Load factor after growing.
-_ROOMY: Final = 0.6
+_LOAD_AFTER_GROWTH: Final = 0.6
 
 
 class TextIndex:
@@ -41,7 +41,7 @@ class TextIndex:
         self._slots = array("i", [_EMPTY]) * _FIRST_SLOTS
         self._hashes = array("I")
         self._used = 0
-        self._gone = 0
+        self._tombstones = 0
 
     def __len__(self) -> int:
         """Return the number of rows in the index."""
@@ -54,27 +54,27 @@ class TextIndex:
 
     def add(self, text: str, row: int) -> None:
         """Add a row with its text, which no other row in the index may have."""
-        if (self._used + self._gone + 1) > _FULL * len(self._slots):
+        if (self._used + self._tombstones + 1) > _LOAD_MAX * len(self._slots):
             self._rebuild(self._used + 1)
         # Python salts `hash` per process, which does no harm: the index is never stored.
         hashed = hash(text) & _HASH_MASK
         if row >= len(self._hashes):
             self._hashes.extend(array("I", [0]) * (row + 1 - len(self._hashes)))
         self._hashes[row] = hashed
-        self._gone -= self._settle(row, hashed) == _GONE
+        self._tombstones -= self._insert(row, hashed) == _TOMBSTONE
         self._used += 1
 
     def remove(self, text: str) -> None:
         """Remove the row that has a text; an unknown text is no error."""
         slot = self._slot_of(text)
         if slot is not None:
-            self._slots[slot] = _GONE
+            self._slots[slot] = _TOMBSTONE
             self._used -= 1
-            self._gone += 1
+            self._tombstones += 1
 
     def reserve(self, rows: int) -> None:
         """Grow for a number of rows, so that adding them rebuilds nothing."""
-        if rows > _ROOMY * len(self._slots):
+        if rows > _LOAD_AFTER_GROWTH * len(self._slots):
             self._rebuild(rows)
 
     def _slot_of(self, text: str) -> int | None:
@@ -91,7 +91,7 @@ class TextIndex:
             if at == len(slots):
                 at = 0
 
-    def _settle(self, row: int, hashed: int) -> int:
+    def _insert(self, row: int, hashed: int) -> int:
         """Put a row into the next free slot, and return the slot's former value."""
         slots = self._slots
         at = hashed * len(slots) >> _HASH_BITS
@@ -108,7 +108,7 @@ class TextIndex:
         old = np.frombuffer(self._slots, dtype=np.intc)
         here = old[old >= 0]
         hashes = np.frombuffer(self._hashes, dtype=np.uintc)[here].astype(np.int64)
-        size = max(_FIRST_SLOTS, int(rows / _ROOMY) + 1)
+        size = max(_FIRST_SLOTS, int(rows / _LOAD_AFTER_GROWTH) + 1)
         order = hashes.argsort(kind="stable")
         here, homes = here[order], hashes[order] * size >> _HASH_BITS
         steps = np.arange(here.size)
@@ -119,7 +119,7 @@ class TextIndex:
         slots = np.full(size, _EMPTY, dtype=np.intc)
         slots[places[fits]] = here[fits]
         self._slots = array("i", slots.tobytes())
-        self._gone = 0
+        self._tombstones = 0
         rest: list[int] = here[~fits].tolist()
         for row in rest:  # rows that do not fit at the end wrap around
-            self._settle(row, self._hashes[row])
+            self._insert(row, self._hashes[row])

@@ -75,13 +75,13 @@ class Texts:
         self._long.pop(row, None)
         self._starts[row] = _NONE
         if self._wasted > max(_WASTED_MIN, len(self._bytes) // 2):
-            self._close_up()
+            self._compact()
 
     def resize(self, rows: int) -> None:
         """Grow to `rows` rows; new rows have no text."""
         self._starts.extend(array("q", [_NONE]) * (rows - len(self._starts)))
 
-    def _close_up(self) -> None:
+    def _compact(self) -> None:
         kept = bytearray()
         for row, start in enumerate(self._starts):
             if start < 0:

@@ -70,7 +70,7 @@ class CellUse:
                 self.again[cpu] = self.again.get(cpu, 0) + 1
             self.pinned |= 1 << cpu
 
-    def give(self, share: CellShare) -> None:
+    def release(self, share: CellShare) -> None:
         """Undo `take` with an equal share."""
         self._count(share, -1)
         for cpu in share.taken_cpus:

@@ -45,7 +45,7 @@ class ComputeServices:
             self._columns.put_service(row, None, self._names.node(row))
         return rows
 
-    def see(self, name: str, at_s: float) -> frozenset[int]:
+    def put_seen(self, name: str, at_s: float) -> frozenset[int]:
         """Set the time of a service's last heartbeat, Unix seconds, and return its rows.
 
         An unknown service has no rows, and nothing changes.
@@ -61,14 +61,14 @@ class ComputeServices:
             last_seen_s[row] = at_s
         return seen
 
-    def arrive(self, row: int, name: str, node: str) -> None:
+    def attach_row(self, row: int, name: str, node: str) -> None:
         """Set the service of a row that is about to get its name."""
         service = self.get(name)
         if service is not None:
             self._keep(service, is_needed=not _is_plain(service))
         self._columns.put_service(row, service, node)
 
-    def leave(self, row: int) -> None:
+    def detach_row(self, row: int) -> None:
         """Store the service of a row that is about to lose its name."""
         name = self._names.name(row)
         # With the last row the columns are cleared, but the service still exists in the ledger.

@@ -39,5 +39,5 @@ def release_hold(
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():
             hosts.trees.release_hold(provider_uuid, more)
-        hosts.numa.give(row, assignment.numa)
-        hosts.pci.give(row, assignment.devices)
+        hosts.numa.release(row, assignment.numa)
+        hosts.pci.release(row, assignment.devices)

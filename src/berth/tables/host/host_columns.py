@@ -201,11 +201,11 @@ class HostColumns(ColumnSet):
             self.numa.take(row, assignment.numa)
             self.pci.take(row, assignment.devices)
 
-    def give(self, row: int, assignment: Assignment | None) -> None:
+    def release(self, row: int, assignment: Assignment | None) -> None:
         """Undo `take` with an equal assignment."""
         if assignment is not None:
-            self.numa.give(row, assignment.numa)
-            self.pci.give(row, assignment.devices)
+            self.numa.release(row, assignment.numa)
+            self.pci.release(row, assignment.devices)
 
     # ---- services -------------------------------------------------------------------------
 

@@ -508,7 +508,7 @@ class HostTable:
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
         """Set the time of the last heartbeat of services, Unix seconds; ignore unknown ones."""
         for name in names:
-            for row in self._services.see(name, at_s):
+            for row in self._services.put_seen(name, at_s):
                 self.journal.record(row, "seen")
 
     def put_aggregate(self, aggregate: Aggregate) -> None:
@@ -550,7 +550,7 @@ class HostTable:
         occupant = self.occupants.remove(uuid)
         if occupant is not None:
             self._columns.num_instances[occupant.row] -= 1
-            self._columns.give(occupant.row, occupant.resident.assignment)
+            self._columns.release(occupant.row, occupant.resident.assignment)
             self._columns.num_io_ops[occupant.row] -= occupant.building
             self.journal.record(occupant.row, "instances")
 
@@ -606,7 +606,7 @@ class HostTable:
         """Give a row everything that the table knows by host name: service, aggregates, orphans."""
         self._columns.put_name_hash(row, host)
         # Before the row has its name: a service without hosts is found as a record only.
-        self._services.arrive(row, host.name, host.node)
+        self._services.attach_row(row, host.name, host.node)
         self._names.add(row, host)
         self._forget(row)
         self._is_ranked = False
@@ -619,7 +619,7 @@ class HostTable:
     def _detach_name(self, row: int) -> None:
         """Undo `_attach_name`; instances become orphans of the name that the ledger has."""
         name, node = self.name(row), self.node(row)
-        self._services.leave(row)
+        self._services.detach_row(row)
         self._names.discard(row)
         self._is_ranked = False
         self.membership_epoch += 1

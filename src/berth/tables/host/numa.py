@@ -66,7 +66,7 @@ class CellColumns(ColumnSet):
             if pages.size_kb == shape.smallest_kb:
                 self.smallest_total_kb[place] = pages.total * pages.size_kb
 
-    def put_left(self, place: int, cell: FreeCell) -> None:
+    def put_free(self, place: int, cell: FreeCell) -> None:
         """Set the free resources of the cell in a place."""
         counts, threads = cell.core_counts, cell.shape.threads
         self.shared_used[place] = cell.shared_used
@@ -194,7 +194,7 @@ class NumaCells:
             uses.setdefault(share.host_cell, CellUse()).take(share)
         self._changed.add(row)
 
-    def give(self, row: int, shares: Sequence[CellShare]) -> None:
+    def release(self, row: int, shares: Sequence[CellShare]) -> None:
         """Undo `take` with equal shares; shares that are not in use are ignored."""
         taken = self._taken.get(row, Counter[CellShare]())
         for share in shares:
@@ -203,7 +203,7 @@ class NumaCells:
                 taken.subtract((share,))
                 if not taken[share]:
                     del taken[share]
-                self._uses[row][share.host_cell].give(share)
+                self._uses[row][share.host_cell].release(share)
                 self._changed.add(row)
         if shares and not taken:
             self._uses.pop(row, None)
@@ -221,7 +221,7 @@ class NumaCells:
             return
         for row in self._changed:
             for place, cell in zip(self._places[row].tolist(), self.cells(row), strict=False):
-                self._columns.put_left(place, cell)
+                self._columns.put_free(place, cell)
                 for size_kb, free_kb in cell.pages_kb:
                     self._pages(size_kb)[place] = free_kb
         self._changed.clear()

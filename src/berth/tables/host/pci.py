@@ -165,7 +165,7 @@ class PciDevices:
             mine.taken.update(shares)
             self._update_free(row, mine, mine.free)
 
-    def give(self, row: int, shares: Sequence[DeviceShare]) -> None:
+    def release(self, row: int, shares: Sequence[DeviceShare]) -> None:
         """Undo `take` with equal shares; shares that are not in use are ignored."""
         mine = self._pools.get(row) if shares else None
         if mine is not None:

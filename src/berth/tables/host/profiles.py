@@ -86,7 +86,7 @@ class Profiles:
             stats=tuple(sorted(host.stats.items())) if host.stats else (),
         )
         number = self._profiles.take(profile)
-        if self._profiles.having(number) == 1:
+        if self._profiles.row_count(number) == 1:
             self._write(number, host)
         return number
 
@@ -108,7 +108,7 @@ class Profiles:
 
     def _verdicts(self, test: Callable[[Profile], bool]) -> list[bool]:
         return [
-            one is not None and self._profiles.having(number) > 0 and test(one)
+            one is not None and self._profiles.row_count(number) > 0 and test(one)
             for number, one in enumerate(self.all)
         ]
 

@@ -73,5 +73,5 @@ def test_an_extreme_is_the_greatest_of_all(
         if index < now.size:
             now[index] = value
             rows = np.array([index])
-            extreme.note(rows, {index}, now[rows], value)
+            extreme.update(rows, {index}, now[rows], value)
             assert extreme.value == now.max()

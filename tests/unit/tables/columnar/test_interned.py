@@ -12,7 +12,7 @@ def test_equal_values_have_one_number() -> None:
     assert interned.take("a") == interned.take("a") == 1
     assert interned.take("b") == 2
     assert interned.all == ["", "a", "b"]
-    assert [interned.having(number) for number in range(3)] == [0, 2, 1]
+    assert [interned.row_count(number) for number in range(3)] == [0, 2, 1]
 
 
 def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:

@@ -28,9 +28,9 @@ def test_use_adds_up_and_can_be_undone() -> None:
     use.take(share)
     assert (use.shared_cpus, use.memory_mb, use.pinned) == (4, 20, 0b1110)
     assert use.pages_kb == {2048: 20480}
-    use.give(share)
+    use.release(share)
     assert use.pinned == 0b1110
-    use.give(share)
+    use.release(share)
     assert use == CellUse()
 
 

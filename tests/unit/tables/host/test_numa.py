@@ -64,7 +64,7 @@ def test_what_guests_have_is_known_before_the_cells_are_and_after_they_change() 
     bigger = NumaCell(0, pcpuset=frozenset(range(16)))
     numa.put(0, (bigger, PLAIN))
     assert column(numa, 0, "free") == [14, 2]
-    numa.give(0, (share(0, 1),))
+    numa.release(0, (share(0, 1),))
     assert column(numa, 0, "free") == [16, 2]
     numa.put(0, ())
     assert numa.cells(0) == ()
@@ -78,7 +78,7 @@ def test_a_cpu_that_two_have_is_free_when_both_are_gone() -> None:
     for _ in range(3):
         numa.take(0, (share(0),))
     for free in (7, 7, 8):
-        numa.give(0, (share(0),))
+        numa.release(0, (share(0),))
         assert column(numa, 0, "free") == [free]
 
 
@@ -133,10 +133,10 @@ def test_what_is_given_back_twice_counts_once() -> None:
     numa.put(0, (CELL,))
     numa.take(0, (share(0),))
     for _ in range(2):
-        numa.give(0, (share(0),))
+        numa.release(0, (share(0),))
     assert column(numa, 0, "free") == [8]
     numa.take(0, (share(0),))
     numa.clear(0)
     numa.put(0, (CELL,))
-    numa.give(0, (share(0),))
+    numa.release(0, (share(0),))
     assert column(numa, 0, "free") == [8]

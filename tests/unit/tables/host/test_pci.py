@@ -26,7 +26,7 @@ def test_what_is_left_of_pools() -> None:
     assert devices.kinds[kind_of(GPU)].tolist() == [0, 2, 0]
     assert devices.free(slice(0, 3)).tolist() == [0, 2, 0]
     assert devices.free(np.array([1])).tolist() == [2]
-    devices.give(1, (DeviceShare(GPU.key, 3),))
+    devices.release(1, (DeviceShare(GPU.key, 3),))
     assert devices.free(np.array([1])).tolist() == [5]
 
 
@@ -37,7 +37,7 @@ def test_a_physical_function_and_its_virtual_ones_exclude_each_other() -> None:
     devices.put(0, (PORT, FUNCTIONS, elsewhere))
     devices.take(0, (DeviceShare(FUNCTIONS.key, 1),))
     assert left(devices, 0) == {PORT.key: 0, FUNCTIONS.key: 7, elsewhere.key: 2}
-    devices.give(0, (DeviceShare(FUNCTIONS.key, 1),))
+    devices.release(0, (DeviceShare(FUNCTIONS.key, 1),))
     devices.take(0, (DeviceShare(PORT.key, 1),))
     assert left(devices, 0) == {PORT.key: 0, FUNCTIONS.key: 0, elsewhere.key: 2}
 
@@ -52,7 +52,7 @@ def test_what_instances_have_is_known_before_the_pools_are_and_after_they_change
     devices.put(0, (PciPool("10DE", "1eb8", numa_node=0, count=2),))
     assert left(devices, 0) == {GPU.key: 0}
     devices.put(0, ())
-    devices.give(0, (DeviceShare(GPU.key, 3),))
+    devices.release(0, (DeviceShare(GPU.key, 3),))
     assert (left(devices, 0), devices.kinds) == ({}, {})
 
 
@@ -83,11 +83,11 @@ def test_what_is_given_back_twice_counts_once() -> None:
     devices.put(0, (GPU,))
     devices.take(0, (DeviceShare(GPU.key, 1),))
     for _ in range(2):
-        devices.give(0, (DeviceShare(GPU.key, 1),))
+        devices.release(0, (DeviceShare(GPU.key, 1),))
     assert left(devices, 0) == {GPU.key: 4}
     devices.take(0, (DeviceShare(GPU.key, 1),))
     devices.clear(0)
     assert devices.kinds == {}
     devices.put(0, (GPU,))
-    devices.give(0, (DeviceShare(GPU.key, 1),))
+    devices.release(0, (DeviceShare(GPU.key, 1),))
     assert left(devices, 0) == {GPU.key: 4}
