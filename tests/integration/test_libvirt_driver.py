@@ -410,7 +410,7 @@ async def test_other_guests_of_libvirtd_are_left_alone(
         await stranger.spawn(instance)
     await stranger.close()
     renamed = with_host(rig, name="another-host")
-    with pytest.raises(DriverError, match="has the guests of host"):
+    with pytest.raises(DriverError, match="holds the guests of host"):
         await renamed.leftovers()
     await renamed.close()
     found = await guest_of(driver, instance)

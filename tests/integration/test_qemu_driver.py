@@ -393,8 +393,8 @@ async def test_a_host_under_another_name_does_nothing_with_the_guests(
     """The ledger has them on the first one, so its agent would destroy all of them."""
     await start(driver, instance)
     renamed = with_host(rig, name="another-host")
-    with pytest.raises(DriverError, match="has the guests of host"):
+    with pytest.raises(DriverError, match="holds the guests of host"):
         await renamed.guests()
-    with pytest.raises(DriverError, match="has the guests of host"):
+    with pytest.raises(DriverError, match="holds the guests of host"):
         await renamed.destroy(instance.uuid)
     assert await powers(driver) == {instance.uuid: Power.RUNNING}

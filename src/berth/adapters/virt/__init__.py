@@ -1,1 +1,1 @@
-"""Drivers of compute hosts."""
+"""The drivers of compute hosts: fake, QEMU without a daemon, and libvirt."""

@@ -1,4 +1,8 @@
-"""Which accelerator works: a device node that opens and answers may still boot no guest."""
+"""The choice of the accelerator, by booting a stub guest.
+
+That `/dev/kvm` exists and opens does not suffice: nested KVM may accept a guest whose interrupts
+never arrive (docs/adr/0017-guests-without-a-daemon.md).
+"""
 
 import asyncio
 import re
@@ -20,40 +24,40 @@ _OUTPUT_BYTES = 10_000
 
 
 class Accelerator(StrEnum):
-    """What runs the guests' instructions."""
+    """What executes the guests' instructions."""
 
     TCG = "tcg"
     KVM = "kvm"
     AUTO = "auto"
-    """KVM where a guest boots with it, TCG elsewhere."""
+    """KVM if the stub guest boots with it, or else TCG."""
 
 
 class Emulator(Protocol):
-    """What a driver is told about the QEMU of its host."""
+    """The QEMU settings of a host."""
 
     @property
     def accelerator(self) -> Accelerator:
-        """What is set."""
+        """The accelerator, as configured."""
         ...
 
     @property
     def binary(self) -> str:
-        """The program."""
+        """The QEMU executable."""
         ...
 
     @property
     def machine(self) -> str:
-        """The machine that guests see."""
+        """The machine type of guests."""
         ...
 
     @property
     def cpu_model(self) -> str:
-        """The processor that they see; empty for the accelerator's own."""
+        """The CPU model of guests; empty for the accelerator's default."""
         ...
 
 
 async def accelerator_of(host: Emulator) -> Accelerator:
-    """Return what is set, and for `auto` KVM when the stub guest boots with it, else TCG."""
+    """Return the accelerator to use; `auto` is KVM if the stub guest boots with it, or else TCG."""
     if host.accelerator is not Accelerator.AUTO:
         return host.accelerator
     if not _HAS_KVM or not await boots(host, Accelerator.KVM):
@@ -62,21 +66,21 @@ async def accelerator_of(host: Emulator) -> Accelerator:
 
 
 async def version_of(binary: str) -> int:
-    """Return the version of a QEMU: 7_002_003 for 7.2.3.
+    """Return the version of a QEMU as a number: 7_002_003 for 7.2.3.
 
     Raises:
-        DriverError: it cannot be started, or does not say.
+        DriverError: QEMU cannot be started, or its output has no version.
     """
     text = (await run(binary, "--version")).decode(errors="replace")
     found = re.search(r"version (\d+)\.(\d+)\.(\d+)", text)
     if found is None:
-        raise DriverError(f"{binary} does not say its version")
+        raise DriverError(f"the output of {binary} --version contains no version")
     major, minor, patch = (int(part) for part in found.groups())
     return major * 1_000_000 + minor * 1_000 + patch
 
 
 async def boots(host: Emulator, accelerator: Accelerator) -> bool:
-    """Tell whether the stub guest becomes ready with an accelerator, in 3 seconds."""
+    """Return whether the stub guest becomes ready with an accelerator within 3 s."""
     with tempfile.TemporaryDirectory() as folder:
         firmware, output = Path(folder, "stub.bin"), Path(folder, "output")
         await asyncio.to_thread(firmware.write_bytes, stub_firmware())

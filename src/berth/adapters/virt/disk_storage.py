@@ -1,4 +1,4 @@
-"""Storing the disks of shelved guests in a folder that all hosts share."""
+"""Storage for the disks of shelved guests, in a folder that all hosts share."""
 
 import asyncio
 import shutil
@@ -15,16 +15,21 @@ from berth.ports.virt import OrphanFiles
 
 _SCHEME = "stored"
 _OF_HOSTS = ".hosts"
+# The name of a file beside the disks that identifies what they were copied from, so that a repeated
+# store recognizes its own copy.
 _ORIGIN = "origin"
-"""Beside the disks: what they were copied from, so that a repetition knows its own copy."""
 
 
 class SharedDiskStorage:
-    """The folder; None when there is none.
+    """The shared folder, with the disks of each instance in a subfolder.
 
-    Beside the disks it has a folder of each host with a mark for all that the host has stored. A
-    mark is made before anything is copied, so whatever a crash leaves can be found by its host
-    alone, which looks at no more than its own.
+    For each host, another subfolder has a mark for every instance that the host has stored. The
+    mark is created before the copy starts, so the host finds everything that a crash may have left,
+    and lists only its own part.
+
+    Args:
+        folder: the shared folder; None when the host has none.
+        host: the host's name.
     """
 
     def __init__(self, folder: Path | None, host: str) -> None:
@@ -32,13 +37,13 @@ class SharedDiskStorage:
         self._host = quote(host, safe="").replace(".", "%2E")
 
     async def store(self, folder: GuestFolder, uuid: str, names: Sequence[str]) -> str:
-        """Copy the disks of a guest, and return an address that every host understands.
+        """Copy the disks of a guest, and return an address that is valid on every host.
 
-        What was stored of it before counts only if it is a copy of these very disks as they are
-        now: an earlier try may have been given up, and the guest has run since.
+        An earlier copy is reused only if it was made from these disks in their current state: an
+        earlier attempt may have been abandoned, and the guest may have run since.
 
         Raises:
-            DriverError: there is no such folder, or copying failed.
+            DriverError: there is no shared folder, or copying failed.
         """
         target = self._of(uuid)
         origin = self._origin(folder, names)
@@ -47,6 +52,8 @@ class SharedDiskStorage:
             mark = self._mark(uuid)
             mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             mark.touch()
+            # Copied under a temporary name and renamed at the end, so that an address never leads
+            # to an incomplete copy.
             await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
             new.mkdir(mode=0o700, parents=True)
             for name in names:
@@ -57,7 +64,7 @@ class SharedDiskStorage:
         return f"{_SCHEME}:{uuid}"
 
     def _origin(self, folder: GuestFolder, names: Sequence[str]) -> str:
-        """Return what tells a guest's disks, as they are now, from what they were before."""
+        """Return a text that identifies a guest's disks in their current state."""
         found = [self._host]
         for name in names:
             at = folder.disk(name).stat()
@@ -65,20 +72,20 @@ class SharedDiskStorage:
         return "\n".join(found)
 
     async def drop(self, address: str) -> None:
-        """Delete stored disks; they may be gone already.
+        """Delete stored disks, if they exist.
 
         Raises:
-            DriverError: they cannot be deleted now; they are found again.
+            DriverError: they cannot be deleted now; `mine` returns them again.
         """
         parts = urlsplit(address)
         if parts.scheme != _SCHEME:
-            raise DriverError(f"{address[:200]!r} is no address of stored disks")
+            raise DriverError(f"{address[:200]!r} is not an address of stored disks")
         for path in (self._of(parts.path), self._new(parts.path)):
             await asyncio.to_thread(_delete, path)
         self._unmark(parts.path)
 
     async def mine(self) -> list[OrphanFiles]:
-        """Return all that this host has stored, and is there."""
+        """Return the stored disks that this host has written and that still exist."""
         return [] if self._folder is None else await asyncio.to_thread(self._mine)
 
     def _mine(self) -> list[OrphanFiles]:
@@ -106,16 +113,16 @@ class SharedDiskStorage:
         mark.unlink(missing_ok=True)
         for folder in (mark.parent, mark.parent.parent):
             with suppress(OSError):
-                folder.rmdir()  # which it cannot be while there is anything in it
+                folder.rmdir()  # fails while other marks are in it
 
     def _mark(self, uuid: str) -> Path:
         return self._of(uuid).parent / _OF_HOSTS / self._host / uuid
 
     def sources(self, address: str) -> dict[str, str]:
-        """Return where the disks of an address can be copied from, by name.
+        """Return the files or NBD addresses of the disks at an address, by name.
 
         Raises:
-            BuildError: nothing is there, or it is no such address.
+            BuildError: nothing is stored there, or the address is invalid.
         """
         parts = urlsplit(address)
         if parts.scheme == _SCHEME:
@@ -133,17 +140,18 @@ class SharedDiskStorage:
             (names, *_) = parse_qs(parts.query).get("disks", [""])
             found = [name for name in names.split(",") if name]
             return {name: f"{parts.scheme}://{parts.netloc}/{name}" for name in found}
-        raise BuildError(f"{address[:200]!r} is no address that disks can be fetched from")
+        raise BuildError(f"{address[:200]!r} is not an address of disks")
 
     def _new(self, uuid: str) -> Path:
-        """Return where disks are copied to before all of them are there."""
+        """Return the temporary folder of a copy in progress."""
         return self._of(uuid).with_name(f".{uuid}.new")
 
     def _of(self, uuid: str) -> Path:
         if self._folder is None:
-            raise DriverError("no storage_dir is set, so there is no place to store disks")
+            raise DriverError("cannot store disks: set virt.storage_dir to a shared folder")
+        # The uuid may come from an address that another host sent; it must not leave the folder.
         if not uuid or "/" in uuid or uuid.startswith("."):
-            raise DriverError(f"{uuid[:80]!r} is no uuid of stored disks")
+            raise DriverError(f"{uuid[:80]!r} is not the uuid of stored disks")
         return self._folder / uuid
 
 

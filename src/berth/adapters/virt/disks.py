@@ -1,4 +1,4 @@
-"""Disks of guests, as qcow2 files that qemu-img makes."""
+"""Operations on the disks of guests, which are qcow2 files, with qemu-img."""
 
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError
 
 _PROGRAM = "qemu-img"
+# A copy without progress for so long has lost the server of the disk. There is no limit on the
+# whole copy, since disks may be of any size.
 _IDLE_S = 60.0
-"""A copy that does nothing for so long has lost whoever offers the disk."""
 EPHEMERAL = "ephemeral"
 SWAP = "swap"
 _BYTES_PER_GB = 1024**3
@@ -19,10 +20,10 @@ _BYTES_PER_MB = 1024**2
 
 
 async def root_bytes(image: ImageFile, root_gb: int) -> int:
-    """Return how large the root disk of a guest is; 0 when it has none.
+    """Return the size of a guest's root disk in bytes, or 0 when it has none.
 
     Raises:
-        BuildError: the image is larger than the disk that the flavor asks for.
+        BuildError: the image is larger than the flavor's root disk.
         DriverError: qemu-img failed.
     """
     wanted = root_gb * _BYTES_PER_GB
@@ -36,7 +37,7 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
 
 
 async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
-    """Make the root disk, on top of the image's file, and tell whether there is one.
+    """Create the root disk with the image as its backing file; return whether there is one.
 
     Raises:
         BuildError: see `root_bytes`.
@@ -51,39 +52,40 @@ async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
 
 
 async def make_blank(path: Path, size_bytes: int) -> bool:
-    """Make an empty disk and tell whether there is one: not with a size of 0."""
+    """Create an empty disk, except with a size of 0; return whether there is one."""
     if size_bytes:
         await run(_PROGRAM, "create", "-q", "-f", "qcow2", str(path), str(size_bytes))
     return bool(size_bytes)
 
 
 def gigabytes(size_gb: int) -> int:
-    """Return a size of so many GiB in bytes."""
+    """Return a size in GiB as bytes."""
     return size_gb * _BYTES_PER_GB
 
 
 def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
-    """Return the sizes of the disks beside the root disk, by name."""
+    """Return the sizes in bytes of the ephemeral and swap disks, by name."""
     sizes = {EPHEMERAL: ephemeral_gb * _BYTES_PER_GB, SWAP: swap_mb * _BYTES_PER_MB}
     return {name: size for name, size in sizes.items() if size}
 
 
 async def grow(path: Path, size_bytes: int) -> None:
-    """Make a disk larger; one that is as large already stays as it is."""
+    """Enlarge a disk to a size; a disk that is as large already stays unchanged."""
     if size_bytes > await virtual_bytes(str(path), "qcow2"):
         await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
 
 
 async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> None:
-    """Copy a disk, with what it rests on, from a file or an NBD address into a new file."""
+    """Copy a disk including its backing file, from a file or an NBD address, to a new file."""
     words = ("-f", source_format, "-O", "qcow2", source, str(target))
     await run(_PROGRAM, "convert", "-q", *words, idle_s=_IDLE_S)
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:
-    """Return how large a guest finds a disk."""
+    """Return the size of a disk in bytes, as a guest sees it."""
+    # -U: the disk may be in use by a running guest, which holds the lock on it.
     text = await run(_PROGRAM, "info", "-U", "--output=json", "-f", source_format, source)
     found = msgspec.json.decode(text, type=dict[str, object])["virtual-size"]
     if not isinstance(found, int):
-        raise DriverError(f"qemu-img does not say how large {source} is")
+        raise DriverError(f"the output of qemu-img info has no size of {source}")
     return found

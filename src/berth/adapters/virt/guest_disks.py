@@ -1,4 +1,4 @@
-"""The disks that a guest has: which ones, and in which order it sees them."""
+"""The size of a guest, and its disks in the order in which it sees them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
 
 
 class GuestSize(msgspec.Struct, frozen=True):
-    """How large a guest is."""
+    """The size of a guest, as its driver records it."""
 
     vcpus: int
     memory_mb: int
@@ -26,7 +26,7 @@ class GuestSize(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, flavor: Flavor) -> "GuestSize":
-        """Return the size that a flavor asks for."""
+        """Return the size that a flavor specifies."""
         return cls(
             max(1, flavor.vcpus),
             max(1, flavor.memory_mb),
@@ -39,16 +39,16 @@ class GuestSize(msgspec.Struct, frozen=True):
 async def make_disks(
     folder: GuestFolder, image: ImageFile, size: GuestSize, *, is_blank: bool
 ) -> tuple[str, ...]:
-    """Make the disks of a new guest, and return their names.
+    """Create the disks of a new guest, and return their names.
 
     Args:
-        folder: of the guest.
-        image: what the root disk begins as, if it is a disk.
-        size: how large they are.
-        is_blank: what they hold is yet to come, so the root disk is as large and empty.
+        folder: the guest's folder.
+        image: the initial content of the root disk, if the image is a disk.
+        size: the guest's size.
+        is_blank: make the root disk empty, since a live migration will fill it.
 
     Raises:
-        BuildError: the image is larger than the disk that the flavor asks for.
+        BuildError: the image is larger than the flavor's root disk.
         DriverError: qemu-img failed.
     """
     made: list[str] = []
@@ -66,12 +66,13 @@ async def make_disks(
 
 
 async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[str, ...]:
-    """Copy the disks of a guest from elsewhere, by name, and return their names.
+    """Copy the disks of a guest from files or NBD addresses, and return their names.
 
     Raises:
         DriverError: qemu-img failed.
     """
     for name, source in sources.items():
+        # An NBD server shows the guest's view of a disk; a stored file is qcow2.
         is_nbd = urlsplit(source).scheme == nbd_export.SCHEME
         source_format = "raw" if is_nbd else "qcow2"
         await disks.copy(source, folder.disk(name), source_format=source_format)
@@ -81,10 +82,10 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
 async def fit_disks(
     folder: GuestFolder, names: tuple[str, ...], size: GuestSize
 ) -> tuple[str, ...]:
-    """Give a guest that is off the disks of its size, and return their names.
+    """Resize the disks of a guest that is off, and return the names of its disks.
 
-    They grow, and those that are missing are made. Swap, on which nothing is worth keeping, is
-    made smaller or taken away, too; no other disk is.
+    Disks grow, and missing ones are created. Only swap, which has nothing worth keeping, shrinks
+    or disappears.
 
     Raises:
         DriverError: qemu-img failed.
@@ -101,7 +102,7 @@ async def fit_disks(
 
 
 async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> None:
-    """Make a disk of a size, or make the one that is here as large; `keeps` what is on it."""
+    """Create a disk, or resize the existing one; `keeps` preserves its content."""
     if not is_here or (not keeps and size_bytes < await disks.virtual_bytes(str(path), "qcow2")):
         await disks.make_blank(path, size_bytes)
     else:

@@ -1,4 +1,4 @@
-"""Hints: what a driver tells whoever follows its events, without waiting for them."""
+"""Distribution of a driver's guest events to subscribers, without waiting for them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,13 +10,16 @@ _WAITING_MAX = 1_000
 
 
 class _Subscription:
-    """One who follows; whoever lets go of it follows no more."""
+    """The bounded queue of one subscriber; it ends when the subscriber drops it."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[GuestEvent] = asyncio.Queue(_WAITING_MAX)
 
     def publish(self, event: GuestEvent) -> None:
-        """Add a hint; the oldest makes room when nobody fetches them."""
+        """Add an event, dropping the oldest one when the queue is full.
+
+        Losing events is safe: they are hints, and agents reconcile their hosts periodically.
+        """
         if self._waiting.full():
             self._waiting.get_nowait()
         self._waiting.put_nowait(event)
@@ -29,7 +32,7 @@ class _Subscription:
 
 
 class GuestEventHub:
-    """Passes hints on to all who follow; see `Driver.events`."""
+    """Publishes events to all subscribers; see `VirtDriver.events`."""
 
     __slots__ = ("_all",)
 
@@ -37,7 +40,7 @@ class GuestEventHub:
         self._all: WeakSet[_Subscription] | None = None
 
     def subscribe(self) -> AsyncIterator[GuestEvent]:
-        """Yield what is told from now on."""
+        """Return an iterator over the events from now on."""
         if self._all is None:
             self._all = WeakSet()
         subscription = _Subscription()
@@ -45,6 +48,6 @@ class GuestEventHub:
         return subscription
 
     def publish(self, event: GuestEvent) -> None:
-        """Tell everybody."""
+        """Publish an event to all subscribers."""
         for subscription in self._all or ():
             subscription.publish(event)

@@ -1,4 +1,4 @@
-"""The folder of a guest on its host: what every driver keeps there."""
+"""The folders of guests on a host, common to the QEMU and the libvirt driver."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class GuestFolder:
-    """The folder of one guest, with its disks and what it and its programs have written."""
+    """The folder of one guest, with its disks, console log and error log."""
 
     def __init__(self, state_dir: Path, instance_uuid: str) -> None:
         self.path = state_dir / instance_uuid
@@ -28,22 +28,23 @@ class GuestFolder:
 
     @property
     def console(self) -> Path:
-        """The file of what the guest writes to its serial console."""
+        """The log of the guest's serial console."""
         return self.path / "console.log"
 
     @property
     def errors(self) -> Path:
-        """The file of what the programs that work for it complain about."""
+        """The error output of the programs that run for the guest."""
         return self.path / "stderr.log"
 
     def last_error(self) -> str:
-        """Return the end of what was complained about, on one line."""
+        """Return the end of the error output, on one line."""
         text = tail(self.errors, _ERROR_BYTES)
         return " | ".join(line.strip() for line in text.splitlines() if line.strip())
 
     def trim_console(self) -> None:
-        """Keep the console's file from filling the disk: of a long one only the end stays."""
+        """Truncate a console log above 8 MiB to its last MiB, so that it cannot fill the disk."""
         path = self.console
+        # In place, since QEMU keeps the file open and appends to it.
         if path.exists() and path.stat().st_size > CONSOLE_BYTES_MAX:
             end = tail(path, CONSOLE_BYTES_MAX // 8)
             os.truncate(path, 0)
@@ -53,10 +54,10 @@ class GuestFolder:
 
 @contextmanager
 def os_errors_as_driver_errors() -> Generator[None]:
-    """Have what a full or broken disk refuses be an error of the driver.
+    """Convert an OSError in the body, such as a full disk, into a DriverError.
 
     Raises:
-        DriverError: it has refused something.
+        DriverError: the operating system reported an error.
     """
     try:
         yield
@@ -65,7 +66,7 @@ def os_errors_as_driver_errors() -> Generator[None]:
 
 
 def tail(path: Path, bytes_max: int) -> str:
-    """Return the end of a text file; nothing when there is no file."""
+    """Return the end of a text file, or an empty string without the file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - bytes_max))
@@ -75,17 +76,17 @@ def tail(path: Path, bytes_max: int) -> str:
 
 
 def claim_state_dir(state_dir: Path, host: str) -> None:
-    """Take a folder for a host, which keeps it.
+    """Record a host as the owner of a folder of guests, or check that it is.
 
-    An agent destroys what the ledger says to be on another host. Had its host another name since
-    its last start, or another host the same folder, that would be all guests.
+    An agent destroys guests that the ledger has on another host. If its host had been renamed, or
+    shared the folder with another one, that would be all guests (ADR 0022).
 
     Args:
-        state_dir: of the guests; it is there.
-        host: whose it is to be.
+        state_dir: the existing folder of guests.
+        host: the host's name.
 
     Raises:
-        DriverError: it is another host's, or cannot be written to.
+        DriverError: the folder belongs to another host, or cannot be written.
     """
     path = state_dir / _OWNER
     try:
@@ -96,23 +97,23 @@ def claim_state_dir(state_dir: Path, host: str) -> None:
             owner = path.read_text()
             if owner and owner != host:
                 reason = (
-                    f"{state_dir} has the guests of host {owner!r}, and this is {host!r}; give "
-                    "each host a folder of its own (virt.state_dir), and keep its name "
-                    f"(agent.host). If the ledger says that they are on {host!r}, delete {path}"
+                    f"{state_dir} holds the guests of host {owner!r}, but this host is {host!r}; "
+                    "give each host a folder of its own (virt.state_dir) and keep its name "
+                    f"(agent.host). If the ledger has these guests on {host!r}, delete {path}"
                 )
                 raise DriverError(reason) from None
-            if not owner:  # a crash came between
+            if not owner:  # a crash came between creating and writing the file
                 path.write_text(host)
     except OSError as error:
         raise DriverError(f"{path}: {error.strerror}") from error
 
 
 def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
-    """Return the folders that are named as those of guests are, and belong to none.
+    """Return the folders with the name of a guest that belong to no known guest.
 
     Args:
-        state_dir: where the folders of guests are.
-        known: uuids of guests that have a record here, or run.
+        state_dir: the parent of the guests' folders.
+        known: the uuids of guests that have a record here, or run.
     """
     if not state_dir.is_dir():
         return []
@@ -125,7 +126,7 @@ def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFile
 
 
 def leftover_of(path: Path, uuid: str) -> OrphanFiles:
-    """Return how much a folder takes, and when it was last written; 0 when it is gone."""
+    """Return the size and the last write of a folder; the time is 0 when the folder is gone."""
     since_s, size_bytes = 0.0, 0
     try:
         since_s = path.stat().st_mtime
@@ -133,5 +134,5 @@ def leftover_of(path: Path, uuid: str) -> OrphanFiles:
             file = entry.stat(follow_symlinks=False)
             since_s, size_bytes = max(since_s, file.st_mtime), size_bytes + file.st_blocks * 512
     except OSError:
-        pass  # somebody deletes it now
+        pass  # it is being deleted at this moment
     return OrphanFiles(uuid, since_s, size_bytes)

@@ -1,4 +1,4 @@
-"""The files of images on a host: what the guest of an instance boots."""
+"""The image files on a host, from which guests boot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from berth.domain.compute.instance import Instance
 
 
 class ImageFormat(StrEnum):
-    """What the file of an image is."""
+    """The format of an image's file."""
 
     QCOW2 = "qcow2"
     RAW = "raw"
     KERNEL = "kernel"
-    """A kernel, with an initrd and a command line where they are given."""
+    """A kernel, optionally with an initrd and a command line."""
     RAMDISK = "ramdisk"
-    """An initrd that other images name; nothing boots it by itself."""
+    """An initrd that kernel images refer to; it cannot be booted by itself."""
     FIRMWARE = "firmware"
-    """Firmware that does without a disk; its size must be a multiple of 64 KiB."""
+    """Firmware that runs without a disk; its size must be a multiple of 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """Where a host finds an image, and how a guest boots it.
+    """An image's file on this host, and how guests boot it.
 
-    The ledger never has these: a path means something on its own machine only. `kernel` is what
-    boots a disk that has no boot loader; `initrd` and `cmdline` are the kernel's.
+    Image files are host settings and not in the ledger, since paths are valid on one machine only.
+    `kernel` boots a disk that has no boot loader; `initrd` and `cmdline` belong to the kernel.
     """
 
     image_id: str
@@ -39,12 +39,12 @@ class ImageFile:
 
     @property
     def direct_kernel(self) -> Path | None:
-        """The kernel that a guest starts with, without firmware looking for one on a disk."""
+        """The kernel that QEMU starts directly, or None when firmware boots from a disk."""
         return self.file if self.format is ImageFormat.KERNEL else self.kernel
 
     @property
     def is_disk(self) -> bool:
-        """A guest gets a disk that begins as a copy of it."""
+        """Whether the root disk of a guest starts as a copy of the file."""
         return self.format in (ImageFormat.QCOW2, ImageFormat.RAW)
 
 
@@ -53,10 +53,10 @@ Images = Mapping[str, ImageFile]
 
 
 def image_of(instance: Instance, images: Images) -> ImageFile:
-    """Return the file that an instance boots.
+    """Return the image file from which an instance boots.
 
     Raises:
-        BuildError: it has no image, or this host has no file of it, or nothing boots that.
+        BuildError: the instance has no image, this host has no file of it, or it is not bootable.
     """
     if instance.image is None:
         raise BuildError(f"instance {instance.uuid} has no image to boot", blames_host=False)

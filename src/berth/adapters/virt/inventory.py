@@ -1,4 +1,4 @@
-"""The inventory of a real host: its record and what it has to give, as Linux tells it."""
+"""The report of a real host: its record, inventory and traits, as read from Linux."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ _BYTES_PER_GB = 1024**3
 _IMAGE_TRAITS = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
 _ARCH_TRAITS = {"x86_64": "HW_ARCH_X86_64", "aarch64": "HW_ARCH_AARCH64"}
 _PREFIX = "HW_CPU_X86_"
+# CPU flags of Linux whose traits in os-traits have other names.
 _OTHERWISE_CALLED = {
     "3dnow": ("3DNOW",),
     "abm": ("ABM",),
@@ -48,15 +49,15 @@ _OTHERWISE_CALLED = {
     "vmx": ("VMX", "INTEL_VMX"),
     "vpclmulqdq": ("AVX512VPCLMULQDQ",),
 }
-"""Flags whose traits are not called after them."""
+
 _KNOWN = frozenset(get_traits(_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
 class Hypervisor:
-    """What runs guests on a host; `version` is 7_002_003 for 7.2.3.
+    """The hypervisor of a host; `version` is 7_002_003 for 7.2.3.
 
-    Its guests `see_the_cpu` of the host when they can use all that that can.
+    With `sees_the_cpu` guests can use all features of the host's CPU, so its flags become traits.
     """
 
     type: str
@@ -64,17 +65,17 @@ class Hypervisor:
     supported_instances: tuple[tuple[str, str, str], ...]
     sees_the_cpu: bool = False
     cpu_models: tuple[str, ...] = ()
-    """The processors that guests can have, where that is known."""
+    """The CPU models that guests can have, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class InventorySettings:
-    """What an operator says about the resources of a host.
+    """The operator's settings for the inventory of a host.
 
-    What is reserved is the host's own. On top of it `guest_overhead_mb` of memory is reserved
-    for each guest that is there: its process takes more than the guest sees. The disk is the
-    file system of `disk_dir`. NUMA cells, CPUs that are `dedicated` to single guests and PCI
-    devices (`vendor:product`) are for drivers that give guests a part of their own.
+    The reserved amounts are kept for the host. In addition, `guest_overhead_mb` of memory is
+    reserved for each guest present, whose process needs more than the guest sees. The disk is the
+    file system of `disk_dir`. NUMA cells, `dedicated_cpus` and PCI devices (`vendor:product`) are
+    for drivers that assign hardware to guests.
     """
 
     disk_dir: Path
@@ -98,11 +99,11 @@ def report_of(
     """Return the report of a host.
 
     Args:
-        name: of the host; its uuid depends on that alone.
-        stock: what is reserved, and what is shown.
-        hypervisor: what runs guests there.
-        guests: how many there are.
-        linux: the machine; this one unless it is given.
+        name: the host's name, from which its uuid is derived.
+        stock: the operator's settings.
+        hypervisor: the hypervisor.
+        guests: the number of guests present.
+        linux: the machine; by default this one.
     """
     linux = linux or Linux()
     cpu = linux.cpu()
@@ -130,7 +131,7 @@ def report_of(
         supported_instances=hypervisor.supported_instances,
         numa_cells=linux.numa_cells(stock.dedicated_cpus) if stock.shows_numa else (),
         pci_pools=linux.pci_pools(stock.pci_devices),
-        # 0: the ratios are the operator's, not the machine's.
+        # 0 means unset: allocation ratios are the operator's choice.
         allocation_ratios=dict.fromkeys(inventories, 0.0),
     )
     provider = Provider(

@@ -1,4 +1,4 @@
-"""What Linux says of the machine it runs on, in /proc and /sys."""
+"""Facts about this machine, read from /proc and /sys."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _BYTES_PER_KB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The processors: `online` are the numbers of those that this process may use."""
+    """The CPUs of the machine; `online` has the numbers of those that this process may use."""
 
     arch: str
     vendor: str
@@ -27,7 +27,11 @@ class Cpu:
 
 
 class Linux:
-    """The machine, or what a test puts in the place of its root folder."""
+    """Reads the facts of a machine.
+
+    Args:
+        root: the root of the file system; tests use a folder of their own.
+    """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
@@ -35,10 +39,10 @@ class Linux:
         self._is_this = root == Path("/")
 
     def cpu(self) -> Cpu:
-        """Return what there is of processors."""
+        """Return the CPUs."""
         info = _text(self._proc / "cpuinfo")
         online = parse_cpus(_text(self._sys / "devices/system/cpu/online"))
-        # What a container may use can be less than what there is.
+        # A container may be restricted to some of the machine's CPUs.
         usable = online & os.sched_getaffinity(0) if self._is_this else online
         cores = {self._core(cpu) for cpu in online}
         return Cpu(
@@ -52,7 +56,7 @@ class Linux:
         )
 
     def memory_mb(self) -> int:
-        """Return how much memory there is, for this process at least."""
+        """Return the memory in MiB: the machine's, or the limit of this process's cgroup."""
         found = re.search(r"^MemTotal:\s+(\d+) kB", _text(self._proc / "meminfo"), re.MULTILINE)
         total_mb = int(found[1]) // _KB_PER_MB if found else 0
         limit = _text(self._sys / "fs/cgroup/memory.max").strip()
@@ -61,16 +65,16 @@ class Linux:
         return total_mb
 
     def numa_cells(self, dedicated: frozenset[int] = frozenset()) -> tuple[NumaCell, ...]:
-        """Return the NUMA cells; their memory need not add up to all of the machine's.
+        """Return the NUMA cells; their memory need not add up to the machine's.
 
         Args:
-            dedicated: CPUs that guests get for themselves; over all others they float.
+            dedicated: the CPUs that are pinned to single guests; guests share the others.
         """
         nodes = (self._sys / "devices/system/node").glob("node[0-9]*")
         return tuple(self._cell(node, dedicated) for node in sorted(nodes, key=_number))
 
     def pci_pools(self, wanted: Sequence[str]) -> tuple[PciPool, ...]:
-        """Return the devices of the kinds wanted, as pools.
+        """Return the PCI devices with certain ids, grouped into pools.
 
         Args:
             wanted: `vendor:product` pairs of hexadecimal ids.
@@ -95,7 +99,7 @@ class Linux:
         return found
 
     def disk_bytes(self, folder: Path) -> int:
-        """Return the size of the file system that a folder is, or will be, in."""
+        """Return the size in bytes of the file system of a folder, which need not exist yet."""
         while not folder.exists():
             folder = folder.parent
         found = os.statvfs(folder)
@@ -129,7 +133,7 @@ class Linux:
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Read a list such as `0-3,8`."""
+    """Parse a CPU list such as `0-3,8`."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -139,7 +143,7 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def cpu_info_of(cpu: Cpu) -> Mapping[str, object]:
-    """Return a processor as the compute API shows it."""
+    """Return the CPU facts in the format of the compute API."""
     threads = max(1, len(cpu.online) // max(1, cpu.cores))
     topology = {"sockets": cpu.sockets, "cores": cpu.cores // max(1, cpu.sockets)}
     return {
@@ -185,7 +189,7 @@ def _line(info: str, key: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """Return what a file says; nothing when it is not there, as on other kernels."""
+    """Return the content of a file, or an empty string if the kernel does not provide it."""
     try:
         return path.read_text()
     except OSError:

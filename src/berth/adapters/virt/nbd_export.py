@@ -1,4 +1,4 @@
-"""Offering the disks of stopped guests to other hosts over NBD, by QEMU's storage daemon."""
+"""Export of the disks of stopped guests to other hosts over NBD, by QEMU's storage daemon."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from berth.domain.errors import DriverError
 
 SCHEME = "nbd"
 BEGUN = "nbd:"
-"""Stands for an address while there is none yet."""
+"""The address that a driver records before it starts an export, whose address is yet unknown."""
 _PROGRAM = "qemu-storage-daemon"
 _START_S = 10.0
 _END_S = 5.0
@@ -26,10 +26,10 @@ _WITHIN_S: Final = 10.0
 
 
 async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) -> None:
-    """Connect to an NBD server, wait for its greeting and hang up.
+    """Connect to an NBD server, wait for its greeting and disconnect.
 
     Raises:
-        DriverError: there is none, or nothing comes in time.
+        DriverError: there is no NBD server, or it does not greet in time.
     """
     where = f"{host}:{port}"
     try:
@@ -42,22 +42,24 @@ async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) 
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
     except TimeoutError as error:
-        raise DriverError(f"{where} offers no disks within {within_s:g} s") from error
+        raise DriverError(f"no NBD greeting from {where} within {within_s:g} s") from error
     except (OSError, asyncio.IncompleteReadError) as error:
-        raise DriverError(f"{where} offers no disks ({error})") from error
+        raise DriverError(f"no NBD server at {where} ({error})") from error
     if found != _GREETING:
-        raise DriverError(f"{where} offers something else than disks")
+        raise DriverError(f"the server at {where} is not an NBD server")
 
 
 async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
-    """Start a daemon that lets others read the disks, and return its address.
+    """Start a daemon that exports the disks read-only, and return its address.
 
     Raises:
-        DriverError: it cannot be started.
+        DriverError: the daemon cannot be started.
     """
     if not names:
         return f"{SCHEME}:?disks="
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The daemon inherits a listening socket, so the system chooses the port, and a client never
+    # connects too early.
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.bind((host, 0))
         listening.listen(8)
@@ -79,14 +81,14 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
 
 
 def is_offered(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
-    """Tell whether an address is one where the disks are offered."""
+    """Return whether the disks are exported at an address."""
     if address in ("", BEGUN) or urlsplit(address).scheme != SCHEME:
         return False
     return not names or offering_process(folder) is not None
 
 
 def offering_process(folder: GuestFolder) -> HostProcess | None:
-    """Return the daemon that offers the disks in a folder, if there is one."""
+    """Return the daemon that exports the disks in a folder, or None."""
 
     def of_folder(words: Sequence[str]) -> str | None:
         is_daemon = Path(words[0]).name == _PROGRAM
@@ -96,11 +98,15 @@ def offering_process(folder: GuestFolder) -> HostProcess | None:
 
 
 async def withdraw(folder: GuestFolder) -> None:
-    """End an offer; without one that is a success."""
+    """End the export of a folder's disks, if any.
+
+    Raises:
+        DriverError: the daemon does not end.
+    """
     if (process := offering_process(folder)) is not None:
         process.kill()
         if not await process.wait(_END_S):
-            raise DriverError(f"process {process.pid}, which offers disks, does not end")
+            raise DriverError(f"process {process.pid}, which exports disks, does not end")
 
 
 def _exports(folder: GuestFolder, names: Sequence[str]) -> list[str]:

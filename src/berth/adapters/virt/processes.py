@@ -1,8 +1,7 @@
-"""Processes that outlive the agent: starting, finding, and ending them.
+"""Processes that outlive the agent: starting, finding and ending them.
 
-A pid says little: the process may be a zombie that nobody has waited for, or another one that
-has the number by now. So a process is known by its pid and the time of its start, and it is
-found by what stands in its command line.
+A pid does not identify a process: it may be a zombie, or the number may have been reused. So a
+process is identified by its pid and start time, and found by its command line.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ _STARTING_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """A process, by pid and start in clock ticks since the machine's."""
+    """A process, identified by its pid and its start in clock ticks since boot."""
 
     pid: int
     started_ticks: int
 
     def is_alive(self) -> bool:
-        """Tell whether it runs, or could; a zombie of this process is done away with."""
+        """Return whether the process is alive; a zombie child of this process is reaped."""
         state = _state_of(self.pid)
         if state is None or state[1] != self.started_ticks:
             return False
@@ -44,9 +43,10 @@ class HostProcess:
         return False
 
     def kill(self) -> None:
-        """End it at once, if it is there."""
+        """Kill the process, if it is alive."""
         with contextlib.suppress(ProcessLookupError):
-            # The descriptor belongs to one process, whoever gets the number after it.
+            # A pidfd stays bound to one process. Otherwise the pid could be reused between the
+            # check and the signal.
             fd = os.pidfd_open(self.pid)
             try:
                 if self.is_alive():
@@ -55,7 +55,7 @@ class HostProcess:
                 os.close(fd)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait for its end and tell whether it came in time."""
+        """Wait for the end of the process; return whether it ended in time."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
         while self.is_alive():
@@ -66,13 +66,13 @@ class HostProcess:
 
 
 def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProcess:
-    """Start a process in a session of its own that the end of this one leaves alone.
+    """Start a process in its own session, so that it survives the end of this one.
 
     Args:
-        argv: the program, looked up in PATH, and its arguments; `inherited_fds` are numbers of
-            descriptors there.
-        fds: what it inherits of this process's descriptors, as `inherited_fds` renumbers them.
-        output: the file that gets what it writes to standard output and error.
+        argv: the program, looked up in PATH, and its arguments, which refer to descriptors by the
+            numbers of `inherited_fds`.
+        fds: the descriptors to inherit, renumbered as `inherited_fds` says.
+        output: the file that receives standard output and error.
 
     Raises:
         OSError: the program cannot be started.
@@ -85,16 +85,16 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProce
         (os.POSIX_SPAWN_DUP2, 1, 2),
         *((os.POSIX_SPAWN_DUP2, fd, target) for fd, target in zip(fds, targets, strict=True)),
     ]
-    # Not subprocess.Popen, whose object complains when it is dropped before its process ends.
+    # Not subprocess.Popen, which warns when its object is dropped before the process has ended.
     pid = os.posix_spawnp(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
     state = _state_of(pid)
     return HostProcess(pid, state[1] if state is not None else 0)
 
 
 def inherited_fds(fds: Sequence[int]) -> list[int]:
-    """Return the numbers that descriptors get in a process that is started with them.
+    """Return the numbers that descriptors get in a child process.
 
-    They are none of the numbers here, so that no copy overwrites what is yet to be copied.
+    They avoid all numbers in `fds`, so that no copy overwrites a descriptor yet to be copied.
     """
     found: list[int] = []
     number = _FIRST_FREE_FD
@@ -106,7 +106,10 @@ def inherited_fds(fds: Sequence[int]) -> list[int]:
 
 
 def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostProcess]:
-    """Return the live processes whose command lines are of interest, by what that returns."""
+    """Return the live processes by the key that `of_interest` derives from their command lines.
+
+    Processes for which it returns None are left out.
+    """
     found: dict[str, HostProcess] = {}
     for folder in _PROC.iterdir():
         if not folder.name.isdigit():
@@ -121,12 +124,12 @@ def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostPr
 
 
 def _words_of(pid: int) -> list[str]:
-    """Return a process's command line; none of one that is gone, or of the kernel's own."""
+    """Return a process's command line; empty if it is gone or a kernel thread."""
     for _ in range(_STARTING_LOOKS):
         try:
             text = (_PROC / str(pid) / "cmdline").read_bytes()
-            # A process that has just been started has none for a moment. Links of the kernel's
-            # own processes, and of zombies, lead nowhere.
+            # During execve a process has no command line for a moment, so it is read again. Kernel
+            # threads and zombies never have one; their `exe` links lead nowhere.
             if text or not (_PROC / str(pid) / "exe").exists():
                 return text.decode(errors="replace").split("\0") if text else []
         except OSError:
@@ -136,25 +139,26 @@ def _words_of(pid: int) -> list[str]:
 
 
 def _state_of(pid: int) -> tuple[str, int] | None:
-    """Return the state's letter and the time of the start; None when there is no such process."""
+    """Return the state letter and start time of a process, or None when it does not exist."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
+    # The name before the last parenthesis may itself contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
 
 
 async def run(*words: str, idle_s: float | None = None) -> bytes:
-    """Run a program to its end and return what it writes; it ends when nobody waits any more.
+    """Run a program and return its output; cancelling the caller kills the program.
 
     Args:
         words: the program and its arguments.
-        idle_s: when it has not used its processor for so long it is ended: nothing comes from
-            whoever it waits for.
+        idle_s: kill the program when it has used no CPU time for so many seconds, because the
+            server that it reads from does not answer.
 
     Raises:
-        DriverError: it is not installed, or it fails, or it was ended for doing nothing.
+        DriverError: the program is not installed, failed, or was killed for being idle.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -169,12 +173,12 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
     try:
         await _watch(talking, process.pid, idle_s)
         if not talking.done():
-            raise DriverError(f"{words[0]} {words[1]} has done nothing for {idle_s} s")
+            raise DriverError(f"{words[0]} {words[1]} made no progress for {idle_s} s")
         output, errors = await talking
     finally:
         if not talking.done():
             process.kill()
-            # Not for ever: it may wait for a disk that does not answer.
+            # With a limit: even a killed process cannot end while it waits for a dead disk.
             await asyncio.wait({talking}, timeout=_KILLED_S)
             talking.cancel()
     if process.returncode:
@@ -186,7 +190,7 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
 async def _watch(
     talking: "asyncio.Future[tuple[bytes, bytes]]", pid: int, idle_s: float | None
 ) -> None:
-    """Wait for the end of a process, or until it has done nothing for too long."""
+    """Wait until a process has ended or has been idle for too long."""
     used: int | None = None
     while not talking.done():
         await asyncio.wait({talking}, timeout=idle_s)
@@ -197,7 +201,7 @@ async def _watch(
 
 
 def _ticks_of(pid: int) -> int:
-    """Return how much of the processors a process has used, in clock ticks."""
+    """Return the CPU time that a process has used, in clock ticks."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Calls that block, in threads: so many at once, and none that keeps the process from ending."""
+"""Blocking calls in daemon threads, with a limit on their number."""
 
 import asyncio
 import contextlib
@@ -10,20 +10,23 @@ _T = TypeVar("_T")
 
 
 class ThreadRunner:
-    """Runs what blocks in threads of its own.
+    """Runs blocking functions, each in a daemon thread.
 
-    Not a pool of `concurrent.futures`: the process would wait at its end for a call that hangs.
-    A call that nobody waits for any more keeps its place until it returns.
+    A pool of `concurrent.futures` would make the process wait at its end for a call that hangs. An
+    abandoned call keeps its place until it returns.
+
+    Args:
+        at_once_max: the most calls at once.
     """
 
     def __init__(self, at_once_max: int) -> None:
         self._places = asyncio.Semaphore(at_once_max)
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Do something in a thread, and return what it does.
+        """Run a function in a thread, and return its result.
 
         Raises:
-            BaseException: whatever it raises.
+            BaseException: the error that the function raises.
         """
         await self._places.acquire()
         loop = asyncio.get_running_loop()
@@ -42,18 +45,18 @@ class ThreadRunner:
             result, error = None, None
             try:
                 result = work()
-            except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+            except BaseException as raised:  # noqa: BLE001 - raised again in the waiting task
                 error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits
                 loop.call_soon_threadsafe(end, result, error)
 
         threading.Thread(target=run, name="virt", daemon=True).start()
         return await outcome
 
     async def finish(self, work: Callable[[], _T]) -> _T:
-        """Do something as `run` does; whoever is cancelled meanwhile waits for its end.
+        """Run a function as `run` does, but wait for its end even when cancelled.
 
-        For what must not be overtaken by what the next one does with the same guest.
+        Used for calls that the next operation on the same guest must not overtake.
         """
         task = asyncio.ensure_future(self.run(work))
         try:
@@ -61,5 +64,5 @@ class ThreadRunner:
         except asyncio.CancelledError:
             await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()  # seen, so nobody complains that it was not
+                task.exception()  # retrieved, so that asyncio does not log it
             raise

@@ -1,4 +1,4 @@
-"""The fake driver: a host that exists only in memory, for demos, tests and load."""
+"""The fake driver: hosts that exist only in memory, for demonstrations, tests and load."""
 
 from berth.adapters.virt.fake.driver import FakeDriver
 from berth.adapters.virt.fake.host import DriverFaults, FakeHost

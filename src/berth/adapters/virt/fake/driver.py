@@ -1,4 +1,4 @@
-"""The driver of a fake host; see the port `Driver`."""
+"""The driver of a fake host; see the port `VirtDriver`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,8 +23,14 @@ _STORED = "fake+stored:///"
 class FakeDriver:
     """Keeps guests in memory; see the port `Driver`.
 
-    They vanish with the process, as those of a real host do when it loses power, unless they
-    are on a `machine` that is given: that one goes on as the guests of a dead agent do.
+    Guests vanish with the process, as those of a real host that loses power, unless a `machine` is
+    given, which outlives the driver as guests outlive a dead agent.
+
+    Args:
+        fake: the host's description.
+        clock: the time.
+        machine: the guests of an earlier driver of the same host.
+        network: the network of the fake machines.
     """
 
     def __init__(
@@ -42,26 +48,26 @@ class FakeDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All but what the settings say that it lacks."""
+        """All verbs except those that the host lacks."""
         return _ALL - self._fake.lacks
 
     async def report(self) -> HostReport:
-        """Return the host that the settings describe; its uuid depends on its name alone."""
+        """Return the report of the host."""
         return report_of(self._fake)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return what is on the machine."""
+        """Return the guests of the machine."""
         await self._act("guests")
         found = sorted(self.machine.guests.items())
         return [Guest(uuid, one.power, one.reason, one.is_orphan, one.waits) for uuid, one in found]
 
     async def running(self) -> Sequence[str]:
-        """Return the uuids of the guests that run; a short cut for tests."""
+        """Return the uuids of the running guests; a shortcut for tests."""
         found = self.machine.guests.items()
         return sorted(uuid for uuid, one in found if one.power is Power.RUNNING)
 
     async def spawn(self, instance: Instance) -> None:
-        """Start a guest after the time of a build; one that runs or is paused goes on."""
+        """Start a guest after the build time; a running or paused one stays as it is."""
         guest = self.machine.guests.get(instance.uuid)
         if guest is not None and guest.is_orphan:
             raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
@@ -84,7 +90,7 @@ class FakeDriver:
             self.machine.start(instance.uuid)
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Stop a guest, after the grace when it hangs."""
+        """Stop a guest; one that hangs stops only after the grace period."""
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             return
@@ -99,33 +105,33 @@ class FakeDriver:
         self._set(instance_uuid, Power.STOPPED)
 
     async def reset(self, instance_uuid: str) -> None:
-        """Start a guest over."""
+        """Restart a guest."""
         await self._begin(DriverFeature.RESET, instance_uuid, Power.RUNNING)
         self.machine.start(instance_uuid)
 
     async def pause(self, instance_uuid: str) -> None:
-        """Let a guest stand still."""
+        """Pause a guest."""
         await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE)
         self._set(instance_uuid, Power.PAUSED)
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Let a guest go on."""
+        """Unpause a guest."""
         await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE, act="unpause")
         self._set(instance_uuid, Power.RUNNING)
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Keep a guest's memory, so that `resume` lets it go on."""
+        """Suspend a guest."""
         await self._begin(DriverFeature.SUSPEND, instance_uuid, *_LIVE, Power.SUSPENDED)
         self._set(instance_uuid, Power.SUSPENDED)
 
     async def resume(self, instance_uuid: str) -> None:
-        """Let a suspended guest go on."""
+        """Resume a suspended guest."""
         states = (Power.RUNNING, Power.SUSPENDED)
         await self._begin(DriverFeature.SUSPEND, instance_uuid, *states, act="resume")
         self._set(instance_uuid, Power.RUNNING)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Forget a guest."""
+        """Remove a guest."""
         await self._act("destroy")
         self._network.machines.pop(self._address("disks", instance_uuid), None)
         self._network.machines.pop(self._address("migrate", instance_uuid), None)
@@ -134,7 +140,7 @@ class FakeDriver:
             self.machine.files.pop(instance_uuid, None)
 
     async def resize(self, instance: Instance) -> bool:
-        """Give a guest another size."""
+        """Change the size of a guest, at once or at its next start."""
         await self._act("resize")
         guest = self._guest(instance.uuid)
         guest.wanted, guest.offered = instance.flavor, False
@@ -143,7 +149,7 @@ class FakeDriver:
         return guest.flavor == instance.flavor
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return a line for each start, as the stub guest writes it."""
+        """Return one line for each start, in the format of the stub guest."""
         guest = await self._begin(DriverFeature.CONSOLE, instance_uuid)
         line = (
             f"BERTH-GUEST ready uuid={instance_uuid} "
@@ -153,7 +159,7 @@ class FakeDriver:
         return (line * lines)[-bytes_max:] if bytes_max else ""
 
     async def take_in(self, instance: Instance) -> str:
-        """Make a guest that waits."""
+        """Create a guest that waits for a live migration."""
         self._check(DriverFeature.LIVE_MIGRATION)
         try:
             await self._act("take_in")
@@ -167,7 +173,7 @@ class FakeDriver:
         return self._show("migrate", instance.uuid)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Move a guest to the machine with that address."""
+        """Move a guest to the machine at an address."""
         try:
             self._check(DriverFeature.LIVE_MIGRATION)
             guest = self._guest(instance_uuid, *_LIVE)
@@ -185,12 +191,12 @@ class FakeDriver:
         del self._network.machines[address]
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Have a move fail that takes its time."""
+        """Cancel a live migration in progress."""
         if (move := self.machine.moves.get(instance_uuid)) is not None:
             move.cancel()
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Let others have what is on the disks."""
+        """Export the disks of a guest."""
         guest = await self._begin(
             DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="offer_disks"
         )
@@ -198,7 +204,7 @@ class FakeDriver:
         return self._show("disks", instance_uuid)
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Make a guest with the disks of another, or with stored ones."""
+        """Create a guest with exported or stored disks."""
         try:
             self._check(DriverFeature.DISKS)
             await self._act("fetch_disks")
@@ -216,7 +222,7 @@ class FakeDriver:
         guest.disk, guest.boots = disk, 0
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Keep what is on the disks where all fake machines find it."""
+        """Store the disks in the network's shared storage."""
         guest = await self._begin(
             DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="store_disks"
         )
@@ -228,12 +234,12 @@ class FakeDriver:
         return address
 
     async def drop_stored(self, address: str) -> None:
-        """Forget what was stored."""
+        """Delete stored disks."""
         await self._act("drop_stored")
         self._network.stored.pop(address, None)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return the files that a test has made, and what was stored from here and is there."""
+        """Return files that a test created, and stored disks of this machine that still exist."""
         files, stored = self.machine.files or {}, self.machine.stored or {}
         found = [OrphanFiles(uuid, at_s) for uuid, at_s in sorted(files.items())]
         for uuid, at_s in sorted(stored.items()):
@@ -245,7 +251,7 @@ class FakeDriver:
         return found
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Yield hints from now on."""
+        """Return the events from now on."""
         return self.machine.events.subscribe()
 
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
@@ -255,7 +261,7 @@ class FakeDriver:
         return guest
 
     def _set(self, instance_uuid: str, power: Power) -> None:
-        """Change what a guest does, if it still is there and does something else."""
+        """Change the power state of a guest, if it still exists and has another one."""
         guest = self.machine.guests.get(instance_uuid)
         if guest is not None and guest.power is not power:
             self.machine.set_power(instance_uuid, power)
@@ -263,9 +269,10 @@ class FakeDriver:
     async def _begin(
         self, verb: DriverFeature, instance_uuid: str, *powers: Power, act: str = ""
     ) -> FakeGuest:
-        """Check that a guest may be asked for something, before and after it takes its time."""
+        """Check that a guest permits an operation, before and after the operation's delay."""
         self._check(verb)
         self._guest(instance_uuid, *powers)
+        # Checked twice, since the guest may change during the delay.
         await self._act(act or verb)
         return self._guest(instance_uuid, *powers)
 
@@ -282,7 +289,7 @@ class FakeDriver:
         return guest
 
     async def _act(self, name: str, *, delays: bool = True) -> None:
-        """Take the time that a method takes, and fail when it is to fail."""
+        """Wait for a method's injected delay, and raise its injected fault."""
         faults = self._fake.faults
         if delays and (delay_s := faults.delay_s.get(name, 0.0)):
             await self._clock.sleep(delay_s)
@@ -291,7 +298,7 @@ class FakeDriver:
             raise DriverError(f"the fake host {self._fake.name} is set to fail at {name}")
 
     async def _travel(self, instance_uuid: str) -> None:
-        """Take the time of a live migration, in which it may be cancelled."""
+        """Wait for the time of a live migration, during which it can be cancelled."""
         delay_s = self._fake.faults.delay_s.get("hand_over", 0.0)
         if not delay_s:
             return
@@ -303,7 +310,7 @@ class FakeDriver:
             del self.machine.moves[instance_uuid]
             is_cancelled = move.cancelled() or move.cancel()
         if is_cancelled:
-            raise DriverError("it was cancelled")
+            raise DriverError("the migration was cancelled")
         self._guest(instance_uuid, *_LIVE)
 
     def _address(self, scheme: str, instance_uuid: str) -> str:

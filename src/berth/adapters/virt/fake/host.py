@@ -1,4 +1,4 @@
-"""What a fake host is to be, and what goes wrong there."""
+"""The description of a fake host, and its injected faults."""
 
 import random
 import uuid
@@ -17,10 +17,10 @@ _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")
 
 @dataclass(frozen=True, slots=True)
 class DriverFaults:
-    """How long the methods of a driver take, and how often they fail, by the method's name.
+    """Delays and failure rates of a driver's methods, by the method's name.
 
-    `share` is the share of calls that fail, in [0, 1]. Which calls these are follows from the
-    seed, the host's name, and how many calls there were before.
+    `delay_s` is in seconds, `share` is the share of calls that fail, in [0, 1]. Which calls fail
+    is determined by the seed, the host's name and the number of earlier calls.
     """
 
     delay_s: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -28,11 +28,11 @@ class DriverFaults:
     seed: int = 0
 
     def strikes(self, verb: str, host: str, number: int) -> bool:
-        """Tell whether a call fails."""
+        """Return whether a call fails."""
         share = self.share.get(verb, 0.0)
         if share <= 0:
             return False
-        # A generator for each call: one that is kept takes more memory than all of the host.
+        # A new generator for each call: a kept one takes more memory than the rest of the host.
         return random.Random(f"{self.seed}/{host}/{verb}/{number}").random() < share  # noqa: S311 - faults are no secret
 
 
@@ -41,12 +41,11 @@ _NO_FAULTS = DriverFaults()
 
 @dataclass(frozen=True, slots=True)
 class FakeHost:
-    """What a fake host is to have: totals by resource class, in the unit of the class.
+    """A fake host: its `totals` by resource class, in the unit of the class.
 
-    `spawn_s` is how long a build takes. Builds fail on this host when `fails` is set; `faults`
-    has more of that kind, for all methods. `lacks` is what its driver cannot do. `metrics` are
-    what it says to measure of itself, `children` its parts with inventories of their own,
-    `numa_cells` and `pci_pools` its hardware.
+    A build takes `spawn_s` seconds and always fails with `fails`; `faults` applies to all methods.
+    The driver does not support the verbs in `lacks`. `metrics` are the host's reported metrics,
+    `children` its nested providers, `numa_cells` and `pci_pools` its hardware.
     """
 
     name: str
@@ -67,7 +66,7 @@ class FakeHost:
 
 
 def report_of(fake: FakeHost) -> HostReport:
-    """Return the host that the settings describe; its uuid depends on its name alone."""
+    """Return the report of a fake host, whose uuid is derived from its name."""
     host_uuid = str(uuid.uuid5(_NAMESPACE, fake.name))
     host = Host(
         uuid=host_uuid,

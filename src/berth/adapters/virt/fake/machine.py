@@ -1,4 +1,4 @@
-"""Fake machines: what stays when an agent dies, and how machines reach each other."""
+"""Fake machines, which outlive their agents, and the network between them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from berth.ports.virt import GuestEvent, Power
 
 @dataclass(slots=True)
 class FakeGuest:
-    """One guest: its size, its life, and what is on its disks.
+    """One guest: its size, power state and disk content.
 
-    `boots` counts its starts. One that `hangs` does not hear the power button. One that `waits`
-    is the target of a live migration. Other hosts may fetch the disks when they are `offered`.
+    `boots` counts its starts. A guest that `hangs` ignores the power button. A guest that `waits`
+    is the target of a live migration. Other hosts can fetch its disks while they are `offered`.
     """
 
     flavor: Flavor
     wanted: Flavor
-    """The size that it is to have from its next start on."""
+    """The size from the next start on."""
     power: Power = Power.RUNNING
     reason: str = ""
     boots: int = 1
@@ -31,7 +31,7 @@ class FakeGuest:
 
 
 class FakeMachine:
-    """A machine that goes on when the driver, and the process that it stands for, is gone."""
+    """The state of a host that survives the driver, as guests survive a dead agent."""
 
     __slots__ = ("__weakref__", "events", "files", "guests", "moves", "name", "stored")
 
@@ -39,21 +39,21 @@ class FakeMachine:
         self.name = name
         self.guests: dict[str, FakeGuest] = {}
         self.files: dict[str, float] | None = None
-        """Files without a guest, by instance, with the Unix time at which they were written."""
+        """Files without a guest, by instance, with the Unix time of the last write."""
         self.stored: dict[str, float] | None = None
-        """When disks were stored from here, by instance."""
+        """The Unix time at which this machine stored disks, by instance."""
         self.moves: dict[str, asyncio.Task[None]] = {}
-        """Live migrations away from here that are going on."""
+        """The live migrations away from this machine in progress, by instance."""
         self.events = GuestEventHub()
 
     def set_power(self, instance_uuid: str, power: Power, reason: str = "") -> None:
-        """Have a guest do something else, and tell those who follow."""
+        """Change the power state of a guest, and publish the event."""
         guest = self.guests[instance_uuid]
         guest.power, guest.reason = power, reason
         self.events.publish(GuestEvent(instance_uuid, power, reason))
 
     def start(self, instance_uuid: str) -> None:
-        """Have a guest start from its disks, with the size that it is to have."""
+        """Start a guest from its disks, with its wanted size."""
         guest = self.guests[instance_uuid]
         guest.flavor, guest.hangs, guest.offered = guest.wanted, False, False
         guest.boots += 1
@@ -61,9 +61,9 @@ class FakeMachine:
 
 
 class FakeNetwork:
-    """Where fake machines find each other, by address, and what all of them can read."""
+    """Connects fake machines: live migrations and disks by address, and the shared storage."""
 
     def __init__(self) -> None:
         self.machines: WeakValueDictionary[str, FakeMachine] = WeakValueDictionary()
         self.stored: dict[str, str] = {}
-        """What is on disks that are stored, by address."""
+        """The content of stored disks, by address."""

@@ -1,25 +1,25 @@
-"""The stub guest: firmware that is a whole guest, to try accelerators and drivers with.
+"""The stub guest: firmware that is a complete guest, for testing accelerators and drivers.
 
-Its source is `stub_guest.S`, what that assembles to is kept beside it as text (`make stub-guest`
-writes it anew), so nobody needs an assembler.
+The source is `stub_guest.S`. The assembled image is kept beside it as text, so that installing
+Berth needs no assembler; `make stub-guest` regenerates it.
 """
 
 import base64
 from importlib.resources import files
 
 READY = "BERTH-GUEST ready uuid="
-"""How the line begins that it writes to its serial console when it has started."""
+"""The start of the line that the guest writes to its serial console when it is ready."""
 IMAGE_BYTES = 1024
+# QEMU requires the size of firmware to be a multiple of 64 KiB.
 _ROM_BYTES = 65_536
-"""QEMU takes firmware in multiples of this."""
 
 
 def stub_image() -> bytes:
-    """Return what the source assembles to."""
+    """Return the assembled image."""
     return base64.b85decode("".join(files(__name__).joinpath("stub_guest.b85").read_text().split()))
 
 
 def stub_firmware() -> bytes:
-    """Return the stub guest as QEMU takes it: the processor starts at its end."""
+    """Return the image padded to a ROM; at the end, since the CPU's reset vector is there."""
     image = stub_image()
     return bytes(_ROM_BYTES - len(image)) + image
