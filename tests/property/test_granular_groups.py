@@ -116,8 +116,8 @@ def test_a_host_gives_exactly_when_some_arrangement_is_right(
     assert verdict.tolist() == right
     ask = tree_request_of(needs)
     bounds = bounds_of(ask, ProviderArrays(hosts, ask, hosts.all_rows))
-    assert not (bounds.surely & ~bounds.perhaps).any()
-    event(f"settled by bounds: {bool((bounds.surely == bounds.perhaps).all())}")
+    assert not (bounds.certain & ~bounds.possible).any()
+    event(f"settled by bounds: {bool((bounds.certain == bounds.possible).all())}")
     event(f"gives: {any(right)}")
     easy = fits_groups(hosts, needs, hosts.all_rows, exact=False)
     assert not (easy & ~verdict).any()

@@ -24,8 +24,8 @@ KINDS_MAX: Final = 4
 class Bounds:
     """(K,) bool each: the hosts that certainly fit, and those that perhaps fit, a superset."""
 
-    surely: Mask
-    perhaps: Mask
+    certain: Mask
+    possible: Mask
 
 
 def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
@@ -34,12 +34,12 @@ def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
     The verdict on a row depends on that row only.
     """
     # On unsettled rows only a search knows what the unsuffixed group takes of the children.
-    surely = ~providers.unsettled
-    perhaps = np.ones(providers.count, dtype=np.bool_)
+    certain = ~providers.unsettled
+    possible = np.ones(providers.count, dtype=np.bool_)
     for one in _parts(request, providers):
-        surely &= one.surely
-        perhaps &= one.perhaps
-    return Bounds(surely, perhaps)
+        certain &= one.certain
+        possible &= one.possible
+    return Bounds(certain, possible)
 
 
 def _parts(request: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
@@ -58,19 +58,19 @@ def _parts(request: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
 def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
     """Return the bounds of a group that no other competes with."""
     below = providers.any_child(providers.children_fit(kind))
-    surely = providers.roots_fit(kind, providers.most)
-    perhaps = providers.roots_fit(kind, providers.least) if providers.most else surely
-    return Bounds(surely | below, perhaps | below)
+    certain = providers.roots_fit(kind, providers.most)
+    possible = providers.roots_fit(kind, providers.least) if providers.most else certain
+    return Bounds(certain | below, possible | below)
 
 
 def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
     """Return the bounds of groups of one kind that may share providers."""
     # Each provider gives as many of the equal groups as it can, so the sum is exact.
     below = providers.sum_children(_times(kind, providers.children_fit(kind), providers))
-    surely = perhaps = below + _root_times(kind, [kind], providers, providers.most)
+    certain = possible = below + _root_times(kind, [kind], providers, providers.most)
     if providers.most:
-        perhaps = below + _root_times(kind, [kind], providers, providers.least)
-    return Bounds(surely >= kind.count, perhaps >= kind.count)
+        possible = below + _root_times(kind, [kind], providers, providers.least)
+    return Bounds(certain >= kind.count, possible >= kind.count)
 
 
 def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
@@ -80,17 +80,17 @@ def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     that fit at least one of them are as many as the groups of these kinds.
     """
     # With more kinds only some of their sets are counted, which proves nothing.
-    surely = np.full(providers.count, len(kinds) <= KINDS_MAX)
-    perhaps = np.ones(providers.count, dtype=np.bool_)
+    certain = np.full(providers.count, len(kinds) <= KINDS_MAX)
+    possible = np.ones(providers.count, dtype=np.bool_)
     children = [providers.children_fit(kind) for kind in kinds]
     roots = [providers.roots_fit(kind, providers.most) for kind in kinds]
     freer = [providers.roots_fit(kind, providers.least) for kind in kinds]
     for chosen in _subsets(len(kinds)):
         asked = sum(kinds[one].count for one in chosen)
         below = providers.count_children(_any_of([children[one] for one in chosen]))
-        surely &= below + _any_of([roots[one] for one in chosen]) >= asked
-        perhaps &= below + _any_of([freer[one] for one in chosen]) >= asked
-    return Bounds(surely, perhaps)
+        certain &= below + _any_of([roots[one] for one in chosen]) >= asked
+        possible &= below + _any_of([freer[one] for one in chosen]) >= asked
+    return Bounds(certain, possible)
 
 
 def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
@@ -100,21 +100,21 @@ def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     room than that kind would, and all groups together find no more than there is. Neither is
     sufficient, so no row certainly fits.
     """
-    perhaps = np.ones(providers.count, dtype=np.bool_)
+    possible = np.ones(providers.count, dtype=np.bool_)
     for kind in kinds:
         larger = [one for one in kinds if _is_as_large(one, kind)]
         fits = _any_of([providers.children_fit(one) for one in larger])
         below = providers.sum_children(_times(kind, fits, providers))
         roots = _root_times(kind, larger, providers, providers.least)
-        perhaps &= below + roots >= sum(one.count for one in larger)
+        possible &= below + roots >= sum(one.count for one in larger)
     for name in {name for kind in kinds for name in kind.group.amounts}:
         asking = [kind for kind in kinds if name in kind.group.amounts]
         fits = _any_of([providers.children_fit(kind) for kind in asking])
         below = providers.sum_children(np.where(fits, providers.child_room(name), 0))
         on_root = _any_of([providers.roots_fit(kind, providers.least) for kind in asking])
         room = below + np.where(on_root, providers.root_room(name, providers.least), 0)
-        perhaps &= room >= asked_of(name, kinds)
-    return Bounds(np.zeros(providers.count, dtype=np.bool_), perhaps)
+        possible &= room >= asked_of(name, kinds)
+    return Bounds(np.zeros(providers.count, dtype=np.bool_), possible)
 
 
 def _is_as_large(one: GroupKind, other: GroupKind) -> bool:

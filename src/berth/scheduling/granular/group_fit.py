@@ -50,14 +50,14 @@ def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool 
     request = cached_tree_request(hosts, needs)
     providers = ProviderArrays(hosts, request, rows)
     bounds = bounds_of(request, providers)
-    kept = bounds.surely
+    kept = bounds.certain
     if not needs.isolate:
         # Three stages of increasing cost: bounds on all rows, greedy packing on the open ones, and
         # the search for what is still open.
-        easy = np.flatnonzero(bounds.perhaps & ~kept & ~providers.unsettled)
+        easy = np.flatnonzero(bounds.possible & ~kept & ~providers.unsettled)
         if easy.size:
             kept[easy] = packs(request, ProviderArrays(hosts, request, _rows_at(rows, easy)))
-    between = np.flatnonzero(bounds.perhaps & ~kept & exact)
+    between = np.flatnonzero(bounds.possible & ~kept & exact)
     known: dict[tuple[ProviderView, ...], bool] = {}
     for index, row in zip(between.tolist(), _rows_at(rows, between).tolist(), strict=True):
         views = provider_views(hosts, request, row)
