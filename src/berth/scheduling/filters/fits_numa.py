@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
+from berth.scheduling.hardware.explain import relax_hardware, why_no_hardware
 from berth.scheduling.hardware.hardware_fit import HardwareAssign
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
-from berth.scheduling.hardware.hardware_why import relax_hardware, why_no_hardware
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
