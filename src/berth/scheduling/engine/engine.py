@@ -24,7 +24,7 @@ from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
 # Rows of all cached profiles together. At about 11 bytes per row and profile this bounds the cache
-# to some 370 MB, whatever the size of the fleet.
+# to some 370 MB, unless `_PROFILES_MIN` profiles of a very large fleet take more.
 _KEPT_ROWS: Final = 1 << 25
 
 _PROFILES_MAX: Final = 512
@@ -35,7 +35,7 @@ _PROFILES_MIN: Final = 8
 _PROBATION_MAX: Final = 4
 # Keys that are remembered as requested before; a key costs far less than a profile.
 _KEYS_MAX: Final = 4_096
-# Engines of one table. The engine of a policy that a reload has replaced falls out.
+# Engines of one table. The engine of a policy that a reload has replaced is evicted.
 _POLICIES_MAX: Final = 4
 _CACHE: Final = "engine"
 
@@ -51,7 +51,7 @@ class Engine:
 
     def __init__(self, hosts: HostTable, policy: Policy) -> None:
         self.policy = policy
-        self.assigning = Assigner(policy.filters)
+        self.assigner = Assigner(policy.filters)
         self._hosts = hosts
         self._membership_epoch = hosts.membership_epoch
         self._profiles: OrderedDict[Hashable, RequestProfile] = OrderedDict()

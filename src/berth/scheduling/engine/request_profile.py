@@ -34,7 +34,7 @@ _SCORED_MAX: Final = 256
 # Hosts whose values are computed at once for a request of several instances.
 _AHEAD: Final = 32
 
-# Decisions on drifted scores, after which all scores are rescaled; drift tends to grow.
+# Each decision on drifted scores evaluates hosts exactly; after this many, rescaling is cheaper.
 _DRIFTED_MAX: Final = 16
 
 # Up to this many hosts the kernel rescales faster than drifted scores are searched.

@@ -77,8 +77,8 @@ class TimedVerdicts:
         elif changed:
             rows = np.array(list({row for rows in changed.values() for row in rows}))
             verdicts = self._verdicts(query, rows)
-            # The verdicts of these rows hold from now on only. A query with an earlier time, from a
-            # request whose clock was read before, must evaluate all rows.
+            # The verdicts of these rows are known from this time on only. A later query with an
+            # earlier time must evaluate all rows again.
             self._evaluated_s = query.now_s
             self._until_s = min(self._until_s, self._holds_until(query, rows))
             self._log(rows[verdicts != self.verdicts[rows]])

@@ -605,7 +605,7 @@ class HostTable:
     def _attach_name(self, row: int, host: Host) -> None:
         """Give a row everything that the table knows by host name: service, aggregates, orphans."""
         self._columns.put_name_hash(row, host)
-        # Before the row has its name: a service without hosts is found as a record only.
+        # Before the row has its name: `attach_row` may read the service from another row of it.
         self._services.attach_row(row, host.name, host.node)
         self._names.add(row, host)
         self._forget(row)
