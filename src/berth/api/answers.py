@@ -1,4 +1,4 @@
-"""Answers on their way out: every one tells the id of its request, and its microversion if any."""
+"""ASGI responses. Each carries the request id and, on versioned routes, the microversion."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
@@ -13,26 +13,26 @@ _TELLER = "berth.errors"
 _TYPE: Header = (b"content-type", b"application/json")
 
 ErrorTeller = Callable[[Scope, Send, HttpError], Awaitable[None]]
-"""Answers a request with an error, in the form of one API."""
+"""Sends an error response in the format of one API."""
 
 
 def has_begun(scope: Scope) -> bool:
-    """Tell whether anything of the answer to a request was sent."""
+    """Return whether the response to a request has started."""
     return _BEGUN in scope
 
 
 def mark_begun(scope: Scope) -> None:
-    """Note that the answer to a request is on its way."""
+    """Record that the response to a request has started."""
     scope[_BEGUN] = True
 
 
 def tell_errors_by(scope: Scope, teller: ErrorTeller) -> None:
-    """Have errors of a request told in the form of an API other than the compute API."""
+    """Set the error format of a request; the default is the compute API's."""
     scope[_TELLER] = teller
 
 
 async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
-    """Answer with an error, in the form of the API that was asked."""
+    """Send an error response in the format of the API that the request addressed."""
     teller: ErrorTeller | None = scope.get(_TELLER)
     if teller is not None:
         await teller(scope, send, error)
@@ -44,8 +44,9 @@ async def send_error(scope: Scope, send: Send, error: HttpError) -> None:
 async def send_bytes(
     scope: Scope, send: Send, status: int, body: bytes, headers: Iterable[Header] = ()
 ) -> None:
-    """Answer with a JSON body, or none when it is empty."""
+    """Send a JSON response, without a body when `body` is empty."""
     length = (b"content-length", b"%d" % len(body))
+    # Content-Type describes content, so a response without a body has none (RFC 9110, 8.3).
     about = (_TYPE, length) if body else (length,)
     await send(_start(scope, status, [*headers, *about]))
     await send({"type": "http.response.body", "body": body})
@@ -58,7 +59,7 @@ async def send_chunks(
     chunks: AsyncIterator[bytes],
     headers: Iterable[Header] = (),
 ) -> None:
-    """Answer with a JSON body of chunks, each sent when it is there."""
+    """Send a JSON response chunk by chunk, each as soon as it is ready."""
     await send(_start(scope, status, [*headers, _TYPE]))
     async for chunk in chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -66,6 +67,7 @@ async def send_chunks(
 
 
 def _start(scope: Scope, status: int, headers: list[Header]) -> Message:
+    # Every response passes here, so none leaves without the headers that clients and logs rely on.
     headers += version_headers(scope)
     headers += id_headers(scope)
     mark_begun(scope)

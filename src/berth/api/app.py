@@ -50,14 +50,14 @@ OPERATIONS = (
 
 
 def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
-    """Build the application. Requests to it share nothing but the parts.
+    """Build the application. Requests share nothing but `parts`.
 
-    A request passes, from the outside in: the front with its id and the limits on its size, its
-    room, for the compute API its microversion, and the endpoint of its path.
+    A request passes, from the outside in: `Front` (request id, size limits), the router of its API,
+    microversion negotiation for the compute API, and the endpoint of its path.
 
     Args:
-        parts: what the compute API and Berth's own are built from.
-        placement: what the Placement API is built from; without it there is none.
+        parts: dependencies of every API except Placement.
+        placement: dependencies of the Placement API; None leaves it out.
     """
     parts = replace(parts, started_ns=parts.clock.ticks_ns())
     compute_routes = routes_of(parts, _COMPUTE, compute_room.PREFIX)
@@ -78,6 +78,7 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
         redirect_slashes=False,
         default=not_found,
     )
+    # Shortcuts finds an endpoint in one dict; Starlette's router would try its routes in turn.
     ends: dict[str, ASGIApp] = {
         **ends_of(compute_routes, compute_room.PREFIX, Microversions),
         **ends_of(berth_routes, berth_room.PREFIX),
@@ -94,22 +95,23 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
 
 
 def _teller_of(path: str) -> ErrorTeller | None:
-    """Return who tells the errors of a path; None is the compute API."""
+    """Return the error format of a path, or None for the compute API's."""
     is_identity = path.startswith(f"{identity_room.PREFIX}/") or path == identity_room.PREFIX
     return tell_by_identity if is_identity else teller_of(path)
 
 
 class _Document:
-    """Serves the OpenAPI document, written at the first request for it."""
+    """Serves the OpenAPI document, generated on the first request."""
 
     def __init__(self) -> None:
         self._body = b""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer with the document."""
+        """Send the document."""
         if scope["method"] not in {"GET", "HEAD"}:
             error = HttpError(405, "Only GET is for this path.", {"Allow": "GET"})
             await send_error(scope, send, error)
             return
+        # Most processes never serve the document, so none generates it at start-up.
         self._body = self._body or encode(openapi_document(OPERATIONS, __version__))
         await send_bytes(scope, send, 200, self._body)

@@ -1,4 +1,4 @@
-"""JSON in and out. Nothing else in the API knows which library does it."""
+"""JSON decoding and encoding. Only this module of the API knows that msgspec does it."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,8 @@ _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 
 _VISIBLE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$"
 _VISIBLE_TOLD = repr(_VISIBLE)[1:-1]
-# In Python `$` also stands before a last line feed; what follows it here refuses that.
+# Python's `$` also matches before a trailing line feed; the lookahead below rejects that. The
+# published schema omits it, since JSON Schema's `$` matches only the end.
 Name = Annotated[
     str,
     Meta(
@@ -47,14 +48,15 @@ Name = Annotated[
 
 
 class Model(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a client sends. A field that is not known is refused."""
+    """A request body or query. Unknown fields are rejected."""
 
 
 class View(Struct, kw_only=True):
-    """What a client gets. A field that is UNSET is left out."""
+    """A response body. Fields that are UNSET are omitted."""
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    # Building a decoder costs more than decoding a typical body.
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -62,21 +64,23 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def encode(value: object) -> bytes:
-    """Write a value as JSON."""
+    """Return a value as JSON bytes."""
     return _encoder.encode(value)
 
 
 def encode_text(value: object) -> str:
-    """Write a value as JSON text."""
+    """Return a value as a JSON string."""
     return _encoder.encode(value).decode()
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Read JSON as a value of that type.
+    """Decode JSON into a value of the given type.
 
     Raises:
         InvalidInputError: naming the field and what is wrong with it.
     """
+    # PostgreSQL cannot store U+0000 in text, so every ledger refuses it. The substring test keeps
+    # the regular expression off nearly all bodies.
     if b"\\u0000" in body and _NUL.search(body):
         raise InvalidInputError("body", "must not hold the character U+0000")
     try:
@@ -88,7 +92,7 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
-    """Read strings (a query, say) as a value of that type.
+    """Convert strings, such as query parameters, into a value of the given type.
 
     Raises:
         InvalidInputError: naming the field and what is wrong with it.
@@ -100,7 +104,7 @@ def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
 
 
 def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the JSON Schema of each type, and those that they refer to by name."""
+    """Return the JSON Schema of each type, and the schemas they reference by name."""
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template=ref_template, schema_hook=_anything
     )
@@ -108,7 +112,7 @@ def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[st
 
 
 def _anything(kind: type) -> dict[str, Any]:
-    """Describe `object`: any JSON value."""
+    """Return the schema of `object`, which stands for any JSON value."""
     if kind is not object:
         raise NotImplementedError(f"there is no JSON Schema for {kind}")
     return {"description": "Any JSON value."}
@@ -119,5 +123,6 @@ def _invalid(message: str, where: str) -> InvalidInputError:
     if found is None:
         return InvalidInputError(where, message)
     path = found["path"].lstrip(".") or where
+    # msgspec quotes the whole pattern, which says nothing to a client.
     reason = "must hold no control characters" if _VISIBLE_TOLD in message else found["reason"]
     return InvalidInputError(path, ("a key: " if found["key"] else "") + reason)

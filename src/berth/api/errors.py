@@ -1,4 +1,4 @@
-"""Errors as the compute API tells them: one key that names the fault, a code and a message."""
+"""Errors in the compute API's format: one key that names the fault, a code and a message."""
 
 from collections.abc import Mapping
 
@@ -33,6 +33,7 @@ _RETRY_AFTER_S = "2"
 
 Header = tuple[bytes, bytes]
 
+# The exception's text may hold secrets or internals, so clients get the request id to quote.
 NOTHING_SAID = (
     "Unexpected API error: Berth failed to carry out the request. Its log has the reason under "
     "the id in the header x-openstack-request-id."
@@ -40,19 +41,19 @@ NOTHING_SAID = (
 
 
 class FaultBody(View):
-    """What went wrong, under its HTTP status."""
+    """The error, keyed in the response by the name of its HTTP status."""
 
     code: int
     message: str
 
 
 class HttpError(BerthError):
-    """An answer other than success, with its status.
+    """An error response.
 
     Args:
-        status: HTTP status from 400.
-        message: what was wrong and what to do, for whoever asked.
-        headers: header names and values to send with it.
+        status: HTTP status, 400 or above.
+        message: what was wrong and what to do, for the client.
+        headers: additional response headers.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -63,7 +64,7 @@ class HttpError(BerthError):
 
 
 def translate(error: BerthError) -> HttpError | None:
-    """Give an error of the services its status; None when the caller must not see it."""
+    """Return the HTTP form of a service's error, or None when the client must not see it."""
     match error:
         case HttpError():
             return error
@@ -81,6 +82,6 @@ def translate(error: BerthError) -> HttpError | None:
 
 
 def fault_body(error: HttpError) -> bytes:
-    """Write an error as the body of its answer."""
+    """Return the response body of an error."""
     fault = FaultBody(code=error.status, message=error.message)
     return encode({_NAMES.get(error.status, _FAULT): fault})

@@ -1,4 +1,4 @@
-"""Hosts as the API reads them from the replica: a page at a time, and by what names them."""
+"""Hosts as the API reads them from the replica: in pages, by node, and with their zones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -7,11 +7,12 @@ from berth.api.parts import ApiParts
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.fleet.hosts import HostView, host_view
 
+# Bounds how long one listing of a large fleet keeps other requests waiting.
 _CHUNK = 256
 
 
 def host_uuids(parts: ApiParts) -> list[str]:
-    """Return the uuids of all hosts in the order of name and node."""
+    """Return the uuids of all hosts, ordered by name and node."""
     table = parts.replica.hosts
     rank = table.rank
     rows = sorted((int(row) for row in table.alive_rows()), key=lambda row: int(rank[row]))
@@ -19,10 +20,11 @@ def host_uuids(parts: ApiParts) -> list[str]:
 
 
 async def views_of(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[list[HostView]]:
-    """Yield views of hosts in chunks, letting others run in between.
+    """Yield views of hosts in chunks, and let other tasks run between chunks.
 
-    A host that goes away meanwhile is left out.
+    A host that is removed in the meantime is omitted.
     """
+    # Uuids stay valid across the pauses; rows do not, since the feed may reassign them.
     for start in range(0, len(uuids), _CHUNK):
         yield list(_views(parts, uuids[start : start + _CHUNK]))
         await asyncio.sleep(0)
@@ -37,7 +39,7 @@ def _views(parts: ApiParts, uuids: Sequence[str]) -> Iterator[HostView]:
 
 
 def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> Sequence[str]:
-    """Cut a page out of all uuids.
+    """Return the page of uuids that follows the marker.
 
     Raises:
         InvalidInputError: no host has the marker's uuid.
@@ -51,22 +53,22 @@ def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> S
 
 
 def zones_of(parts: ApiParts, host: str) -> list[str]:
-    """Return the availability zones of a host by name: the default one when it is in none."""
+    """Return the availability zones of a host, or the default zone when it is in none."""
     table = parts.replica.hosts
     zones = {zone for row in table.rows_of_name(host) for zone in table.zones.get(row)}
     return sorted(zones) or [parts.default_zone]
 
 
 def zone_of(parts: ApiParts, host: str) -> str:
-    """Return the availability zone of a host; several are joined by commas."""
+    """Return the availability zones of a host, joined by commas."""
     return ",".join(zones_of(parts, host))
 
 
 def host_of_node(parts: ApiParts, node: str) -> str:
-    """Return the name of the host that has a node.
+    """Return the name of the host that a node belongs to.
 
     Raises:
-        NotFoundError: none has it.
+        NotFoundError: no host has the node.
     """
     table = parts.replica.hosts
     for row in table.alive_rows():

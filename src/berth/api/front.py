@@ -1,4 +1,4 @@
-"""The front of the API: names each request, holds its limits, answers for what else fails."""
+"""The outermost middleware: assigns request ids, enforces limits, and handles unexpected errors."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,14 @@ from berth.ports.telemetry import Telemetry
 
 
 class Front:
-    """ASGI middleware, the outermost.
+    """The outermost ASGI middleware.
 
     Args:
-        app: what it stands before.
-        limits: what a request may be.
-        ids: names requests.
-        telemetry: is told of failures.
-        teller_of: finds who tells the errors of a path; None is the compute API.
+        app: the application behind it.
+        limits: maximum sizes of a request.
+        ids: generates request ids.
+        telemetry: logs failures.
+        teller_of: returns the error format of a path, or None for the compute API's.
     """
 
     def __init__(
@@ -39,13 +39,14 @@ class Front:
         self._teller_of = teller_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with an id, or answer 414 or 431.
+        """Pass the request on with an id, or respond with 414 or 431.
 
-        An unexpected failure is told and answered with 500.
+        An unexpected failure is logged and answered with 500.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # The id comes first, so that even a refused request can be found in the log.
         name_request(scope, self._ids.request_id())
         teller = self._teller_of(scope["path"]) if self._teller_of else None
         if teller is not None:
@@ -65,5 +66,7 @@ class Front:
                 path=scope["path"],
             )
             if has_begun(scope):
-                raise  # the server cuts the connection, so that nobody takes half for all
+                # A second response is impossible. Raising makes the server cut the connection, so
+                # the client does not mistake a partial body for the whole.
+                raise
             await send_error(scope, send, HttpError(500, NOTHING_SAID))

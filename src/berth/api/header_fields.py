@@ -1,4 +1,4 @@
-"""The header fields of a request, looked through once."""
+"""Header fields of a request, indexed once per request, and the URL that the client used."""
 
 import re
 from collections.abc import Mapping
@@ -9,29 +9,29 @@ _SCOPE_KEY = "berth.fields"
 
 
 def fields_of(scope: Scope) -> Mapping[bytes, bytes]:
-    """Return the header fields by name in lower case; of several with one name the first."""
+    """Return the header fields by lower-case name; the first of several with the same name."""
     fields: Mapping[bytes, bytes] | None = scope.get(_SCOPE_KEY)
     if fields is None:
+        # Reversed, so that the first of repeated fields is the one that dict() keeps.
         fields = scope[_SCOPE_KEY] = dict(reversed(scope["headers"]))
     return fields
 
 
 def header_of(scope: Scope, name: bytes) -> str | None:
-    """Return a header field, by its name in lower case."""
+    """Return a header field by its lower-case name, or None when it is absent."""
     value = fields_of(scope).get(name)
     return None if value is None else value.decode("latin-1")
 
 
+# Clients choose these headers, and links are built of them: anything else could inject markup.
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
-
-
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
 
 
 def root_url(scope: Scope) -> str:
-    """Return the URL under which the client reached the API, without a slash at the end.
+    """Return the URL under which the client reached the API, without a trailing slash.
 
-    X-Forwarded-Proto, -Host and -Prefix count, as proxies set them; what is not well-formed is
+    X-Forwarded-Proto, -Host and -Prefix take precedence, as proxies set them. Malformed values are
     ignored.
     """
     host = _first(header_of(scope, b"x-forwarded-host")) or header_of(scope, b"host") or ""

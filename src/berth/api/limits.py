@@ -1,4 +1,4 @@
-"""Limits on what a client may send, held before anything of it is looked at."""
+"""Size limits of requests, enforced before a request is parsed."""
 
 import asyncio
 import re
@@ -10,16 +10,17 @@ from berth.api.errors import Header, HttpError
 from berth.api.header_fields import fields_of
 
 _OPEN = frozenset(b"[{")
-# A string, or a bracket. The closing quote is optional so that no start is tried twice.
+# A string or a bracket. The closing quote is optional and the repetition possessive, so that an
+# unterminated string is scanned once instead of once per start.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How much a request may be.
+    """Maximum sizes of a request, and of a page.
 
-    `body_timeout_s` bounds the time in which a body has to arrive. `list_max` is the longest
-    page of a list, and what a list without a limit gives.
+    `body_timeout_s` bounds the time that a body may take to arrive. `list_max` is the largest page
+    of a list, and the default page size.
     """
 
     body_bytes_max: int = 1024 * 1024
@@ -33,7 +34,7 @@ class RequestLimits:
 
 
 def refusal_of(scope: Scope, limits: RequestLimits) -> HttpError | None:
-    """Return why a request is refused for its path, query or header alone: 414 or 431, if it is."""
+    """Return the error (414 or 431) for an oversized path, query or header, or None."""
     headers: list[Header] = scope["headers"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     if len(path) > limits.path_bytes_max:
@@ -54,13 +55,15 @@ async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> by
     """Read the whole body.
 
     Raises:
-        HttpError: it is too long (413), comes too slowly (408) or breaks off (400).
+        HttpError: the body is too long (413), arrives too slowly (408) or is cut short (400).
     """
+    # A declared length above the limit is refused before a byte of the body is buffered. The
+    # header may lie, so `_read_all` counts as well.
     length = fields_of(scope).get(b"content-length")
     if length is not None and _is_above(length, limits.body_bytes_max):
         raise _too_long(limits)
     try:
-        # The first piece, too, may never come.
+        # The timeout covers the first chunk too, which a slow client may never send.
         async with asyncio.timeout(limits.body_timeout_s):
             return await _read_all(receive, limits)
     except TimeoutError as error:
@@ -68,11 +71,13 @@ async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> by
 
 
 def check_depth(body: bytes, depth_max: int) -> None:
-    """Refuse JSON whose lists and objects are nested too deeply.
+    """Reject JSON whose lists and objects are nested too deeply.
 
     Raises:
         HttpError: 400.
     """
+    # Nearly every body has fewer brackets than the limit, and counting them is far cheaper than
+    # tokenising.
     if body.count(b"[") + body.count(b"{") <= depth_max:
         return
     depth = 0
@@ -102,6 +107,7 @@ async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
 
 
 def _is_above(text: bytes, maximum: int) -> bool:
+    # The number of digits is compared first: int() of a header of 4,300 digits raises.
     digits = text.strip()
     return digits.isdigit() and (len(digits) > len(str(maximum)) or int(digits) > maximum)
 

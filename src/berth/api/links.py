@@ -1,4 +1,4 @@
-"""Links: where the client reaches this API, and the pages of its lists."""
+"""Links to resources and to the next page of a list, and page limits."""
 
 import re
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
+# Keys that quoting leaves unchanged, which includes all uuids.
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
-"""Keys that are the same when they are quoted: all uuids."""
 COMPUTE = "/v2.1"
 
 
 class Link(View):
-    """Where to find something."""
+    """A link of a resource."""
 
     rel: str
     href: str
 
 
 class Linker(NamedTuple):
-    """Makes the links of one answer."""
+    """Builds the links of one response."""
 
     root: str
 
     def of(self, collection: str, key: str) -> tuple[Link, Link]:
-        """Link to one thing of the compute API: `self`, and `bookmark` without the version."""
+        """Return the links of a compute resource: `self`, and `bookmark` without the version."""
         path = f"/{collection}/{quoted(key)}"
         return (
             Link(rel="self", href=f"{self.root}{COMPUTE}{path}"),
@@ -38,22 +38,22 @@ class Linker(NamedTuple):
         )
 
     def bookmark(self, collection: str, key: str) -> tuple[Link]:
-        """Link to one thing without the version."""
+        """Return the link of a compute resource without the version."""
         return (Link(rel="bookmark", href=f"{self.root}/{collection}/{quoted(key)}"),)
 
 
 def quoted(key: str) -> str:
-    """Quote a key for a path."""
+    """Return a key percent-encoded for use in a path."""
     return key if _PLAIN.fullmatch(key) else quote(key, safe="")
 
 
 def linker_of(call: Call) -> Linker:
-    """Make the links for the answer to a call."""
+    """Return the builder of the links in the response to a call."""
     return Linker(root_url(call.scope))
 
 
 def next_page(call: Call, marker: str, limit: int) -> tuple[Link]:
-    """Link to the page of the same list that starts after `marker`."""
+    """Return the link to the page of the same list that starts after `marker`."""
     items = [(name, value) for name, value in call.query_items() if name not in {"marker", "limit"}]
     query = urlencode([*items, ("limit", str(limit)), ("marker", marker)])
     keys = {name: quoted(key) for name, key in call.scope["path_params"].items()}
@@ -62,13 +62,13 @@ def next_page(call: Call, marker: str, limit: int) -> tuple[Link]:
 
 
 def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: int) -> Sequence[T]:
-    """Cut a page out of a list that is at hand.
+    """Return one page of a complete list.
 
     Args:
-        items: the whole list, in its order.
+        items: the complete list, in order.
         keys: the key of each item.
-        marker: key of the last item of the page before, or None for the first page.
-        limit: most items of the page.
+        marker: key of the last item of the previous page, or None for the first page.
+        limit: maximum number of items in the page.
 
     Raises:
         InvalidInputError: no item has the marker's key.
@@ -82,6 +82,6 @@ def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: 
 
 
 def limit_of(call: Call, asked: int | None) -> int:
-    """Return how long a page may be: what was asked for, up to the limit of the API."""
+    """Return the page size: the requested limit, capped by the API's maximum."""
     maximum = call.parts.limits.list_max
     return maximum if asked is None else min(asked, maximum)

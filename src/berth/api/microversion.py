@@ -1,4 +1,4 @@
-"""Microversions of the compute API: which one a request asks for, and which one was used."""
+"""Negotiation of the compute API's microversions."""
 
 import re
 
@@ -16,13 +16,13 @@ _SCOPE_KEY = "berth.version"
 
 
 def text_of(version: Version) -> str:
-    """Write a version as `2.1`."""
+    """Return a version as text, such as `2.1`."""
     return f"{version[0]}.{version[1]}"
 
 
 _VERSIONS = tuple((MAX[0], minor) for minor in range(MIN[1], MAX[1] + 1))
+# The exact header values that OpenStack's clients send, so that most requests skip the parsing.
 _USUAL = {f"compute {text_of(version)}".encode(): version for version in _VERSIONS}
-"""Versions by the header as clients write it."""
 _TOLD: dict[Version, tuple[Header, ...]] = {
     version: (
         (b"openstack-api-version", f"compute {text_of(version)}".encode()),
@@ -34,27 +34,27 @@ _TOLD: dict[Version, tuple[Header, ...]] = {
 
 
 def version_of(scope: Scope) -> Version:
-    """Return the version that was negotiated for a request; the first outside the compute API."""
+    """Return the negotiated version of a request, or the first version outside the compute API."""
     version: Version = scope.get(_SCOPE_KEY, MIN)
     return version
 
 
 def set_version(scope: Scope, version: Version) -> None:
-    """Note the version that was negotiated for a request; its answer tells it."""
+    """Record the negotiated version of a request, which its response then states."""
     scope[_SCOPE_KEY] = version
 
 
 def version_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return what an answer tells of its version; nothing outside the compute API."""
+    """Return the version headers of a response; none outside the compute API."""
     version: Version | None = scope.get(_SCOPE_KEY)
     return () if version is None else _TOLD[version]
 
 
 def negotiate(headers: list[Header]) -> Version:
-    """Find the version that the headers ask for; none means the first.
+    """Return the requested version, or the first version when no header names one.
 
     Raises:
-        HttpError: it is malformed (400) or out of range (406).
+        HttpError: the version is malformed (400) or out of range (406).
     """
     asked = _asked(headers)
     if isinstance(asked, tuple):
@@ -81,6 +81,7 @@ def negotiate(headers: list[Header]) -> Version:
 
 
 def _asked(headers: list[Header]) -> Version | str | None:
+    # As in Nova, X-OpenStack-Nova-API-Version counts only when the newer header is absent.
     legacy = None
     for name, value in headers:
         if name == b"openstack-api-version":

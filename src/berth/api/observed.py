@@ -1,4 +1,4 @@
-"""Requests that are counted, timed and traced, whatever is behind."""
+"""Middleware that counts, times and traces requests."""
 
 from collections.abc import Awaitable
 from typing import Final
@@ -11,7 +11,7 @@ from berth.ports.measures import HTTP_REQUESTS, HTTP_SECONDS
 from berth.ports.telemetry import Metrics, Tracer
 
 ROUTE: Final = "berth.route"
-"""Where a request's scope has the template of its path, once that is known."""
+"""Scope key of the request's path template, set once the route is known."""
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
@@ -19,9 +19,9 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Measured:
-    """ASGI middleware, outside of all others: counts requests by method, route and status.
+    """The outermost ASGI middleware: counts requests by method, route and status.
 
-    The route is a template out of the table of operations, so there are as many as that has.
+    The route is a template from the table of operations, which bounds the number of label values.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Measured:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and count it when it is answered."""
+        """Pass the request on, and count it after the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -47,6 +47,7 @@ class Measured:
             await self._app(scope, receive, listen)
         finally:
             method, route = scope["method"], scope.get(ROUTE, _OTHER)
+            # Clients may send any method; unknown ones share a label, so they cannot flood metrics.
             labels = (method if method in _METHODS else _OTHER, route, f"{status // 100}xx")
             self._metrics.add(HTTP_REQUESTS, labels)
             seconds = (self._clock.ticks_ns() - began_ns) / _NS_PER_S
@@ -54,14 +55,14 @@ class Measured:
 
 
 class Traced:
-    """ASGI middleware, within the front: a span for each request."""
+    """ASGI middleware inside `Front`: opens a span for each request."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app
         self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on within a span."""
+        """Pass the request on inside a span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

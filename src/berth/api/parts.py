@@ -1,4 +1,4 @@
-"""What the API is built from."""
+"""The dependencies that the API is built from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,19 +37,19 @@ from berth.services.zoning.messages.loop_tokens import LoopTokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneParts:
-    """What a process needs that answers for a zone of a tree.
+    """The dependencies of a process that serves a zone of a tree.
 
     Args:
-        name: of this zone.
-        zones: the records of its children.
-        watch: tells which of them are up.
-        info: what the zone tells of itself.
-        assertions: believes what trusted parents state.
-        loop_tokens: recognises lists that came back here through its children.
-        children: passes requests on to children.
-        counting: knows what servers in children count for here.
-        select_timeout_s: longest time that a select of a parent may take.
-        build_timeout_s: longest time that a build or a release may take.
+        name: name of this zone.
+        zones: records of the child zones.
+        watch: knows which children are up.
+        info: reports this zone's capabilities to its parents.
+        assertions: verifies the signed assertions of trusted parents.
+        loop_tokens: recognises list requests that came back to this zone through its children.
+        children: forwards requests to children.
+        counting: counts the servers in child zones against quotas here.
+        select_timeout_s: maximum duration of a parent's select.
+        build_timeout_s: maximum duration of a build or a release.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ZoneParts:
 
 
 class Policies(Protocol):
-    """Holds the policy in force and reads it again when asked to."""
+    """Holds the policy in force, and reloads it on request."""
 
     @property
     def policy(self) -> Policy:
@@ -74,11 +74,11 @@ class Policies(Protocol):
 
     @property
     def last_error(self) -> str | None:
-        """Why the policy as it is written now is not in force; None when it is."""
+        """Why the current policy file is not in force, or None when it is."""
         ...
 
     def reload(self) -> bool:
-        """Read it again; tell whether a changed policy came into force."""
+        """Reload the policy file; return whether a changed policy is now in force."""
         ...
 
 
@@ -86,14 +86,14 @@ class Policies(Protocol):
 class ApiParts:
     """Everything that the handlers use; nothing is global.
 
-    `providers` is what the Placement API reads; None where that is not served.
-    `images` may be empty: then any image id is taken as it is. `default_zone` is shown for hosts
-    that no aggregate puts in an availability zone. With `single_shot` servers of one order are
-    placed one by one. `tokens` is None where none are given; `region`
-    is what the catalog calls this one. `started_ns` is when the API was built, in the
-    clock's ticks; `build_app` sets it. `checks` say whether the process is ready, `page` shows
-    its metrics; without a `tracer` there are no spans. `strangers_seen_s` is kept between audits.
-    `zones` is None where this deployment is no zone of a tree.
+    `providers` is the Placement API's replica, or None when that API is not served. When `images`
+    is empty, any image id is accepted. `default_zone` is the availability zone of hosts that no
+    aggregate places in one. With `single_shot`, the servers of one request are placed one by one.
+    `tokens` is None when no tokens are issued. `region` is this deployment's name in the catalog.
+    `started_ns` is the build time of the API in clock ticks, which `build_app` sets. `checks`
+    reports readiness, `page` serves the metrics, and without a `tracer` there are no spans.
+    `strangers_seen_s` persists between audits. `zones` is None when this deployment is not a zone
+    of a tree.
     """
 
     instances: Instances
@@ -130,5 +130,5 @@ class ApiParts:
 
     @property
     def service_down_time_s(self) -> float:
-        """Seconds without a heartbeat after which a service counts as down, as decisions see it."""
+        """Seconds without a heartbeat after which decisions treat a service as down."""
         return self.policies.policy.service_down_time_s

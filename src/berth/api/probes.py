@@ -1,4 +1,4 @@
-"""Probes: health, readiness and metrics, for load balancers and for who watches."""
+"""Health, readiness and metrics endpoints, for load balancers and monitoring."""
 
 from typing import Final, Protocol
 
@@ -18,15 +18,15 @@ METRICS: Final = "/metrics"
 
 
 class Checks(Protocol):
-    """Knows whether the process can do its work."""
+    """Checks whether the process can do its work."""
 
     async def problems(self) -> list[str]:
-        """Return why it cannot, in words that anybody may read; empty when it can."""
+        """Return why it cannot, in words safe for unauthenticated readers; empty when it can."""
         ...
 
 
 class AlwaysReady:
-    """Checks nothing."""
+    """Reports ready without checking anything."""
 
     async def problems(self) -> list[str]:
         """See `Checks.problems`."""
@@ -34,31 +34,31 @@ class AlwaysReady:
 
 
 class Health(View):
-    """The process answers."""
+    """The response of the health probe."""
 
     status: str
 
 
 class Readiness(View):
-    """Whether the process can do its work, and what stands in its way."""
+    """The response of the readiness probe, with what blocks the process."""
 
     status: str
     problems: tuple[str, ...]
 
 
 async def readiness_of(checks: Checks) -> tuple[int, Readiness]:
-    """Return the status to answer with, 200 or 503, and what to answer."""
+    """Return the status (200 or 503) and the body of the readiness probe."""
     problems = tuple(await checks.problems())
     status = "not ready" if problems else "ready"
     return 503 if problems else 200, Readiness(status=status, problems=problems)
 
 
 class MetricsPage:
-    """An ASGI application that shows the metrics of the process, whatever the path.
+    """An ASGI application that serves the process's metrics on every path.
 
     Args:
-        exposition: of the metrics.
-        auth: only administrators see them then; without it everybody who comes here does.
+        exposition: renders the metrics.
+        auth: restricts them to administrators; None serves them to every client.
     """
 
     def __init__(self, exposition: Exposition, auth: Auth | None = None) -> None:
@@ -66,7 +66,7 @@ class MetricsPage:
         self._auth = auth
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Respond to one request."""
         scope[ROUTE] = METRICS
         try:
             await self._admit(scope)
@@ -93,12 +93,12 @@ class MetricsPage:
 
 
 class Probes:
-    """An ASGI application that answers the probes, and passes all else on.
+    """An ASGI application that answers the probes and passes other requests on.
 
     Args:
-        app: where all other requests go.
-        checks: says whether the process is ready.
-        page: of the metrics; None where they are not shown.
+        app: handles all other requests.
+        checks: reports whether the process is ready.
+        page: serves the metrics, or None to hide them.
     """
 
     def __init__(self, app: ASGIApp, checks: Checks, page: MetricsPage | None = None) -> None:
@@ -109,7 +109,7 @@ class Probes:
             self._pages[METRICS] = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Respond to a probe, or pass the request on."""
         page = self._pages.get(scope["path"]) if scope["type"] == "http" else None
         await (page or self._app)(scope, receive, send)
 
@@ -130,7 +130,7 @@ class Probes:
 
 
 async def nothing_else(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 404: what an address that has only probes says to all other paths."""
+    """Respond with 404: the fallback of an address that serves only probes."""
     if scope["type"] == "http":
         await send_error(scope, send, HttpError(404, "The resource could not be found."))
 

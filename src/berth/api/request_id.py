@@ -1,4 +1,4 @@
-"""An id for every request, told in its answer and in whatever is logged about it."""
+"""Request ids: assigned to each request, returned in its response, and logged with it."""
 
 import re
 from typing import Final
@@ -19,9 +19,9 @@ def request_id_of(scope: Scope) -> str:
 
 
 def name_request(scope: Scope, request_id: str) -> None:
-    """Give a request its id; the one that it repeats gives it that of its own later.
+    """Assign a request its id, again when it repeats an earlier request and takes over its id.
 
-    What is done for it elsewhere is done in its name, and in its caller's trace.
+    Bus messages sent for the request carry this id and the trace of the caller.
     """
     trace = CONTEXT.get().traceparent if _SCOPE_KEY in scope else _trace_of(scope)
     scope[_SCOPE_KEY] = request_id
@@ -29,7 +29,7 @@ def name_request(scope: Scope, request_id: str) -> None:
 
 
 def id_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return what an answer tells of the id; nothing before the request has one."""
+    """Return the request id headers of a response; none before the id is assigned."""
     request_id: str | None = scope.get(_SCOPE_KEY)
     if request_id is None:
         return ()
@@ -38,7 +38,7 @@ def id_headers(scope: Scope) -> tuple[Header, ...]:
 
 
 def _trace_of(scope: Scope) -> str | None:
-    """Return the caller's `traceparent` (W3C Trace Context); what is none counts for nothing."""
+    """Return the caller's `traceparent` (W3C Trace Context), or None if absent or malformed."""
     for name, value in scope["headers"]:
         if name == b"traceparent":
             return value.decode() if _TRACE.fullmatch(value) else None
