@@ -60,7 +60,7 @@ def test_traits_are_chosen() -> None:
     ]
 
 
-def test_a_name_that_nobody_has_is_forgotten() -> None:
+def test_a_name_that_is_no_longer_used_is_dropped() -> None:
     """A second removal is no error; names in use stay known."""
     known = vocabulary()
     for name in ("CUSTOM_Q", "CUSTOM_Q", "CUSTOM_B", "VCPU"):

@@ -31,36 +31,36 @@ def engine_with(filters: Sequence[Filter], weighers: Sequence[Weigher]) -> Engin
     return engine_of(hosts, policy_of(filters=filters, weighers=weighers))
 
 
-def is_kept(engine: Engine, query: Query) -> bool:
+def is_cached(engine: Engine, query: Query) -> bool:
     """Return whether the engine caches the profile of a repeated request."""
     engine.profile_of(query, 1)
     return engine.profile_of(query, 1) is not None
 
 
-def test_a_rule_that_cannot_be_kept_concerns_only_those_it_speaks_of() -> None:
+def test_an_uncacheable_rule_concerns_only_requests_that_it_applies_to() -> None:
     """TrustedFilter reads the clock, but applies only to flavors that require trust."""
     engine = engine_with([fits_resources.build(), is_trusted.build()], [free_resources.build_ram()])
-    assert is_kept(engine, query_of({}))
-    assert not is_kept(engine, query_of(TRUST))
-    assert is_kept(engine, query_of({}))
+    assert is_cached(engine, query_of({}))
+    assert not is_cached(engine, query_of(TRUST))
+    assert is_cached(engine, query_of({}))
 
 
 @pytest.mark.parametrize(
     ("decay_s", "multiplier", "kept"), [(0, 1, True), (9, 1, False), (9, 0, True)]
 )
-def test_failures_that_fade_are_not_kept(decay_s: float, multiplier: float, kept: bool) -> None:
+def test_decaying_failures_are_not_cached(decay_s: float, multiplier: float, kept: bool) -> None:
     """The weigher of failed builds reads the clock, unless it is off."""
     weigher = build_failures.build(multiplier=multiplier, decay_s=decay_s)
-    assert is_kept(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
+    assert is_cached(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
 
 
-def test_a_rule_that_looks_at_other_rows_is_not_kept() -> None:
+def test_a_rule_that_reads_other_rows_is_not_cached() -> None:
     """Its verdict on a row may change while the row does not."""
     rule = replace(fits_resources.build(), reads=Reads((), ("used",), row_local=False))
-    assert not is_kept(engine_with([rule], []), query_of({}))
+    assert not is_cached(engine_with([rule], []), query_of({}))
 
 
-def test_classes_are_forgotten_when_hosts_come() -> None:
+def test_profiles_are_dropped_when_a_host_comes() -> None:
     """A new host changes the rank of all others."""
     hosts = table_of(snapshot_of([Box("b")]))
     engine = engine_of(hosts, policy_of())
@@ -74,7 +74,7 @@ def test_classes_are_forgotten_when_hosts_come() -> None:
     assert found.stages.filter_counts()[0].before == 2
 
 
-def test_how_widely_to_choose_makes_no_other_engine() -> None:
+def test_policies_that_differ_in_strategy_share_an_engine() -> None:
     """Under contention each decision has its own policy, but all share the rules."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     policy = policy_of(filters=[fits_resources.build()], weighers=[free_resources.build_ram()])
@@ -84,7 +84,7 @@ def test_how_widely_to_choose_makes_no_other_engine() -> None:
     assert engine_of(hosts, other) is not engine
 
 
-def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
+def test_a_repeated_request_stays_cached_however_many_others_come_between() -> None:
     """A key that was requested once is soon evicted; the second request keeps it."""
     engine = engine_with([fits_resources.build()], [free_resources.build_ram()])
     flavors = [replace(asking().flavor, flavor_id=f"f-{n}", vcpus=n) for n in range(1, 31)]
@@ -100,7 +100,7 @@ def test_a_kind_that_comes_again_is_kept_however_many_come_between() -> None:
     assert all(one is two for one, two in zip(second, third, strict=True))
 
 
-def test_what_a_weigher_said_of_a_host_is_asked_again_when_the_host_is_another() -> None:
+def test_a_changed_host_is_weighed_again() -> None:
     """Own values of a single changed row are recomputed, even if they are not volatile."""
     likes = Weigher(
         name="likes",

@@ -91,7 +91,7 @@ def test_equal_values_have_equal_frozen_forms(value: object, same: object, other
     assert frozen(value) != frozen(other)
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_values_without_a_hashable_form_are_refused() -> None:
     """The engine evaluates such requests in full."""
     with pytest.raises(TypeError):
         frozen({1, 2})

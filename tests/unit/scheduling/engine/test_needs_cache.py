@@ -41,7 +41,7 @@ def known() -> NeedsCache[str]:
 
 
 @pytest.mark.parametrize("request_", [PLAIN, again(PLAIN), replace(PLAIN, request_id="r")])
-def test_the_same_is_known(known: NeedsCache[str], request_: Request) -> None:
+def test_equal_flavors_and_images_are_found(known: NeedsCache[str], request_: Request) -> None:
     """Requests match by identity or by value."""
     assert known.get(request_, lambda: "made") == "first"
 
@@ -57,13 +57,13 @@ def test_the_same_is_known(known: NeedsCache[str], request_: Request) -> None:
         replace(PLAIN, image=replace(IMAGE, properties={"arch": "y", "os": "x"})),
     ],
 )
-def test_what_differs_is_not(known: NeedsCache[str], request_: Request) -> None:
+def test_different_ones_are_not(known: NeedsCache[str], request_: Request) -> None:
     """Another order of extra specs counts as a difference, because it orders request groups."""
     assert known.get(request_, lambda: "made") == "made"
     assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of entries has a limit."""
     monkeypatch.setattr(needs_cache, "_KEPT_MAX", 4)
     known = NeedsCache[int]()

@@ -50,7 +50,7 @@ def test_values_are_those_of_the_weigher_after_every_change() -> None:
     assert len(set(asked.tolist())) == 2
 
 
-def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() -> None:
+def test_a_weigher_is_idle_until_one_host_differs() -> None:
     """It stays awake for good, and the epoch increases."""
     hosts = table("a", "b", "c", "d", "e")
     readings = readings_of(hosts, RAM, COUNT)
@@ -78,7 +78,7 @@ def test_a_weigher_that_says_the_same_of_all_hosts_sleeps_until_one_differs() ->
     assert readings.epoch == before + 1
 
 
-def test_a_weigher_wakes_up_when_all_hosts_come_to_say_something_else() -> None:
+def test_a_weigher_wakes_up_when_the_value_of_all_hosts_changes() -> None:
     """Profiles report the idle value that they were created with, so it must not change."""
     hosts = table("a", "b")
     readings = readings_of(hosts, COUNT)

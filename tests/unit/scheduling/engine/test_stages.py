@@ -20,7 +20,7 @@ FILTERS: tuple[Filter, ...] = (
 
 @pytest.mark.parametrize(("with_trait", "full"), list(product((True, False), repeat=2)))
 @pytest.mark.parametrize("turned", [0, 1])
-def test_one_row_alone_gets_the_stage_of_a_new_look(
+def test_one_updated_row_gets_the_stage_of_a_full_evaluation(
     with_trait: bool, full: bool, turned: int
 ) -> None:
     """The row is removed by a lasting filter or by a volatile one before or after it."""

@@ -15,7 +15,7 @@ def test_equal_values_have_one_number() -> None:
     assert [interned.row_count(number) for number in range(3)] == [0, 2, 1]
 
 
-def test_a_number_that_nobody_has_is_given_to_the_next_value() -> None:
+def test_an_unused_number_is_given_to_the_next_value() -> None:
     """Values that change with every report do not accumulate."""
     interned = Interned("")
     interned.take("a")
@@ -74,7 +74,7 @@ def test_a_number_is_never_given_twice() -> None:
     assert len(set(given)) == len(given)
 
 
-def test_a_name_keeps_its_number_while_somebody_has_it() -> None:
+def test_a_name_keeps_its_number_while_it_is_used() -> None:
     """Names are counted by user."""
     names = NameIds()
     names.take(("a", "b"))
@@ -93,7 +93,7 @@ def test_a_number_that_is_free_is_given_to_the_next() -> None:
     assert names.by_name == {}
 
 
-def test_what_nobody_has_cannot_be_released() -> None:
+def test_an_unused_name_cannot_be_released() -> None:
     """An unbalanced release is an error."""
     with pytest.raises(KeyError):
         NameIds().release(("a",))

@@ -17,7 +17,7 @@ def test_rows_since_a_position_come_oldest_first() -> None:
     assert journal.step == 4
 
 
-def test_many_rows_are_noted_at_once() -> None:
+def test_several_rows_are_recorded_at_once() -> None:
     """The result equals that of single records, also beyond the limit."""
     journal = Journal(kept=2)
     journal.record_rows([4, 3], "used")
@@ -43,7 +43,7 @@ def test_positions_move_on_to_what_is_newest() -> None:
     assert journal.advance(positions) is None
 
 
-def test_what_is_forgotten_is_said_to_be() -> None:
+def test_trimmed_entries_are_reported_as_missing() -> None:
     """A reader that was too slow must read everything again."""
     journal = Journal(kept=2)
     for row in range(5):
@@ -61,7 +61,7 @@ def test_a_row_can_change_in_every_group() -> None:
     assert [journal.since(group, 0) for group in GROUPS] == [[7]] * len(GROUPS)
 
 
-def test_a_journal_that_is_begun_anew_tells_nothing_of_before() -> None:
+def test_a_cleared_journal_has_no_earlier_changes() -> None:
     """Positions continue, so an earlier one is recognised as outdated."""
     journal = Journal()
     journal.record(1, "used")

@@ -10,7 +10,7 @@ ROWS = 200
 
 
 @pytest.fixture
-def combinations() -> AggregateSets:
+def sets() -> AggregateSets:
     """Return 200 rows: row r is in 0 when it is even, in r % 5 + 10, and every tenth in none."""
     made = AggregateSets()
     made.resize(ROWS)
@@ -29,32 +29,30 @@ SELECTIONS: list[Selection] = [
 
 
 @pytest.mark.parametrize("rows", SELECTIONS)
-def test_a_set_with_any_of_the_numbers_is_found(
-    combinations: AggregateSets, rows: Selection
-) -> None:
+def test_a_set_with_any_of_the_numbers_is_found(sets: AggregateSets, rows: Selection) -> None:
     """Few and many rows give the same result; unknown numbers are ignored."""
     looked_at = np.arange(ROWS)[rows].tolist()
     expected = [row % 10 != 0 and (row % 2 == 0 or row % 5 == 3) for row in looked_at]
-    assert combinations.has_any([0, 13, 99], rows).tolist() == expected
-    assert combinations.has_any([99], rows).tolist() == [False] * len(looked_at)
-    assert combinations.has_any([], rows).tolist() == [False] * len(looked_at)
+    assert sets.has_any([0, 13, 99], rows).tolist() == expected
+    assert sets.has_any([99], rows).tolist() == [False] * len(looked_at)
+    assert sets.has_any([], rows).tolist() == [False] * len(looked_at)
 
 
-def test_what_is_found_follows_new_sets(combinations: AggregateSets) -> None:
+def test_what_is_found_follows_new_sets(sets: AggregateSets) -> None:
     """Cached results over many rows are updated."""
     everyone = slice(0, ROWS)
-    assert not combinations.has_any([77], everyone).any()
-    combinations.put(150, frozenset({77, 0}))
-    assert np.flatnonzero(combinations.has_any([77], everyone)).tolist() == [150]
-    combinations.put(150, frozenset({78}))
-    assert combinations.rows_with(78).tolist() == [150]
-    assert combinations.rows_with(77).tolist() == []
+    assert not sets.has_any([77], everyone).any()
+    sets.put(150, frozenset({77, 0}))
+    assert np.flatnonzero(sets.has_any([77], everyone)).tolist() == [150]
+    sets.put(150, frozenset({78}))
+    assert sets.rows_with(78).tolist() == [150]
+    assert sets.rows_with(77).tolist() == []
 
 
-def test_the_least_value_of_the_members_counts(combinations: AggregateSets) -> None:
+def test_the_least_value_of_the_members_counts(sets: AggregateSets) -> None:
     """Empty sets and sets without values give NaN."""
-    least = combinations.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
-    values = combinations.spread(least, np.array([6, 2, 7, 12, 3, 10]))
+    least = sets.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
+    values = sets.spread(least, np.array([6, 2, 7, 12, 3, 10]))
     np.testing.assert_array_equal(values, [2.0, 3.0, 5.0, 3.0, np.nan, np.nan])
 
 
@@ -86,18 +84,18 @@ def test_the_version_grows_with_new_sets_alone() -> None:
     assert made.version > version
 
 
-def test_rows_are_found_by_a_number(combinations: AggregateSets) -> None:
+def test_rows_are_found_by_a_number(sets: AggregateSets) -> None:
     """Rows are ascending; an unknown number has none."""
-    assert combinations.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
-    assert combinations.rows_with(99).tolist() == []
+    assert sets.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
+    assert sets.rows_with(99).tolist() == []
 
 
-def test_rows_with_the_same_set_come_together(combinations: AggregateSets) -> None:
+def test_rows_with_the_same_set_come_together(sets: AggregateSets) -> None:
     """Each row appears once, in any order of rows."""
     rows = np.array([23, 3, 20, 8, 10])
-    alike = {numbers: mine.tolist() for numbers, mine in combinations.grouped(rows)}
+    alike = {numbers: mine.tolist() for numbers, mine in sets.grouped(rows)}
     assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
-    assert list(combinations.grouped(rows[:0])) == []
+    assert list(sets.grouped(rows[:0])) == []
 
 
 def test_rows_keep_their_sets_when_more_come() -> None:

@@ -17,7 +17,7 @@ def test_values_are_those_that_hosts_report() -> None:
     assert np.isnan(hosts.metrics.values("z", hosts.all_rows)).all()
 
 
-def test_what_was_asked_for_follows_later_reports() -> None:
+def test_a_metric_that_was_read_follows_later_reports() -> None:
     """A report replaces all former metrics of its host."""
     metrics = HostMetrics(2)
     metrics.put(0, {"x": 1.0})
@@ -49,7 +49,7 @@ def test_a_host_that_goes_takes_its_metrics_along() -> None:
     assert np.isnan(hosts.metrics.values("x", hosts.all_rows)).all()
 
 
-def test_new_metrics_are_told_as_a_change_of_the_host() -> None:
+def test_new_metrics_are_recorded_as_a_change_of_the_host() -> None:
     """Caches have to read the row again."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
     before = hosts.journal.position("host")

@@ -156,7 +156,7 @@ def test_a_renamed_host_changes_services_zones_and_instances() -> None:
     assert hosts.occupants.on_row(0) == {"i"}
 
 
-def test_a_report_that_changes_nothing_is_not_noted() -> None:
+def test_a_report_that_changes_nothing_is_not_recorded() -> None:
     """Agents report every minute, which must not invalidate caches."""
     hosts = table(Box("a"))
     before = positions(hosts)
@@ -186,7 +186,7 @@ def test_a_report_that_changes_nothing_is_not_noted() -> None:
         (lambda hosts: hosts.remove_instance("nowhere"), set()),
     ],
 )
-def test_every_write_notes_the_group_that_it_changes(write: object, changed: set[str]) -> None:
+def test_every_write_records_the_group_that_it_changes(write: object, changed: set[str]) -> None:
     """Rules that do not read the group keep their verdicts."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_instance(uuid_of("a"), Resident("here"))

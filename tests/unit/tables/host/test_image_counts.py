@@ -17,7 +17,7 @@ def occupant(number: int, row: int, **properties: str) -> Occupant:
     return Occupant(Resident(f"vm-{number}", image_properties=properties), row)
 
 
-def test_nothing_is_counted_before_somebody_asks() -> None:
+def test_nothing_is_counted_before_it_is_requested() -> None:
     """The first request counts existing instances."""
     occupants = Occupants()
     occupants.put(occupant(1, 0, os="linux", arch="x"))

@@ -33,7 +33,7 @@ def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
     assert not orphans.has_member("g")
 
 
-def test_a_removed_instance_waits_no_more() -> None:
+def test_a_removed_instance_is_no_orphan() -> None:
     """Removing an unknown instance is no error."""
     orphans = Orphans()
     orphans.put(located("a", "h", "h"))

@@ -12,7 +12,7 @@ def stock_of(*totals: int) -> Stock:
     return stock
 
 
-def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
+def test_held_amounts_count_as_used_until_they_are_released() -> None:
     """New amounts from the ledger do not affect the hold."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
@@ -22,7 +22,7 @@ def test_held_amounts_count_as_used_until_they_are_let_go() -> None:
     assert stock.used(0) == {"VCPU": 2}
 
 
-def test_no_more_is_let_go_than_is_held() -> None:
+def test_no_more_is_released_than_is_held() -> None:
     """A late or repeated `release_hold` frees nothing that others use."""
     stock = stock_of(8)
     stock.release_hold(0, {"VCPU": 3})
@@ -32,7 +32,7 @@ def test_no_more_is_let_go_than_is_held() -> None:
     assert stock.classes["VCPU"].free[0] == 8
 
 
-def test_all_that_is_held_can_be_let_go_at_once() -> None:
+def test_a_whole_hold_can_be_released_at_once() -> None:
     """None means everything."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})

@@ -106,7 +106,7 @@ def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
     assert names(hosts, row=0) == ["GPU 1", "part"]
 
 
-def test_a_ring_of_parents_hangs_nowhere(hosts: HostTable) -> None:
+def test_a_cycle_of_parents_has_no_slots(hosts: HostTable) -> None:
     """A cycle does not loop forever, and its members come back once it is broken."""
     hosts.put_provider(replace(GPU_1, parent_uuid=PART.uuid))
     assert names(hosts) == ["GPU 0"]
@@ -129,7 +129,7 @@ def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
     assert hosts.used(row) == {}
 
 
-def test_the_rows_of_hosts_are_noted_when_their_children_change(hosts: HostTable) -> None:
+def test_changes_of_children_are_recorded_for_their_hosts(hosts: HostTable) -> None:
     """Amounts are recorded as `used`, traits as `traits`, and only for children of hosts."""
     changes: Sequence[tuple[str, Callable[[], object]]] = (
         ("used", lambda: hosts.put_used(PART.uuid, {"X": 1})),

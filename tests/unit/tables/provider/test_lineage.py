@@ -44,7 +44,7 @@ def test_who_is_within_whose_tree() -> None:
     assert not lineage.is_within(NO_ROW, 0)
 
 
-def test_a_tree_is_felled_as_a_whole() -> None:
+def test_a_tree_is_detached_as_a_whole() -> None:
     """Rows are returned parents first; ancestors stay."""
     lineage = lineage_of(NO_ROW, 0, 1, 2, 0)
     assert lineage.detach(1) == [1, 2, 3]

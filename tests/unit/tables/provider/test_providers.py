@@ -122,7 +122,7 @@ def test_a_deep_subtree_moves_between_trees() -> None:
     assert table.forest().tree(rows[40]).tolist() == rows[40:]
 
 
-def test_a_ring_is_nowhere_until_it_is_opened() -> None:
+def test_a_cycle_is_unattached_until_it_is_broken() -> None:
     """A provider that is put below itself takes its descendants along."""
     told = chain(4)
     table = table_of(*told)
@@ -135,7 +135,7 @@ def test_a_ring_is_nowhere_until_it_is_opened() -> None:
     assert table.unattached.keys() == {"0", "1", "2", "3"}
 
 
-def test_rows_are_given_again() -> None:
+def test_rows_are_reused() -> None:
     """They carry nothing of their former provider."""
     full = Provider(
         *("u", "n", None, 5),

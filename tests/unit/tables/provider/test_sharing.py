@@ -50,7 +50,7 @@ def test_children_that_share_are_others_elsewhere_alone() -> None:
     assert sharing.anchored == {0: (4,), 3: (1, 2, 4), 4: (1, 2)}
 
 
-def test_nobody_shares() -> None:
+def test_no_provider_shares() -> None:
     """Most fleets have no sharing providers."""
     sharing = found([], [0, 1], {5}, {5})
     assert (sharing.rows.size, sharing.anchors, sharing.anchored) == (0, {}, {})

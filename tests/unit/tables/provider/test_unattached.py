@@ -4,7 +4,7 @@ from berth.domain.inventory.provider import Provider
 from berth.tables.provider.unattached import UnattachedProviders
 
 
-def test_those_that_wait_are_found_by_their_parent() -> None:
+def test_unattached_providers_are_found_by_their_parent() -> None:
     """They are until they are taken or get another parent."""
     waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x"))
@@ -16,7 +16,7 @@ def test_those_that_wait_are_found_by_their_parent() -> None:
     assert (waiting.below("y"), list(waiting.by_uuid)) == ((), ["b"])
 
 
-def test_none_that_waits_is_no_error() -> None:
+def test_an_unknown_provider_is_no_error() -> None:
     """The feed may name a provider that was never delivered."""
     waiting = UnattachedProviders()
     waiting.put_used("a", {"VCPU": 1}, 2)
