@@ -9,8 +9,8 @@ from typing import Final
 
 # In equilibrium a lost claim (times 2) cancels about 22 that succeed (times 31/32 each).
 _SHRINKS: Final = 31 / 32
-# Seconds. The spread starts at 20 ms, about the time of a decision and its commit, and stays below
-# what a client notices. Below 2 ms a delay is shorter than the feed and not worth a timer.
+# Seconds: the first and the largest spread. One below the least is dropped to 0, so that a
+# scheduler that is alone again soon stops waiting.
 _FIRST_S: Final = 0.02
 _MOST_S: Final = 0.2
 _LEAST_S: Final = 0.002

@@ -1,1 +1,1 @@
-"""The fleet: hosts, aggregates and allocation ratios, as operators and agents set them."""
+"""Use cases about the fleet: hosts, aggregates, allocation ratios, attestation, write-offs."""

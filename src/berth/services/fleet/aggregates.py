@@ -1,4 +1,4 @@
-"""Aggregates: sets of hosts and the availability zones that they make."""
+"""Aggregates: sets of hosts, and the availability zones that they define."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -16,15 +16,15 @@ from berth.services.replica.replica import Replica
 
 
 class Aggregates:
-    """Use cases about aggregates. A host is in one availability zone at most.
+    """Use cases about aggregates. A host is in at most one availability zone.
 
-    Changes are made one at a time, so that none is lost and no two break that rule together.
+    A guard serializes the changes, so that none is lost and no two break that rule together.
 
     Args:
         ledger: where the records are.
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
-        ratios: brings the ratios in force, and memberships, into inventories.
+        ratios: writes the ratios in force, and the memberships, into the hosts' providers.
         clock: the source of the times in records.
         ids: makes the uuids of new aggregates.
     """
@@ -47,7 +47,7 @@ class Aggregates:
         self._ids = ids
 
     async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
-        """Make an aggregate without hosts.
+        """Create an aggregate without hosts.
 
         Raises:
             ConflictError: the name is taken.
@@ -76,7 +76,7 @@ class Aggregates:
         """Return an aggregate.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such aggregate.
         """
         aggregate = await self._ledger.get(Aggregate, str(aggregate_id))
         if aggregate is None:
@@ -87,7 +87,7 @@ class Aggregates:
         """Remove an aggregate that has no hosts.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such aggregate.
             InvalidInputError: it still has hosts.
         """
 
@@ -100,7 +100,7 @@ class Aggregates:
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
     async def rename(self, aggregate_id: int, name: str) -> Aggregate:
-        """Give an aggregate another name.
+        """Rename an aggregate.
 
         Raises:
             ConflictError: the name is taken.
@@ -110,10 +110,10 @@ class Aggregates:
     async def set_metadata(
         self, aggregate_id: int, metadata: Mapping[str, str | None]
     ) -> Aggregate:
-        """Set metadata; None removes a key.
+        """Set metadata; the value None removes a key.
 
         Raises:
-            ConflictError: it would put a host in two availability zones.
+            ConflictError: a host would be in two availability zones.
         """
 
         def change(old: Aggregate) -> Aggregate:
@@ -124,11 +124,11 @@ class Aggregates:
         return await self._change(aggregate_id, change)
 
     async def add_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Put a host into an aggregate.
+        """Add a host to an aggregate.
 
         Raises:
-            NotFoundError: no such host.
-            ConflictError: it is in already, or would be in two availability zones.
+            NotFoundError: there is no such host.
+            ConflictError: the host is a member already, or would be in two availability zones.
         """
         await self._follower.catch_up()
         if not self._replica.hosts.rows_of_name(host):
@@ -142,10 +142,10 @@ class Aggregates:
         return await self._change(aggregate_id, change)
 
     async def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Take a host out of an aggregate.
+        """Remove a host from an aggregate.
 
         Raises:
-            NotFoundError: it is not in it.
+            NotFoundError: the host is not a member.
         """
 
         def change(old: Aggregate) -> Aggregate:
@@ -175,6 +175,7 @@ class Aggregates:
             aggregate = change(old)
             await self._check_zones(aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
+            # Both old and new members: the ratio of a host that leaves changes, too.
             concerned.update(old.hosts | aggregate.hosts)
             moved.update(old.hosts ^ aggregate.hosts)
             await self._follower.catch_up()
@@ -183,13 +184,14 @@ class Aggregates:
         concerned: set[str] = set()
         moved: set[str] = set()
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
+        # After the commit: a host registered before it could not see the new aggregate yet.
         await self._settle(concerned, changed[0], moved)
         return changed[0]
 
     async def _settle(
         self, names: Collection[str], changed: Aggregate, moved: Collection[str]
     ) -> None:
-        """Correct hosts that were registered while an aggregate of theirs changed."""
+        """Correct hosts that were registered while one of their aggregates changed."""
 
         async def read() -> Unit:
             await self._follower.catch_up()

@@ -1,9 +1,9 @@
-"""Ratios: keeping every host's capacity at the allocation ratio that is in force for it.
+"""Allocation ratios: the ratio in force for each host, and the overrides of operators.
 
-The ratio in force stands in the host's inventories, where the ledger judges claims by it and every
-table has it precomputed. It is brought there when a host is registered, when its agent audits it,
-and when an aggregate or what an operator has set changes, in the same unit as the change. So is the
-membership itself, which clients of the Placement API see at the host's own provider.
+The ratio in force is part of the host's inventories, where the ledger checks claims with it and
+every table has it precomputed. It is updated when a host is registered, when its agent audits it,
+and in the unit that changes an aggregate or an override. The same unit updates the memberships that
+clients of the Placement API see at the host's own provider.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,15 +25,16 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
+# Up to this many providers are read by key; above it one scan is cheaper.
 _READ_ONE_BY_ONE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RatioSettings:
-    """What an operator has set for this process, by resource class; 0 or nothing inherits.
+    """The ratios in this process's settings, by resource class; 0 or none inherits.
 
     `own` is forced at each report; `initial` is for hosts that are registered for the first time;
-    `defaults` are for classes of which nobody says anything.
+    `defaults` are for classes without any other source.
     """
 
     own: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -45,7 +46,7 @@ _NO_SETTINGS: Final = RatioSettings()
 
 
 class AllocationRatios:
-    """Works out the ratios of hosts, and writes them into their inventories."""
+    """Determines the ratios of hosts, and writes them into their inventories."""
 
     def __init__(
         self, *, ledger: Ledger, replica: Replica, settings: RatioSettings = _NO_SETTINGS
@@ -67,16 +68,16 @@ class AllocationRatios:
     ) -> HostReport:
         """Return a report with the ratios in force in its inventories.
 
-        The ratio that an inventory is reported with is the host's own, unless the host says in
-        `allocation_ratios` which it has, 0 for none. A ratio that a client of the Placement API
-        has written into an inventory is an operator's from now on, unless an aggregate or the
-        agent's settings say another (as in Nova since Stein, nova-behaviour.md 3).
+        The ratio of a reported inventory is the host's own, unless `allocation_ratios` of the host
+        has another one (0 for none). A ratio that a client of the Placement API wrote into an
+        inventory becomes an operator's override, unless an aggregate or the agent's settings have
+        another (as in Nova since Stein, nova-behaviour.md 3).
 
         Args:
-            report: as the agent made it.
-            earlier: the host as it was registered before; None for a new one.
-            aggregates: all there are.
-            stored: the host's own provider as the ledger has it.
+            report: the agent's report.
+            earlier: the host as registered before, or None for a new one.
+            aggregates: all aggregates.
+            stored: the host's own provider in the ledger.
         """
         reported = report.provider.inventories
         own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
@@ -96,10 +97,12 @@ class AllocationRatios:
     def _operators(
         self, earlier: Host, mine: Collection[Aggregate], stored: Provider | None
     ) -> dict[str, float]:
-        """Return what operators have set of a host, through the Placement API too."""
+        """Return the overrides of a host, including those made through the Placement API."""
         found = dict(earlier.operator_ratios)
         if stored is None:
             return found
+        # A ratio that the settings force may differ from the stored one only because the settings
+        # have changed, so it is no override of an operator.
         free = replace(earlier, forced_ratios={})
         for name, inventory in stored.inventories.items():
             ratio, was = inventory.allocation_ratio, self.of(earlier, mine, name)
@@ -117,14 +120,14 @@ class AllocationRatios:
         changed: Aggregate | None = None,
         moved: Collection[str] = (),
     ) -> list[Write]:
-        """Return the writes that bring the providers of hosts in line with their aggregates.
+        """Return the writes that bring hosts' providers in line with their aggregates.
 
-        What clients of the Placement API added to a host has the ratio that they gave it.
+        Inventories that clients of the Placement API added keep their ratios.
 
         Args:
-            names: of service hosts, as the replica has them now.
-            changed: an aggregate that is about to be so.
-            moved: those of the names that come into it, or leave it.
+            names: host names, as the replica has them now.
+            changed: the aggregate as it is about to be, or None.
+            moved: the names that join or leave the aggregate.
         """
         seen = await self._ledger.version()
         hosts = self._replica.hosts
@@ -163,7 +166,7 @@ class AllocationRatios:
     ) -> Provider:
         """Return a host's own provider with the ratios in force in its inventories.
 
-        What clients of the Placement API added has the ratio that they gave it.
+        Inventories that clients of the Placement API added keep their ratios.
         """
         owned = provider.owned_classes
         inventories: dict[str, Inventory] = {
@@ -182,7 +185,7 @@ class AllocationRatios:
 
 
 def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Provider:
-    """Return a provider that is in an aggregate, or that is not."""
+    """Return a provider with or without the membership in an aggregate."""
     if (aggregate_uuid in provider.aggregates) is is_member:
         return provider
     others = tuple(uuid for uuid in provider.aggregates if uuid != aggregate_uuid)
@@ -200,7 +203,7 @@ def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> li
 
 
 class RatioOverrides:
-    """Sets allocation ratios of hosts; the capacity follows in the same transaction."""
+    """Sets operators' allocation ratios of hosts; one transaction updates the capacity, too."""
 
     def __init__(self, ledger: Ledger, follower: Follower, replica: Replica) -> None:
         self._ledger = ledger
@@ -209,14 +212,14 @@ class RatioOverrides:
         self._ratios = AllocationRatios(ledger=ledger, replica=replica)
 
     async def set(self, name: str, ratios: Mapping[str, float]) -> None:
-        """Set ratios of a host, by resource class; 0 unsets one, and others stay.
+        """Set ratios of a host by resource class; 0 removes one, and the others stay.
 
-        They count where neither an aggregate nor the settings of the agent say another.
+        An override counts unless an aggregate or the agent's settings have another ratio.
 
         Raises:
             NotFoundError: there is no such host.
-            InvalidInputError: the host has none of a class, or a ratio is out of range.
-            ConflictError: somebody else keeps changing it.
+            InvalidInputError: the host has no inventory of a class, or a ratio is out of range.
+            ConflictError: the host keeps being changed by another client.
         """
 
         async def read() -> Unit:
@@ -250,6 +253,6 @@ def _check(provider: Provider, ratios: Mapping[str, float]) -> None:
         where = f"ratios.{name[:80]}"
         if name not in provider.inventories:
             classes = ", ".join(sorted(provider.inventories))
-            raise InvalidInputError(where, f"the host has none of it; it has {classes}")
+            raise InvalidInputError(where, f"the host has no such inventory; it has {classes}")
         if not 0 <= ratio <= RATIO_MAX:
             raise InvalidInputError(where, f"{ratio} must be 0 to {RATIO_MAX}")

@@ -1,8 +1,8 @@
-"""Attesting: what an attestation service says of the hosts, written where rules read it.
+"""Attestation of hosts: the results of an attestation service, stored where rules read them.
 
-Decisions do no I/O, so the levels are there before somebody asks: in the records of the compute
-services, each with the time when it ends. They are renewed when half of that time is left. When
-the attestation service is away they run out, and their hosts are trusted no more.
+Decisions do no I/O, so the results are fetched in advance into the records of the compute services,
+each with its expiry. They are renewed when half of their lifetime is left. When the attestation
+service is unreachable they expire, and their hosts are no longer trusted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,17 +21,18 @@ from berth.services.providers.guarded_saves import service_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 
+# Nodes in one request to the attestation service.
 ASKED_AT_ONCE = 100
-"""Nodes in one question to the attestation service."""
 
+# Checks of all hosts within the lifetime of an attestation: with renewal at half of it, two checks
+# may fail before anything expires.
 _ROUNDS = 6
-"""Looks at all hosts while an attestation counts."""
 
 
 class AttestationService:
     """Keeps the attestations of all hosts fresh. Several schedulers may do so on one ledger.
 
-    Whoever comes later finds that nothing is due.
+    A scheduler that comes later finds nothing due.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class AttestationService:
         self._telemetry = telemetry
 
     async def run(self) -> None:
-        """Renew for ever."""
+        """Renew attestations for ever."""
         while True:
             await self.renew()
             await self._clock.sleep(self._attester.valid_s / _ROUNDS)
 
     async def renew(self) -> int:
-        """Ask about every host whose attestation ends soon; return how many services changed.
+        """Renew every attestation that expires soon; return how many services changed.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -77,7 +78,7 @@ class AttestationService:
         return changed
 
     def _due(self) -> list[tuple[str, str]]:
-        """Return hosts and nodes whose attestation ends soon, those that end first at the front."""
+        """Return hosts and nodes whose attestations expire soon, the earliest first."""
         hosts = self._replica.hosts
         rows = hosts.alive_rows()
         until_s = hosts.attestations.until_s(rows)
@@ -89,7 +90,8 @@ class AttestationService:
     async def _save(
         self, asked: Sequence[tuple[str, str]], found: Mapping[str, Attestation]
     ) -> int:
-        # A service is put back whole, with its heartbeat: the answer may have taken long.
+        # The service record is written back whole, with its heartbeat, and the attestation service
+        # may have taken long to respond: the replica must be current.
         await self._follower.catch_up()
         by_host: dict[str, dict[str, Attestation]] = {}
         for name, node in asked:
@@ -102,9 +104,10 @@ class AttestationService:
         return sum(not isinstance(outcome, Rejected) for outcome in outcomes)
 
     def _units(self, name: str, found: Mapping[str, Attestation]) -> list[Unit]:
-        """Return what saves the attestations of one host, nothing when they are there already.
+        """Return the unit that saves the attestations of one host; none if they are stored already.
 
-        When somebody else has changed the service the unit is refused, and due again next time.
+        If the service was changed concurrently the unit is rejected, and the host is due again next
+        time.
         """
         hosts = self._replica.hosts
         service = hosts.service(name)

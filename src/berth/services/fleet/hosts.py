@@ -1,4 +1,4 @@
-"""Hosts and their compute services: as operators see them, and as agents report them."""
+"""Hosts and their compute services, as operators see them and as agents register them."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -50,17 +50,19 @@ from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.pci import FreePool
 
+# Units per batch: a larger batch would hold the ledger's lock for long when a fleet starts.
 _REGISTERED_AT_ONCE = 200
+# Up to this many records are read by key; above it one scan of the table is cheaper.
 _READ_ONE_BY_ONE = 16
 _REGISTER_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host with all that the table knows about it.
+    """A host with everything that the table has about it.
 
-    `used` and `inventories` are by resource class, in its unit. `zones` is empty for a host that
-    no aggregate puts in an availability zone.
+    `used` and `inventories` are by resource class, in its unit. `zones` is empty for a host that no
+    aggregate puts in an availability zone.
     """
 
     host: Host
@@ -78,7 +80,7 @@ class HostView:
 
 
 def host_view(hosts: HostTable, row: int) -> HostView:
-    """Read one row of the table into a view."""
+    """Return the view of one row of the table."""
     host = hosts.host(row)
     return HostView(
         host=host,
@@ -107,7 +109,7 @@ class Hosts:
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
         ratios: returns the allocation ratios in force.
-        clock: the source of heartbeats' times.
+        clock: the source of the times of heartbeats.
         ids: makes the uuids of new services.
         observer: receives the heartbeats.
     """
@@ -139,10 +141,10 @@ class Hosts:
         return [host_view(hosts, row) for row in rows]
 
     async def get(self, key: str) -> HostView:
-        """Return the host with that uuid, or that name.
+        """Return the host with that uuid or name.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such host.
         """
         await self._follower.catch_up()
         hosts = self._replica.hosts
@@ -154,7 +156,7 @@ class Hosts:
         return host_view(hosts, row)
 
     def ratio_of(self, view: HostView, name: str) -> Ratio:
-        """Return the allocation ratio in force for a resource class of a host, and why."""
+        """Return the allocation ratio in force for a resource class of a host, with its source."""
         return self._ratios.of(view.host, view.aggregates, name)
 
     async def services(self) -> list[Service]:
@@ -169,10 +171,10 @@ class Hosts:
         disabled_reason: str | None = None,
         forced_down: bool | None = None,
     ) -> Service:
-        """Enable, disable or force down a compute service; None leaves it as it is.
+        """Enable, disable or force down a compute service; None leaves a state unchanged.
 
         Raises:
-            NotFoundError: no such service.
+            NotFoundError: there is no such service.
         """
         changed: list[Service] = []
 
@@ -192,24 +194,24 @@ class Hosts:
         return changed[0]
 
     async def register(self, reports: Sequence[HostReport]) -> None:
-        """Take in what agents report about their hosts at start: new ones are added.
+        """Register hosts as their agents report them at start; new hosts are added.
 
         What an operator has set on a service stays, and so do the aggregates, traits and
-        inventories that clients of the Placement API gave its providers. Parts that a host had
-        reported before and does not any more are removed, or are left to run empty while
-        something of them is used.
+        inventories that clients of the Placement API gave its providers. Parts that a host no
+        longer reports are removed; a part of which something is used stays, without inventories,
+        until it is free.
 
         Raises:
-            InvalidInputError: the parts of a host make no tree, or an inventory is none that an
-                agent may report.
-            ConflictError: somebody else keeps registering the same hosts.
+            InvalidInputError: the parts of a host form no tree, or an agent may not report an
+                inventory.
+            ConflictError: the same hosts keep being registered by another process.
             UnavailableError: the ledger cannot be reached; register again.
         """
         new = set[str]()
         for _ in range(_REGISTER_TRIES):
             aggregates = await self._ledger.all(Aggregate)
             refused = await self._register(reports, aggregates, new)
-            # Whoever changed an aggregate meanwhile did not see a host that is new here.
+            # A concurrent change of an aggregate could not see a new host: its ratios may be stale.
             is_stale = await self._ledger.all(Aggregate) != aggregates
             reports = reports if is_stale else refused
             if not reports:
@@ -219,12 +221,12 @@ class Hosts:
     async def _register(
         self, reports: Sequence[HostReport], aggregates: Sequence[Aggregate], new: set[str]
     ) -> list[HostReport]:
-        """Register hosts and return those that were refused: somebody was at them meanwhile.
+        """Register hosts; return the reports that lost a race against another change.
 
         Args:
-            reports: of the hosts.
-            aggregates: all there are.
-            new: uuids of hosts that were not there at first; those found so now are added.
+            reports: the agents' reports.
+            aggregates: all aggregates.
+            new: uuids of the hosts that did not exist at first; further ones are added.
         """
         seen = await self._ledger.version()
         known = await self._known({report.host.name for report in reports})
@@ -248,7 +250,7 @@ class Hosts:
                 )
                 known.add(host.name)
             known_as = stored.by_uuid.get(host.uuid)
-            # Records of before agents owned anything say nothing of aggregates.
+            # Records of older versions have neither owned traits nor aggregates.
             if host.uuid not in earlier or known_as is None or known_as.owned_traits is None:
                 new.add(host.uuid)
             mine = [one.uuid for one in aggregates if host.name in one.hosts]
@@ -267,23 +269,23 @@ class Hosts:
         aggregates: Sequence[Aggregate],
         stored: StoredProviders,
     ) -> "_Tree":
-        """Return what is reported of a host with the ratios that are in force for it."""
+        """Return the report of a host with the allocation ratios in force."""
         uuid = tree.report.host.uuid
         known = stored.by_uuid.get(uuid)
         report = self._ratios.settled(tree.report, earlier.get(uuid), aggregates, known)
         return tree._replace(report=report)
 
     async def _known(self, names: AbstractSet[str]) -> set[str]:
-        """Return those of the names that have a service, reading no more than need be."""
+        """Return the names that have a service, with as few reads as possible."""
         if len(names) > _READ_ONE_BY_ONE:
             return {service.host for service in await self._ledger.all(Service)} & names
         return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
 
     async def _stored(self, trees: Sequence["_Tree"]) -> StoredProviders:
-        """Return the providers of hosts as they are, and the names that are taken.
+        """Return the stored providers of hosts, and the names that are taken.
 
-        Nobody else's are read when no provider is new or named anew, none goes, and all are where
-        their agents say.
+        Other providers are read only when a provider is new, renamed, removed, or not where its
+        agent reports it.
         """
         reported = {one.uuid: one for tree in trees for one in tree.providers}
         gone = any(tree.before - reported.keys() for tree in trees)
@@ -304,7 +306,7 @@ class Hosts:
         return {host.uuid: host for host in hosts if host.uuid in uuids}
 
     async def heartbeat(self, names: Sequence[str]) -> None:
-        """Note that the agents of these hosts are alive now."""
+        """Record that the agents of these hosts are alive now."""
         try:
             if names:
                 await save(self._ledger, Heartbeats(tuple(names), self._clock.now_s()))
@@ -314,13 +316,13 @@ class Hosts:
         self._observer.heartbeats(len(names), are_saved=True)
 
     async def remove(self, name: str) -> None:
-        """Forget a host that has no instances, with its service; aggregates lose it too.
+        """Remove a host without instances, its service and its memberships in aggregates.
 
-        All providers below its own go with it, whoever made them.
+        All providers below the host's own are removed, including those of Placement API clients.
 
         Raises:
-            NotFoundError: no such service.
-            ConflictError: it still has instances, or another host is below it.
+            NotFoundError: there is no such service.
+            ConflictError: the host has instances, or another host is below it.
         """
 
         async def read() -> Unit:
@@ -331,7 +333,7 @@ class Hosts:
                 raise ConflictError(f"host {name} still has instances; move or delete them first")
             await self._follower.catch_up()
             hosts = self._replica.hosts
-            # So nobody who has read the service before puts it back after.
+            # The guard rejects writers that read the service before and would restore it.
             writes: list[Write] = [Guard(service_guard(name), seen), Remove(Kind.SERVICE, name)]
             writes += [
                 Put(replace(aggregate, hosts=aggregate.hosts - {name}))
@@ -349,10 +351,10 @@ class Hosts:
 
 
 def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) -> list[str]:
-    """Return the uuids of the providers of some hosts, and of all below them, each once.
+    """Return the uuids of some hosts' providers and of all providers below them, each once.
 
     Raises:
-        ConflictError: another host's is among them.
+        ConflictError: the provider of another host is among them.
     """
     found = list(dict.fromkeys(one for uuid in own for one in stored.subtree(uuid)))
     for uuid in found:
@@ -364,14 +366,14 @@ def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) ->
 
 
 def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
-    """Tell whether a provider is there, with the name and in the place that its agent reports."""
+    """Return whether a provider exists with the name and the parent that its agent reports."""
     if stored is None or stored.parent_uuid != reported.parent_uuid:
         return False
     return is_named(stored, reported)
 
 
 class _Tree(NamedTuple):
-    """What is reported of one host: `before` are the children that it reported the last time."""
+    """The report of one host; `before` are the children of its last report."""
 
     report: HostReport
     children: tuple[Provider, ...]
@@ -379,19 +381,19 @@ class _Tree(NamedTuple):
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """Its own provider, and those below."""
+        """The host's own provider, then its parts."""
         return (self.report.provider, *self.children)
 
 
 def _tree_writes(
     tree: _Tree, stored: StoredProviders, joined: Sequence[str], at: tuple[int, float]
 ) -> list[Write]:
-    """Return the writes that make a host and its providers as they are reported.
+    """Return the writes that bring a host and its providers in line with the report.
 
     Args:
-        tree: of one host.
-        stored: all that the ledger has of it.
-        joined: aggregates that its own provider comes into.
+        tree: the report of one host.
+        stored: the host's providers in the ledger.
+        joined: uuids of aggregates that the host's own provider joins.
         at: a version from before anything was read, and the Unix time.
     """
     seen, now_s = at
@@ -411,10 +413,10 @@ def _tree_writes(
     guards += (Guard(provider_guard(uuid), seen) for uuid in gone)
     roots = set[str]()
     if tree.before or uuids:
-        # So no child is left behind when somebody removes the host.
+        # A concurrent removal of the host must not leave a child behind.
         roots.add(tree.report.host.uuid)
     if stored.are_moved(parents):
-        # So nobody hangs what is above one of them below another meanwhile.
+        # A concurrent move of a parent below one of these providers would form a loop.
         roots.update(map(stored.root_of, parents))
     guards += (Guard(tree_guard(uuid), seen) for uuid in sorted(roots))
     if joined:

@@ -1,13 +1,13 @@
-"""Writing off: ending what waits for a host that never comes back.
+"""Write-off of a lost host: ending the moves that wait for its cleanup.
 
-What moves have left on a host that is down keeps its room there until its agent has cleared it
-away, so that nothing new starts beside a guest that may still run. When the machine is lost nobody
-ever does. Only an operator can know that, so it is only done when they have said so twice: by
-forcing the service down, and by asking for this.
+The leftovers of moves on a host that is down keep their capacity until its agent has removed them,
+so that nothing new starts beside a guest that may still run. When the machine is lost this never
+happens. Only an operator can know that, and must say so twice: by forcing the service down, and by
+requesting the write-off.
 
-Nothing that could be the only copy is touched: instances that are on the host stay, with what they
-hold, and so do moves in which the host still has something to give. Should the machine come back
-all the same, its agent finds guests of instances that are elsewhere, and destroys them.
+Nothing that could be the only copy is touched: instances on the host stay with their allocations,
+and so do moves whose data the host still has. If the machine comes back after all, its agent finds
+guests of instances that are elsewhere, and destroys them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class LeftoverMove:
-    """A move that has left something on a host, with what it holds there, by class."""
+    """A move with leftovers on a host, and its allocations there by class."""
 
     migration: Migration
     held: dict[str, int]
@@ -36,10 +36,10 @@ class LeftoverMove:
 
 @dataclass(frozen=True, slots=True)
 class WriteOffPlan:
-    """What writing off a host comes to.
+    """The consequences of writing off a host.
 
-    `moves` are those that end. `instances` are uuids of those that are on the host and stay;
-    `waiting` are moves that the host has a part in and that stay.
+    `moves` are those that end. `instances` are the uuids of the instances that stay on the host;
+    `waiting` are the moves with a part on the host that stay.
     """
 
     host: str
@@ -49,7 +49,7 @@ class WriteOffPlan:
 
     @property
     def freed(self) -> dict[str, int]:
-        """What is freed by it, by class."""
+        """The freed amounts by class."""
         return total_by_class({one.migration.uuid: one.held for one in self.moves})
 
 
@@ -62,11 +62,11 @@ class WriteOffService:
         self._telemetry = telemetry
 
     async def plan(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
-        """Return what writing off a host would end and free, changing nothing.
+        """Return what writing off a host would end and free; nothing is changed.
 
         Raises:
-            NotFoundError: it has no compute service.
-            ConflictError: its service is not forced down, or its agent has been heard of lately.
+            NotFoundError: the host has no compute service.
+            ConflictError: its service is not forced down, or its agent has sent heartbeats lately.
         """
         await self._check(host, service_down_time_s)
         found = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
@@ -80,17 +80,18 @@ class WriteOffService:
         return WriteOffPlan(host, tuple(moves), tuple(one.uuid for one in here), tuple(waiting))
 
     async def write_off(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
-        """End what moves have left on a host that is lost, and free its room.
+        """End the leftovers of moves on a lost host, and free their capacity.
 
         Returns:
-            What was ended.
+            The plan that was carried out.
 
         Raises:
-            NotFoundError: it has no compute service.
-            ConflictError: its service is not forced down, or its agent has been heard of lately,
-                perhaps when half of it was done. It may be repeated.
+            NotFoundError: the host has no compute service.
+            ConflictError: its service is not forced down, or its agent has sent heartbeats lately,
+                possibly after half of the work. The write-off may be repeated.
         """
         planned = await self.plan(host, service_down_time_s=service_down_time_s)
+        # In parts, each guarded by the service: a host that comes back stops the write-off.
         for first in range(0, len(planned.moves), _AT_ONCE):
             some = [one.migration for one in planned.moves[first : first + _AT_ONCE]]
             await self._end(host, some, service_down_time_s)
@@ -118,11 +119,11 @@ class WriteOffService:
         await save_guarded(self._ledger, service_guard(host), read)
 
     async def _check(self, host: str, down_time_s: float) -> None:
-        """Check that an operator has said that a host is down, and that nothing says otherwise.
+        """Check that an operator has forced a host down, and that its agent is silent.
 
         Raises:
-            NotFoundError: it has no compute service.
-            ConflictError: it is not forced down, or lives.
+            NotFoundError: the host has no compute service.
+            ConflictError: it is not forced down, or its agent is alive.
         """
         service = await self._ledger.get(Service, host)
         if service is None:

@@ -26,7 +26,7 @@ from berth.services.zoning.delegation.unwanted_instances import withdrawals
 # must start soon after it is back.
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
-# More orders in parallel do not commit faster, and each holds capacity in the table.
+# Bounds the orders in progress: each holds capacity in the table until it is committed.
 _AT_ONCE = 256
 # A request that makes the scheduler fail with an unexpected error would do so for ever; after five
 # times its instances go to ERROR.

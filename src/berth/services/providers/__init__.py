@@ -1,1 +1,1 @@
-"""Resource providers: inventories, allocations and names, as the Placement API writes them."""
+"""The use cases of the Placement API, and the guards under which records are saved."""

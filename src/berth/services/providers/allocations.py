@@ -1,7 +1,7 @@
-"""Reallocating: what consumers are to hold, as clients of the Placement API claim, move and free.
+"""Allocations of consumers, as clients of the Placement API claim, move and free them.
 
-A claim is one unit and reads nothing before: the ledger judges it, so nothing that another client
-does meanwhile needs a second try. Only what is refused is looked up, to tell why.
+A claim is one unit and reads nothing before: the ledger checks it, so no concurrent change makes a
+retry necessary. Only a rejection is looked up, to explain it.
 """
 
 from collections import Counter
@@ -16,14 +16,14 @@ from berth.ports.ledger import Ledger
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 
+# Resource classes by provider uuid.
 ClassesByProvider = Mapping[str, Iterable[str]]
-"""Resource classes by the uuid of a provider."""
 
 _NOTHING: Final[ClassesByProvider] = {}
 
 
 class AllocationRule(StrEnum):
-    """What stood in the way of allocations."""
+    """The rule that refused allocations."""
 
     NO_PROVIDER = "no such provider"
     NO_CLASS = "no such resource class"
@@ -35,15 +35,15 @@ class AllocationRule(StrEnum):
 
 
 class AllocationRefusedError(ConflictError):
-    """Allocations are refused, and nothing was changed.
+    """Allocations were refused, and nothing was changed.
 
     Args:
-        rule: what stood in the way.
-        subject: uuid of the provider or, of rules about consumers, of the consumer; several
+        rule: the rule.
+        subject: the uuid of the provider or, for rules about consumers, of the consumer; several
             providers are joined by commas.
-        names: the resource classes it is about.
-        seen: the generation of the consumer that the client has seen.
-        actual: the one that it has; None: there is no such consumer.
+        names: the resource classes concerned.
+        seen: the consumer generation that the client has seen.
+        actual: the current consumer generation, or None when there is no such consumer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class AllocationRefusedError(ConflictError):
 
 
 class AllocationService:
-    """Replaces what consumers hold, all of it."""
+    """Replaces all allocations of consumers."""
 
     def __init__(self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica) -> None:
         self._follower = follower
@@ -72,11 +72,11 @@ class AllocationService:
         self._replica = replica
 
     async def put(self, shares: Sequence[ConsumerUpdate]) -> None:
-        """Replace what some consumers hold, together or not at all.
+        """Replace the allocations of some consumers, together or not at all.
 
         Raises:
-            AllocationRefusedError: a provider or class is not there, a consumer has changed, or
-                room is short.
+            AllocationRefusedError: there is no such provider or class, a consumer has changed, or
+                capacity is short.
         """
         (outcome,) = await self._ledger.commit([(Reallocate(tuple(shares)),)])
         if isinstance(outcome, Rejected):
@@ -84,10 +84,10 @@ class AllocationService:
             raise refusal_error(outcome, shares, self._replica)
 
     async def release(self, consumer_uuid: str) -> None:
-        """Free all that a consumer holds.
+        """Free all allocations of a consumer.
 
         Raises:
-            AllocationRefusedError: it holds nothing.
+            AllocationRefusedError: it has none.
         """
         (outcome,) = await self._ledger.commit([(Free(consumer_uuid, must_hold=True),)])
         if isinstance(outcome, Rejected):
@@ -100,13 +100,13 @@ def refusal_error(
     replica: ProviderReplica,
     given: ClassesByProvider = _NOTHING,
 ) -> ConflictError:
-    """Tell which rule refused allocations: of several the one that is looked at first.
+    """Return the error for rejected allocations: the rule that Placement checks first.
 
     Args:
-        rejected: how the ledger refused them.
-        shares: what it refused.
-        replica: as of now.
-        given: resource classes that providers were to have, by provider.
+        rejected: the ledger's rejection.
+        shares: the rejected allocations.
+        replica: the provider replica, caught up.
+        given: resource classes that providers were to get in the same unit, by provider.
     """
     match rejected.cause:
         case RejectionCause.CONSUMER_GENERATION:
@@ -131,11 +131,11 @@ def _short(
     replica: ProviderReplica,
     given: ClassesByProvider,
 ) -> AllocationRefusedError:
-    """Name the first shortage in the order of the request, after what can never be."""
+    """Return the error for the first shortage, in the order of Placement's checks."""
     units = ShortageRule.UNITS
     odd, rules = set[tuple[str, str, int]](), dict[tuple[str, str], ShortageRule]()
     for one in shortages:
-        if one.rule is units:  # of this amount; others of the same class may be right
+        if one.rule is units:  # units concern one amount; others of the same class may fit
             odd.add((one.provider_uuid, one.resource_class, one.asked))
         else:
             rules[one.provider_uuid, one.resource_class] = one.rule
@@ -171,7 +171,7 @@ def _short(
 def _enough(
     asked: Iterable[tuple[str, str, int]], left: Mapping[tuple[str, str], int]
 ) -> Iterator[bool]:
-    """Tell of each amount whether it would fit with those before it, if no other came after."""
+    """Yield for each amount whether it fits together with the amounts before it."""
     sums: Counter[tuple[str, str]] = Counter()
     for uuid, name, amount in asked:
         sums[uuid, name] += amount
@@ -184,7 +184,7 @@ def _bare(
     replica: ProviderReplica,
     given: ClassesByProvider,
 ) -> list[str]:
-    """Return the providers that have nothing of any class that is asked for, of whomever."""
+    """Return the providers that have no inventory of any requested class."""
     has: dict[str, bool] = {}
     for uuid, _, rule in found:
         has[uuid] = has.get(uuid, False) or rule is not ShortageRule.NO_INVENTORY
@@ -198,7 +198,7 @@ def _bare(
 def _has_any(
     replica: ProviderReplica, uuid: str, names: Iterable[str], given: ClassesByProvider
 ) -> bool:
-    """Tell whether a provider has an inventory of some class; one that waits is not looked at."""
+    """Return whether a provider has any of the classes; unattached providers count as yes."""
     row = replica.table.row_of(uuid)
     if row is None:
         return True

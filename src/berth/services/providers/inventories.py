@@ -1,4 +1,4 @@
-"""Inventories of providers: what clients of the Placement API say that there is."""
+"""What clients of the Placement API set on a provider: inventories, traits and aggregates."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 
 class Inventories:
-    """Sets what providers have. Whatever is used stays used: there may be less than that."""
+    """Sets the inventories of providers. Allocations stay, even above a smaller inventory."""
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -30,9 +30,9 @@ class Inventories:
         """Replace all inventories of a provider.
 
         Args:
-            uuid: of the provider.
+            uuid: the provider.
             inventories: by resource class.
-            generation: the one that the client has seen; None: whatever it is.
+            generation: the generation that the client has seen, or None for any.
 
         Raises:
             ProviderRefusedError: there is no such provider or class, the generation differs, or a
@@ -48,7 +48,7 @@ class Inventories:
         """Add an inventory of a class that the provider does not have.
 
         Raises:
-            ProviderRefusedError: no such provider or class, or the provider has it.
+            ProviderRefusedError: there is no such provider or class, or the provider has the class.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -92,9 +92,13 @@ class Inventories:
     def _revised(
         self, old: Provider, inventories: Mapping[str, Inventory], seen: int
     ) -> ProviderRevision:
-        """Give a provider other inventories, if that may be.
+        """Return a provider with other inventories.
 
-        A class that it has already cannot go meanwhile; of others, the standard ones never do.
+        A class of the provider cannot be removed concurrently, and standard classes never are, so
+        only the other classes need guards.
+
+        Raises:
+            ProviderRefusedError: there is no such class, or a class in use is left out.
         """
         vocabulary = self._replica.vocabulary
         coming = [name for name in inventories if name not in old.inventories]
@@ -114,7 +118,7 @@ class Inventories:
             raise ProviderRefusedError(RefusalRule.NO_INVENTORY, old.uuid, (name,))
 
     def _check_free(self, old: Provider, staying: Collection[str]) -> None:
-        """Check that nothing is used of what goes; the ledger has the last word."""
+        """Check that no class in use is left out; the ledger checks it again in the commit."""
         table = self._replica.table
         used = table.used(row_in(table, old.uuid))
         in_use = tuple(name for name, amount in used.items() if amount and name not in staying)
@@ -123,7 +127,7 @@ class Inventories:
 
 
 class Associations:
-    """Sets what providers are said to be, and what they belong to."""
+    """Sets the traits and the aggregates of providers."""
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -132,15 +136,15 @@ class Associations:
     async def set_traits(
         self, uuid: str, traits: Sequence[str], generation: int | None
     ) -> Provider:
-        """Replace the traits of a provider; the same ones leave it as it is.
+        """Replace the traits of a provider; equal ones change nothing.
 
         Args:
-            uuid: of the provider.
-            traits: which somebody made, or standard ones.
-            generation: the one that the client has seen; None: whatever it is.
+            uuid: the provider.
+            traits: existing traits, custom or standard.
+            generation: the generation that the client has seen, or None for any.
 
         Raises:
-            ProviderRefusedError: no such provider or trait, or another generation.
+            ProviderRefusedError: there is no such provider or trait, or the generation differs.
         """
         wanted = frozenset(traits)
 
@@ -161,16 +165,16 @@ class Associations:
     async def set_aggregates(
         self, uuid: str, aggregates: Sequence[str], generation: int | None
     ) -> Provider:
-        """Replace the aggregates that a provider is in.
+        """Replace the aggregates of a provider.
 
         Args:
-            uuid: of the provider.
+            uuid: the provider.
             aggregates: any uuids, each once.
-            generation: the one that the client has seen, which is raised; None: whatever it is,
-                and it stays so.
+            generation: the generation that the client has seen, which is then raised; None for any,
+                which is then kept.
 
         Raises:
-            ProviderRefusedError: no such provider, or another generation.
+            ProviderRefusedError: there is no such provider, or the generation differs.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - relies on nothing else

@@ -1,7 +1,7 @@
-"""Provider trees: a host and its parts as the agent reports them, as records of the ledger.
+"""Provider trees: a host and its parts as the agent reports them, merged into the ledger's records.
 
-Clients of the Placement API write the same records. So a report replaces what the agent itself
-has said before, and keeps what others said.
+Clients of the Placement API write the same records. A report therefore replaces what the agent
+reported before, and keeps what clients have set.
 """
 
 import re
@@ -17,25 +17,25 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Write
 from berth.ports.virt import ChildReport, HostReport
 
+# The largest number of parts that one host may report.
 CHILDREN_MAX: Final = 1_024
-"""Most parts that one host may report."""
 
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,255}")
 
 
 def tree_guard(root_uuid: str) -> str:
-    """Return the guard of which children a host has."""
+    """Return the guard of a provider tree's structure."""
     return f"provider tree {root_uuid}"
 
 
 def children_of(report: HostReport) -> tuple[Provider, ...]:
-    """Return the child providers of a report, checked; a name always gives the same uuid.
+    """Return the validated child providers of a report; equal names always get equal uuids.
 
-    Their own names begin with the node, since no two providers have the same.
+    Their provider names begin with the node, since provider names are unique.
 
     Raises:
-        InvalidInputError: too many, a bad name or the same one twice, a parent that is not there
-            or a ring of parents, or a bad name of a class or trait.
+        InvalidInputError: too many children, an invalid or repeated name, an unknown parent or a
+            loop of parents, or an invalid class or trait name.
     """
     root = report.provider.uuid
     named = {child.name: child for child in report.children}
@@ -43,7 +43,7 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
     if len(report.children) > CHILDREN_MAX:
         raise InvalidInputError(where, f"{len(report.children)} are above {CHILDREN_MAX}")
     if len(named) < len(report.children):
-        raise InvalidInputError(where, "two have the same name; give each its own")
+        raise InvalidInputError(where, "two children have the same name; give each its own")
     for child in report.children:
         _check(child, named, f"{where}[{child.name[:80]!r}]")
     return tuple(
@@ -59,10 +59,10 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
 
 
 def check_inventories(report: HostReport) -> None:
-    """Check what an agent says that its host and the parts of it have.
+    """Check the inventories that an agent reports for its host and the host's parts.
 
     Raises:
-        InvalidInputError: an inventory that only the Placement API takes.
+        InvalidInputError: an inventory that only the Placement API accepts.
     """
     parts = (child.inventories for child in report.children)
     for inventories in (report.provider.inventories, *parts):
@@ -81,13 +81,13 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
         if above.parent not in named:
             raise InvalidInputError(where, f"its parent {above.parent[:80]!r} is not reported")
         if above.parent in seen:
-            raise InvalidInputError(where, "is above itself; let its parents end at the host")
+            raise InvalidInputError(where, "is its own ancestor; let its parents end at the host")
         above = named[above.parent]
         seen.add(above.name)
 
 
 def part_name(host: Host, provider: Provider) -> str:
-    """Return what the agent of a host calls a part of it."""
+    """Return a part's name as the host's agent reported it."""
     return provider.name.removeprefix(_prefix(host))
 
 
@@ -96,7 +96,7 @@ def _prefix(host: Host) -> str:
 
 
 class ProviderNames:
-    """The names of providers, of which no two have the same."""
+    """The names of providers, which are unique."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._owners: dict[str, str] = {}
@@ -104,7 +104,7 @@ class ProviderNames:
             self._owners.setdefault(provider.name, provider.uuid)
 
     def of(self, reported: Provider, stored: Provider | None) -> str:
-        """Return the name that a reported provider gets: another than its own if that is taken."""
+        """Return the name for a reported provider: a distinct one if its own is taken."""
         if stored is not None and is_named(stored, reported):
             return stored.name
         owner = self._owners.setdefault(reported.name, reported.uuid)
@@ -112,7 +112,7 @@ class ProviderNames:
 
 
 def is_named(stored: Provider, reported: Provider) -> bool:
-    """Tell whether a provider has a name that was made of the one its agent reports."""
+    """Return whether a stored provider has the reported name or its distinct form."""
     return stored.name in {reported.name, _told_apart(reported)}
 
 
@@ -126,9 +126,9 @@ def merged(
     """Return a provider as it is after a report.
 
     Args:
-        reported: by the agent, which owns its traits and inventories.
-        stored: as the ledger has it, with what else clients of the Placement API said of it; None
-            for a new one.
+        reported: the agent's report; the agent owns its traits and inventories.
+        stored: the ledger's record, with what clients of the Placement API have set, or None for a
+            new one.
         name: see `ProviderNames.of`.
         parent_uuid: see `StoredProviders.parents_after`.
         now_s: Unix time.
@@ -150,7 +150,8 @@ def merged(
     foreign = {
         name: inventory
         for name, inventory in stored.inventories.items()
-        # What an agent has no more and somebody still uses stays with nothing to give.
+        # An inventory that its agent no longer reports and that is in use has a total of 0, and is
+        # dropped once it is free.
         if name not in owned_classes and inventory.total
     }
     return replace(
@@ -163,7 +164,7 @@ def merged(
 
 
 def _from_top(reported: Sequence[Provider]) -> list[Provider]:
-    """Return the first of some providers and all below it, each after its parent."""
+    """Return the first provider and all below it, each after its parent."""
     below: dict[str | None, list[Provider]] = {}
     for one in reported[1:]:
         below.setdefault(one.parent_uuid, []).append(one)
@@ -178,7 +179,7 @@ class StoredProviders:
 
     Attributes:
         by_uuid: the providers.
-        names: which names are taken.
+        names: the names that are taken.
     """
 
     def __init__(self, providers: Iterable[Provider]) -> None:
@@ -187,7 +188,7 @@ class StoredProviders:
         self._below: dict[str, list[str]] | None = None
 
     def below(self, uuid: str) -> Sequence[str]:
-        """Return the uuids of the providers right below one."""
+        """Return the uuids of a provider's children."""
         if self._below is None:
             self._below = {}
             for one in self.by_uuid.values():
@@ -196,26 +197,26 @@ class StoredProviders:
         return self._below.get(uuid, ())
 
     def subtree(self, uuid: str) -> list[str]:
-        """Return the uuids of a provider and of all below it; none when it is not there."""
+        """Return the uuids of a provider and of all below it; empty if it does not exist."""
         found: dict[str, None] = {}
         coming = [uuid] if uuid in self.by_uuid else []
         for one in coming:
-            if one not in found:  # a ring of an older Berth's is gone round once
+            if one not in found:  # older versions allowed loops
                 found[one] = None
                 coming.extend(self.below(one))
         return list(found)
 
     def root_of(self, uuid: str) -> str:
-        """Return the uuid of the root above a provider, or of itself."""
+        """Return the uuid of the root of a provider's tree."""
         *_, root = self._upwards(uuid, {})
         return root
 
     def parents_after(self, reported: Sequence[Provider]) -> dict[str, str | None]:
-        """Return what the providers of a host are to be below after a report, by uuid.
+        """Return the parents of a host's providers after a report, by uuid.
 
-        Each stays where clients of the Placement API have put it until its agent says that it is
-        below another one than before. A host's own, of which its agent says nothing, stays
-        anyway, and so does what would be below itself.
+        A provider stays where clients of the Placement API have put it until its agent reports
+        another parent than before. A host's own provider, for which its agent reports no parent,
+        always stays, and so does a provider that would otherwise be below itself.
 
         Args:
             reported: the host's own provider, then its parts.
@@ -232,12 +233,12 @@ class StoredProviders:
         return after
 
     def are_moved(self, parents: Mapping[str, str | None]) -> bool:
-        """Tell whether any that is there is to be below another one than it is."""
+        """Return whether any stored provider gets another parent."""
         there = self.by_uuid
         return any(u in there and there[u].parent_uuid != above for u, above in parents.items())
 
     def _upwards(self, uuid: str | None, after: Mapping[str, str | None]) -> Iterator[str]:
-        """Yield a provider and those above it, some of which may have other parents by then."""
+        """Yield a provider and its ancestors, with the parents in `after` taking precedence."""
         climbed = set[str]()
         while uuid is not None and uuid not in climbed:
             yield uuid
@@ -246,16 +247,16 @@ class StoredProviders:
             uuid = after.get(uuid, None if stored is None else stored.parent_uuid)
 
     def retire(self, uuids: Iterable[str]) -> tuple[list[Write], list[str]]:
-        """Do away with children that a host does not report any more.
+        """Remove children that a host no longer reports.
 
-        One of which something is used stays, with nothing more to give, until it is free; so does
-        one with others below it that stay.
+        A child in use stays without inventories until it is free, and so does an ancestor of a
+        provider that stays.
 
         Args:
-            uuids: of the children; some may be gone.
+            uuids: the children; some may be gone already.
 
         Returns:
-            What to write, and the uuids of those that stay.
+            The writes, and the uuids of the children that stay.
         """
         going = {uuid for uuid in uuids if uuid in self.by_uuid}
         staying = [uuid for uuid in going if self._must_stay(uuid, going)]
@@ -275,7 +276,7 @@ class StoredProviders:
         return writes, sorted(kept)
 
     def _must_stay(self, uuid: str, going: Container[str]) -> bool:
-        """Tell whether something of a child is used, or others have hung something below it."""
+        """Return whether a child is in use, or clients have put providers below it."""
         if any(self.by_uuid[uuid].used.values()):
             return True
         return any(below not in going for below in self.below(uuid))

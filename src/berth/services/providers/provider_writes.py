@@ -1,8 +1,8 @@
-"""Deciding on the provider table what to write, and deciding anew when somebody was faster.
+"""Writes that are decided on the provider table, and decided again after a lost race.
 
-Names, parents and loops are looked up in the table, which is caught up with the ledger first. What
-was read is named by guards, so a decision on a table that has changed meanwhile is refused by the
-ledger, and made again here: no client ever hears of it.
+Names, parents and loops are looked up in the table, which catches up with the ledger first. Guards
+name what was read, so the ledger rejects a decision on an outdated table, and it is made again
+here: clients do not see the race. Refusals by a rule are `ProviderRefusedError`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,32 +30,32 @@ _TRIES: Final = 50
 
 
 def provider_guard(uuid: str) -> str:
-    """Return the guard of all that is said of a provider."""
+    """Return the guard of a provider's record."""
     return f"provider {uuid}"
 
 
 def name_guard(name: str) -> str:
-    """Return the guard of who has a name."""
+    """Return the guard of a provider name's owner."""
     return f"provider name {name}"
 
 
 def class_guard(name: str) -> str:
-    """Return the guard of a resource class: that there is one, or that nobody has any."""
+    """Return the guard of a resource class: its existence, or that no provider has it."""
     return f"resource class {name}"
 
 
 def trait_guard(name: str) -> str:
-    """Return the guard of a trait: that there is one, or that nobody has it."""
+    """Return the guard of a trait: its existence, or that no provider has it."""
     return f"trait {name}"
 
 
 def class_guards(names: Iterable[str], seen: int) -> list[Guard]:
-    """Name resource classes that a write needs to be there."""
+    """Return the guards of resource classes that a write requires to exist."""
     return [Guard(class_guard(name), seen, is_shared=True) for name in names]
 
 
 def trait_guards(names: Iterable[str], seen: int) -> list[Guard]:
-    """Name traits that a write needs to be there."""
+    """Return the guards of traits that a write requires to exist."""
     return [Guard(trait_guard(name), seen, is_shared=True) for name in names]
 
 
@@ -63,7 +63,7 @@ def row_in(table: ProviderTable, uuid: str) -> int:
     """Return the row of a provider.
 
     Raises:
-        ProviderRefusedError: it is not there.
+        ProviderRefusedError: there is no such provider.
     """
     row = table.row_of(uuid)
     if row is None:
@@ -72,12 +72,12 @@ def row_in(table: ProviderTable, uuid: str) -> int:
 
 
 class ProviderRevision(NamedTuple):
-    """What is to be said of a provider.
+    """The new record of a provider.
 
     Attributes:
-        record: None when it is to stay as it is.
-        guards: what the change relies on.
-        raises: by how much the generation goes up.
+        record: the record, or None when it stays unchanged.
+        guards: the guards of what the change relies on.
+        raises: the increment of the generation.
     """
 
     record: Provider | None
@@ -88,22 +88,22 @@ class ProviderRevision(NamedTuple):
 async def save_decided(
     follower: Follower, ledger: Ledger, decide: Callable[[int], Unit], tries: int = _TRIES
 ) -> int:
-    """Catch up, decide, commit; when somebody else was faster, do it again.
+    """Catch up, decide and commit; after a lost race do it again.
 
     Args:
-        follower: keeps the tables true to the ledger.
-        ledger: where to.
-        decide: returns what to write, from the tables as of the version it is given; no writes say
-            that nothing is to be done. It may refuse, and is called anew after each race.
-        tries: how often.
+        follower: keeps the tables up to date with the ledger.
+        ledger: where to commit.
+        decide: returns the writes, from the tables as of the version that it gets; no writes mean
+            that nothing is to be done. It may raise a refusal, and is called again after each race.
+        tries: the largest number of tries.
 
     Returns:
-        The version of the unit; that of the tables when nothing was to be done.
+        The version of the unit, or that of the tables when nothing was to be done.
 
     Raises:
         ProviderRefusedError: the generation differs from the one that the writes name, something is
             in use, or every try lost a race.
-        UnitRejectedError: another refusal of the ledger, the same twice.
+        UnitRejectedError: the ledger rejected the unit for another reason, the same twice.
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `decide` raises.
     """
@@ -115,6 +115,8 @@ async def save_decided(
             outcome = await _try_once(follower, ledger, decide)
             if isinstance(outcome, int):
                 return outcome
+            # The same rejection after a fresh catch-up is no race.
+            # The same rejection after a fresh catch-up is no race.
             if outcome == before and not outcome.stale:
                 raise UnitRejectedError(outcome)
             before = outcome
@@ -124,7 +126,7 @@ async def save_decided(
 async def _try_once(
     follower: Follower, ledger: Ledger, decide: Callable[[int], Unit]
 ) -> int | Rejected:
-    """Catch up, decide and commit; return the version, or why it was refused if that is odd."""
+    """Catch up, decide and commit; return the version, or an unexpected rejection."""
     await follower.catch_up()
     unit = decide(follower.version)
     if not unit:
@@ -138,7 +140,7 @@ async def _try_once(
 
 
 def _raise_refused(outcome: Rejected) -> None:
-    """Turn a refusal into an error where its cause says which."""
+    """Raise the refusal that a rejection's cause stands for, if any."""
     match outcome.cause:
         case RejectionCause.MISSING:
             raise ProviderRefusedError(RefusalRule.NO_PROVIDER, outcome.subject)
@@ -155,8 +157,8 @@ async def provider_at_version(
 ) -> Provider:
     """Return a provider as the unit of a version left it.
 
-    Not as it is now: whoever is told the generation of a later change would take that one for seen.
-    Only when the feed has the version no more, it is returned as the table has it.
+    The current record may be newer: a client that got its generation would believe to have seen the
+    newer change. Only when the feed no longer has the version, the table's record is returned.
 
     Raises:
         ProviderRefusedError: it is in neither.
@@ -172,13 +174,13 @@ async def provider_at_version(
 
 
 class ProviderWrites:
-    """What all who decide on the provider table have in common.
+    """The base of services that decide on the provider table.
 
     Args:
-        follower: keeps the table true to the ledger.
-        ledger: where to.
-        replica: has the table, and the names that are known.
-        clock: tells when something was changed.
+        follower: keeps the table up to date with the ledger.
+        ledger: where to commit.
+        replica: has the table, and the known names.
+        clock: the source of the times in records.
     """
 
     def __init__(
@@ -195,26 +197,26 @@ class ProviderWrites:
 
 
 class ProviderRevisions(ProviderWrites):
-    """Changes one provider's record: what it has, and what it is said to be."""
+    """Changes the record of one provider: its inventories, traits and aggregates."""
 
     async def revise(
         self, uuid: str, generation: int | None, change: Callable[[Provider, int], ProviderRevision]
     ) -> Provider:
-        """Change a provider, once whatever comes between.
+        """Change a provider once, retrying after lost races.
 
         Args:
-            uuid: of the provider.
-            generation: the one that the client has seen; None: whatever it is.
-            change: returns what is to be said of the provider, which it gets with the version
-                that it is true of. It may refuse.
+            uuid: the provider.
+            generation: the generation that the client has seen, or None for any.
+            change: returns the new record, from the old one and the version that it is of. It may
+                raise a refusal.
 
         Returns:
-            The provider as this change left it, or as it was if nothing was to be changed. What is
-            used of it may be missing.
+            The provider as this change left it, or as it was if nothing changed. Its usage may be
+            missing.
 
         Raises:
-            ProviderRefusedError: there is no such provider, its generation differs, it is in
-                use, or `change` refuses.
+            ProviderRefusedError: there is no such provider, its generation differs, it is in use,
+                or `change` refuses.
         """
         now_s = self._clock.now_s()
         known: Provider | None = None
@@ -230,7 +232,7 @@ class ProviderRevisions(ProviderWrites):
                 known = table.record(row)
                 return ()
             record = replace(record, updated_at_s=now_s)
-            # With the generation that it is at, what the ledger makes of it is known, too.
+            # With a known generation the ledger's record is known, and need not be read.
             known = None
             if generation is not None:
                 known = replace(record, generation=generation + raises)
@@ -245,7 +247,7 @@ class ProviderRevisions(ProviderWrites):
 
 
 class RefusalRule(StrEnum):
-    """The rule that stood in the way."""
+    """The rule that refused a change."""
 
     NO_PROVIDER = "no such provider"
     UUID_TAKEN = "another provider has the uuid"
@@ -274,12 +276,12 @@ class RefusalRule(StrEnum):
 
 
 class ProviderRefusedError(ConflictError):
-    """A change is refused, and nothing was changed.
+    """A change was refused, and nothing was changed.
 
     Args:
         why: the rule.
-        subject: uuid of the provider, or name of the class or trait, it is about.
-        names: resource classes or traits that stood in the way, if there are several.
+        subject: the uuid of the provider, or the name of the class or trait.
+        names: the resource classes or traits that caused the refusal, if there are several.
     """
 
     def __init__(self, why: RefusalRule, subject: str, names: tuple[str, ...] = ()) -> None:
@@ -290,10 +292,10 @@ class ProviderRefusedError(ConflictError):
 
 
 class UnitRejectedError(ConflictError):
-    """The ledger refuses a unit, the same twice, for something else than what was decided on.
+    """The ledger rejected a unit twice in the same way, for a reason that `decide` did not foresee.
 
     Args:
-        rejected: its answer.
+        rejected: the rejection.
     """
 
     def __init__(self, rejected: Rejected) -> None:

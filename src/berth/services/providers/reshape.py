@@ -1,9 +1,8 @@
-"""Reshaping: inventories of some providers and what consumers hold, replaced in one step.
+"""Reshape: replace inventories of providers and allocations of consumers in one unit.
 
-So something moves to another provider while it is in use, from a compute node to a part of it say.
-It is one unit: first every provider has what it had and what it is to have, then the consumers are
-moved, then the providers lose what they are not to have. Whatever is refused on the way, nothing of
-it happens.
+This moves a resource to another provider while it is in use, for example from a compute node to a
+part of it. The unit first gives every provider both its old and its new inventories, then moves the
+allocations, and then removes the old inventories. If any step is rejected, nothing happens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,17 +30,17 @@ from berth.services.providers.provider_writes import (
     row_in,
 )
 
+# By provider: the generation that the client has seen, and all its new inventories.
 WantedInventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
-"""By provider: the generation that the client has seen, and all inventories it is to have."""
 
 
 class GenerationError(ConflictError):
-    """A provider is at another generation than the client has seen.
+    """The generation of a provider differs from the one that the client has seen.
 
     Args:
-        provider_uuid: of the provider.
-        seen: by the client.
-        actual: what it is at.
+        provider_uuid: the provider.
+        seen: the generation that the client has seen.
+        actual: the current generation.
     """
 
     def __init__(self, provider_uuid: str, seen: int, actual: int) -> None:
@@ -57,17 +56,17 @@ class ReshapeService(ProviderWrites):
     async def reshape(
         self, inventories: WantedInventories, shares: Sequence[ConsumerUpdate]
     ) -> None:
-        """Replace inventories of providers, and what some consumers hold.
+        """Replace inventories of providers and allocations of consumers.
 
         Args:
-            inventories: of each provider that is named, all.
-            shares: of each consumer that is named, all. What others hold stays, and so must the
-                inventories of it.
+            inventories: all inventories of each named provider.
+            shares: all allocations of each named consumer. Those of other consumers stay, and need
+                their inventories.
 
         Raises:
-            GenerationError: a provider has changed since.
-            ProviderRefusedError: no such provider or class, or a class goes that is in use.
-            AllocationRefusedError: see `Reallocating.put`.
+            GenerationError: a provider has changed since the client read it.
+            ProviderRefusedError: there is no such provider or class, or a removed class is in use.
+            AllocationRefusedError: see `AllocationService.put`.
         """
         now_s = self._clock.now_s()
 
@@ -80,6 +79,8 @@ class ReshapeService(ProviderWrites):
                 old = replace(self._stated(uuid), updated_at_s=now_s)
                 guards += (Guard(provider_guard(uuid), seen), *self._new(old, wanted, seen))
                 both = replace(old, inventories={**old.inventories, **wanted})
+                # Only the first replacement checks and raises the generation: the unit is one
+                # change for clients.
                 first.append(ReplaceProvider(both, generation, 1 if wanted else 0))
                 last.append(ReplaceProvider(replace(old, inventories=dict(wanted))))
             middle = (Reallocate(tuple(shares)),) if shares else ()
@@ -102,7 +103,7 @@ class ReshapeService(ProviderWrites):
                 raise GenerationError(uuid, seen, actual)
 
     def _new(self, old: Provider, wanted: Mapping[str, Inventory], seen: int) -> list[Guard]:
-        """Name the classes, not standard ones, that a provider is to have and has not."""
+        """Return the guards of the custom classes that a provider newly gets."""
         vocabulary = self._replica.vocabulary
         coming = [name for name in wanted if name not in old.inventories]
         for name in coming:

@@ -1,4 +1,4 @@
-"""Resource names: the resource classes and traits that clients of the Placement API make."""
+"""Resource classes and traits that clients of the Placement API create."""
 
 from dataclasses import replace
 from typing import Final
@@ -17,17 +17,17 @@ from berth.services.providers.provider_writes import (
     trait_guard,
 )
 
+# The largest number of providers whose class can be renamed: one unit rewrites them all.
 RENAMED_MAX: Final = 1_000
-"""Most providers that may have a class that is given another name."""
 
 
 class ResourceNames(ProviderWrites):
-    """Makes, renames and removes names. Standard ones are always there, and stay as they are."""
+    """Creates, renames and removes names. Standard names always exist and cannot be changed."""
 
     # ---- resource classes -----------------------------------------------------------------
 
     async def ensure_class(self, name: str) -> bool:
-        """Make a resource class unless there is one; tell whether it was made."""
+        """Create a resource class unless it exists; return whether it was created."""
         await self._follower.catch_up()
         if self._replica.vocabulary.classes.is_known(name):
             return False
@@ -40,10 +40,10 @@ class ResourceNames(ProviderWrites):
         return True
 
     async def create_class(self, name: str) -> None:
-        """Make a resource class.
+        """Create a resource class.
 
         Raises:
-            ProviderRefusedError: there is one of that name.
+            ProviderRefusedError: the name is taken.
         """
         number = await self._ledger.next_id(Kind.RESOURCE_CLASS)
         record = ResourceClass(name, number, self._clock.now_s())
@@ -56,7 +56,7 @@ class ResourceNames(ProviderWrites):
         await self._save(decide)
 
     async def rename_class(self, old: str, new: str) -> None:
-        """Give a resource class, and what providers have of it, another name.
+        """Rename a resource class, and the inventories of it that providers have.
 
         Raises:
             ProviderRefusedError: there is no such class, it is a standard one, the new name is
@@ -79,15 +79,18 @@ class ResourceNames(ProviderWrites):
         try:
             await self._save(decide)
         except ProviderRefusedError as error:
-            if error.why is not RefusalRule.INVENTORY_IN_USE:  # claimed since it was decided
+            if (
+                error.why is not RefusalRule.INVENTORY_IN_USE
+            ):  # a claim came between the decision and the commit
                 raise
             raise ProviderRefusedError(RefusalRule.CLASS_IN_USE, old) from error
 
     async def remove_class(self, name: str) -> None:
-        """Remove a resource class that nobody has.
+        """Remove a resource class that no provider has.
 
         Raises:
-            ProviderRefusedError: there is none, or it is a standard one, or a provider has it.
+            ProviderRefusedError: there is no such class, it is a standard one, or a provider has
+                it.
         """
 
         def decide(seen: int) -> Unit:
@@ -106,7 +109,7 @@ class ResourceNames(ProviderWrites):
             raise ProviderRefusedError(RefusalRule.CLASS_IS_STANDARD, name)
 
     def _renamed(self, old: str, new: str, seen: int) -> list[Write]:
-        """Return what makes all providers that have one class have another."""
+        """Return the writes that rename a class in all providers that have it."""
         table = self._replica.table
         columns = table.resource(old)
         if columns is None:
@@ -122,7 +125,7 @@ class ResourceNames(ProviderWrites):
             has: dict[str, Inventory] = {
                 new if name == old else name: one for name, one in record.inventories.items()
             }
-            # What an agent owns stays its own: else its next report would add the old name to it.
+            # The agent must own the new name, or its next report would add the old one again.
             owned = record.owned_classes
             if owned is not None and old in owned:
                 owned = owned - {old} | {new}
@@ -133,7 +136,7 @@ class ResourceNames(ProviderWrites):
     # ---- traits ------------------------------------------------------------------------------
 
     async def ensure_trait(self, name: str) -> bool:
-        """Make a trait unless there is one; tell whether it was made."""
+        """Create a trait unless it exists; return whether it was created."""
         await self._follower.catch_up()
         if self._replica.vocabulary.traits.is_known(name):
             return False
@@ -150,10 +153,11 @@ class ResourceNames(ProviderWrites):
         return is_made
 
     async def remove_trait(self, name: str) -> None:
-        """Remove a trait that nobody has.
+        """Remove a trait that no provider has.
 
         Raises:
-            ProviderRefusedError: there is none, or it is a standard one, or a provider has it.
+            ProviderRefusedError: there is no such trait, it is a standard one, or a provider has
+                it.
         """
 
         def decide(seen: int) -> Unit:

@@ -1,4 +1,4 @@
-"""Resource providers: made, named, moved in their trees, removed and found."""
+"""Resource providers: creation, naming, moves within trees, removal and queries."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,7 +30,7 @@ from berth.tables.provider.providers import ProviderTable
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """Stands for what the client did not say."""
+    """The type of `UNSET`."""
 
 
 UNSET: Final = Unset()
@@ -38,17 +38,17 @@ UNSET: Final = Unset()
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
-    """Which providers are asked for: those that all of it is true of, each by itself.
+    """A query for providers that each meet all of its conditions.
 
     Args:
-        name: whole name; None for any.
-        uuid: of the provider.
-        in_tree: of a provider in the same tree.
-        amounts: by resource class, each at least 1, that one allocation could be made of.
-        required: of each of these sets of traits, it has one.
-        forbidden: it has none of these traits.
-        member_of: it is in an aggregate of each of these sets.
-        outside_of: it is in none of these aggregates.
+        name: the exact name, or None for any.
+        uuid: the provider.
+        in_tree: a provider of the same tree.
+        amounts: by resource class, each at least 1, that one allocation must be able to get.
+        required: sets of traits, of each of which it has at least one.
+        forbidden: traits that it must not have.
+        member_of: sets of aggregates, in one of each of which it must be.
+        outside_of: aggregates in which it must not be.
     """
 
     name: str | None = None
@@ -62,7 +62,7 @@ class ProviderQuery:
 
 
 class ResourceProviders(ProviderWrites):
-    """The providers of the Placement API, which are those that agents report, too."""
+    """The providers of the Placement API, including those that agents report."""
 
     def __init__(
         self,
@@ -77,15 +77,16 @@ class ResourceProviders(ProviderWrites):
         self._ids = ids
 
     async def create(self, name: str, uuid: str | None, parent_uuid: str | None) -> Provider:
-        """Make a provider that has nothing yet.
+        """Create a provider without inventories.
 
         Args:
-            name: which no other has.
-            uuid: None for one made here.
-            parent_uuid: None for a root.
+            name: its unique name.
+            uuid: its uuid, or None for a new one.
+            parent_uuid: its parent, or None for a root.
 
         Raises:
-            ProviderRefusedError: the name or uuid is taken or empty, or the parent is not there.
+            ProviderRefusedError: the name or the uuid is taken, the name is empty, or there is no
+                such parent.
         """
         now_s = self._clock.now_s()
         provider = Provider(
@@ -116,15 +117,15 @@ class ResourceProviders(ProviderWrites):
     async def change(
         self, uuid: str, *, name: str, parent: str | Unset | None = UNSET, may_move: bool
     ) -> Provider:
-        """Name a provider, and put it below another one or make it a root.
+        """Rename a provider, and put it below another parent or make it a root.
 
-        Its generation stays as it is.
+        Its generation stays unchanged.
 
         Args:
-            uuid: of the provider.
-            name: which no other has.
-            parent: uuid; None for a root, `UNSET` to leave it where it is.
-            may_move: it may have a parent already that is another.
+            uuid: the provider.
+            name: its unique name.
+            parent: the parent's uuid, None for a root, or `UNSET` to keep the current parent.
+            may_move: allow a provider that has a parent to get another one.
 
         Raises:
             ProviderRefusedError: the provider or the parent does not exist, the name is taken, the
@@ -150,10 +151,10 @@ class ResourceProviders(ProviderWrites):
         return await provider_at_version(self._ledger, self._replica, version, uuid)
 
     async def remove(self, uuid: str) -> None:
-        """Remove a provider with all that it has.
+        """Remove a provider with its inventories.
 
         Raises:
-            ProviderRefusedError: it is not there, has children, or something of it is used.
+            ProviderRefusedError: it does not exist, has children, or is in use.
             ConflictError: it belongs to a host.
         """
 
@@ -164,16 +165,16 @@ class ResourceProviders(ProviderWrites):
                 raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
             if any(table.used(row).values()):
                 raise ProviderRefusedError(RefusalRule.HAS_ALLOCATIONS, uuid)
-            # Whoever puts something below it names it, too.
+            # New children carry a guard of their parent, so none can be added concurrently.
             return (Guard(provider_guard(uuid), seen), Remove(Kind.PROVIDER, uuid))
 
         await self._save(decide)
 
     def matching(self, query: ProviderQuery) -> Rows:
-        """Return the rows of the providers that a query asks for, ascending.
+        """Return the rows of the providers that match a query, ascending.
 
         Raises:
-            ProviderRefusedError: it names a resource class or traits that nobody knows.
+            ProviderRefusedError: it names an unknown resource class or trait.
         """
         self._check_names(query)
         table = self._replica.table
@@ -202,7 +203,7 @@ _ANY: Final = ProviderQuery()
 
 
 def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
-    """Return the rows that all of a query, but for name and uuid, is true of."""
+    """Return the rows that meet all conditions of a query except name and uuid."""
     found = table.alive
     if query.in_tree is not None:
         row = table.row_of(query.in_tree)
@@ -230,7 +231,7 @@ def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
 
 
 def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guard:
-    """Name a parent that is to be there when a provider is put below it."""
+    """Return the guard of a new parent, which must exist and not be the provider itself."""
     if parent_uuid == uuid:
         raise ProviderRefusedError(RefusalRule.OWN_PARENT, uuid)
     if table.row_of(parent_uuid) is None:
@@ -239,14 +240,14 @@ def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guar
 
 
 def _staying(parent_uuid: str, seen: int) -> Guard:
-    """Name a parent that nobody may remove meanwhile, client or agent."""
+    """Return the guard of a parent that must not be removed concurrently."""
     return Guard(provider_guard(parent_uuid), seen, is_shared=True)
 
 
 def _moved(
     table: ProviderTable, row: int, parent_uuid: str | None, seen: int, *, may_move: bool
 ) -> list[Guard]:
-    """Check where a provider is to be moved; name its parent, and both trees against rings."""
+    """Check a move, and return the guards of the new parent and, against loops, of both trees."""
     uuid = table.uuid(row)
     has_parent = table.parent.item(row) != NO_ROW
     roots = {table.root.item(row)}
@@ -270,7 +271,7 @@ def _tree_guards(table: ProviderTable, roots: set[int], seen: int) -> list[Guard
 
 
 def _is_within(table: ProviderTable, row: int, top: int) -> bool:
-    """Tell whether a row is another one or below it."""
+    """Return whether a row is another one or below it."""
     while row not in (NO_ROW, top):
         row = table.parent.item(row)
     return row == top

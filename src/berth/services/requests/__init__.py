@@ -1,1 +1,1 @@
-"""Requests: accepted, permitted, held against quotas, and sent to schedulers."""
+"""Requests before they are placed: orders, permissions, quotas, and repeats in child zones."""

@@ -1,7 +1,7 @@
-"""Repeating: orders that come again, whose instances may be in child zones by now.
+"""Instances of repeated requests and of server groups that are in child zones.
 
-What a child zone has is not in this zone's ledger any more. An errand tells of it as long as it
-is there, and the decision for ever.
+An instance in a child zone is not in this zone's ledger. A `RemoteInstance` record represents it as
+long as it exists, and the decision remains.
 """
 
 from collections.abc import Collection
@@ -20,11 +20,12 @@ _AGE = attrgetter("created_at_s", "instance_uuid")
 
 
 async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) -> bool:
-    """Tell quickly whether an order may have been accepted before.
+    """Return whether an order may have been accepted before; a cheap check with false positives.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
+    # The first instance suffices: one unit accepts all instances of an order.
     first = instance_uuid_of(request_id, _FIRST)
     if (
         await ledger.get(Instance, first) is not None
@@ -43,14 +44,14 @@ async def indexes_in_child_zones(
     here: Collection[int],
     count: int,
 ) -> set[int]:
-    """Return which instances of an order are, or were, in child zones, by their launch index.
+    """Return the launch indexes of an order's instances that are, or were, in child zones.
 
     Args:
-        ledger: of this zone.
-        request_id: of the order.
-        project_id: whose it is.
-        here: the indexes of those that stand in the ledger.
-        count: how many are asked for now.
+        ledger: the ledger of this zone.
+        request_id: the order's request id.
+        project_id: the project that owns the order.
+        here: the indexes of the instances in this zone's ledger.
+        count: the number of instances of the repeated order.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -61,6 +62,7 @@ async def indexes_in_child_zones(
     sent = {one.instance_uuid for one in errands}
     below = {
         index
+        # Uuids are derived from the request id and the index, so the index is found by trying all.
         for index in range(COUNT_MAX if sent else 0)
         if instance_uuid_of(request_id, index) in sent
     }
@@ -83,12 +85,12 @@ def _is_over_tree(decision: Decision, project_id: str) -> bool:
 async def members_in_child_zones(
     ledger: Ledger, group_uuid: str, project_id: str
 ) -> list[RemoteInstance]:
-    """Return what children have of a group, the oldest first; what is being deleted no more.
+    """Return the members of a group in child zones, oldest first, without those being deleted.
 
     Args:
-        ledger: has the errands.
-        group_uuid: of the group.
-        project_id: whose it is.
+        ledger: has the remote instances.
+        group_uuid: the uuid of the group.
+        project_id: the project that owns the group.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

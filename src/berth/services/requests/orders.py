@@ -1,4 +1,4 @@
-"""Commands that the parts of Berth send each other over the bus."""
+"""Orders to place instances: the bus command, its service, and the records of accepted orders."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,15 +15,14 @@ from berth.ports.bus import Command
 
 @dataclass(frozen=True, slots=True)
 class PlaceOrder:
-    """Instances to be placed: the request that rules read and the records to be kept.
+    """Instances to be placed, with the request that rules read and the records to be stored.
 
-    `accepted` says that the ledger has both already, as a pending request. `within` keeps what is
-    made within the limits of its project, unless it has none. Of an order for an `offer` nothing
-    is kept when it is refused, but the decision: its instances go elsewhere. `offered` is how that
-    offer was decided: what the record tells of the choice, when the host is the same. `told` is
-    said beside the reason of a refusal, `told_operators` to operators alone. One that `may_leave`
-    is not refused, as there may be room in other zones: nothing is written, and NoValidHostError
-    raised.
+    `accepted` means that the ledger has both already, as a pending request. `within` keeps the
+    project within its quota; None means no limits. For an `offer`, a refusal stores only the
+    decision, because the instances go elsewhere. `offered` is the placement that the offer was
+    based on; the record shows it when the host is the same. `told` is added to the reason of a
+    refusal, and `told_operators` to the details for operators. An order that `may_leave` is not
+    refused, as other zones may have room: nothing is written, and NoValidHostError is raised.
     """
 
     request: Request
@@ -42,26 +41,26 @@ PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder,
 
 
 class Placer(Protocol):
-    """Whoever places orders."""
+    """Places orders."""
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """See `Placing.place`."""
+        """See `PlacementService.place`."""
         ...
 
 
 def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = False) -> Unit:
-    """Return what keeps an order until a scheduler takes it up.
+    """Return the unit that stores an order until a scheduler places it.
 
     Args:
         order: its request and its instances.
         now_s: Unix seconds.
-        one_by_one: each instance is a request of its own, so that schedulers share them and each
-            is placed, or refused, whatever becomes of the others (the single-shot create of D1).
+        one_by_one: give each instance a request of its own, so that schedulers share the work and
+            each instance is placed or refused independently (the single-shot create).
 
     Raises:
-        InvalidInputError: flavor or image hold a spec that cannot be read.
+        InvalidInputError: the flavor or the image has a spec that cannot be parsed.
     """
-    _ = order.request.needs  # raises on what a scheduler could not read
+    _ = order.request.needs  # raises now if the scheduler could not parse it
     requests = _each(order.request) if one_by_one else (order.request,)
     limits = () if order.within is None else (order.within,)
     return (
@@ -72,19 +71,23 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
 
 
 def _each(request: Request) -> Iterator[Request]:
-    """Return a request for each instance; repeated, they have the same ids again."""
+    """Yield a request for each instance; a repeated order yields the same ids again."""
     for index, uuid in enumerate(request.instance_uuids):
         request_id = instance_request_id(request.request_id, index)
         yield replace(request, request_id=request_id, instance_uuids=(uuid,))
 
 
 def instance_request_id(request_id: str, index: int) -> str:
-    """Return the id of the request for one instance of an order, where each has its own."""
+    """Return the id of the request for one instance of an order, if each instance has its own."""
     return f"{request_id}.{index + 1}"
 
 
 def split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
-    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any."""
+    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any.
+
+    Raises:
+        InvalidInputError: the text has more than three parts.
+    """
     if text is None:
         return None, None, None
     zone, _, rest = text.partition(":")

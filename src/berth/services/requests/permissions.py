@@ -1,4 +1,4 @@
-"""Permitting: whether something may be done with an instance now, and who has locked it."""
+"""Whether an action on an instance is allowed now, and the locks of instances."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ from berth.domain.errors import (
     InvalidInputError,
 )
 
+# Key of `Instance.extra` with the reason of a lock; absent while the instance is not locked.
 LOCKED: Final = "locked"
-"""Key of `Instance.extra` that says why an instance is locked; missing when it is not."""
+# Key of `Instance.extra` that says whether the `owner` or an `admin` locked an instance.
 LOCKED_BY: Final = "locked_by"
-"""Key of `Instance.extra` that says who has locked an instance: `owner` or `admin`."""
 
 _OWNER: Final = "owner"
 _ADMIN: Final = "admin"
@@ -31,22 +31,22 @@ _VM_STATES: Final[Mapping[Status, str]] = {
 
 
 def vm_state(status: Status) -> str:
-    """Return a status as the compute API calls it beside the one that clients see."""
+    """Return a status as the compute API's `vm_state`."""
     return _VM_STATES.get(status) or status.value.lower()
 
 
 def check_lock(instance: Instance, caller: Caller) -> None:
-    """Refuse whoever is no administrator while an instance is locked.
+    """Refuse callers other than administrators while an instance is locked.
 
     Raises:
-        InstanceLockedError: it is.
+        InstanceLockedError: the instance is locked, and the caller is no administrator.
     """
     if LOCKED in instance.extra and not caller.is_admin:
         raise InstanceLockedError(instance.uuid)
 
 
 def check_resize(instance: Instance, flavor: Flavor) -> None:
-    """Refuse a size that an instance has, or cannot have.
+    """Refuse a flavor that the instance has already or cannot be resized to.
 
     Raises:
         InvalidInputError: it has that flavor already, or a disk would have to shrink.
@@ -63,22 +63,23 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
 def check_state(
     instance: Instance, step: Transition, caller: Caller, *, any_task: bool = False
 ) -> None:
-    """Refuse what an instance is in no state for.
+    """Refuse an action that the state of an instance does not allow.
 
     Args:
-        instance: as it is.
-        step: what is asked.
-        caller: who asks.
-        any_task: whatever goes on with it may be cut short, other than a delete.
+        instance: the current record.
+        step: the requested transition.
+        caller: the caller of the action.
+        any_task: allow the action to interrupt any task other than a delete.
 
     Raises:
-        InstanceLockedError: it is locked, and the caller is no administrator.
-        InstanceStateError: it is in no state for that.
-        ConflictError: it is on no host that could do it.
+        InstanceLockedError: the instance is locked, and the caller is no administrator.
+        InstanceStateError: the status or the task of the instance does not allow the action.
+        ConflictError: the instance is on no host that could carry it out.
     """
     check_lock(instance, caller)
     if instance.status not in step.begins:
         raise InstanceStateError(step.action, instance.uuid, "vm_state", vm_state(instance.status))
+    # A delete is never interrupted: what it has begun to destroy cannot be brought back.
     is_busy = instance.task is not None and not any_task
     if is_busy or instance.task is Task.DELETING:
         raise InstanceStateError(step.action, instance.uuid, "task_state", str(instance.task))
@@ -90,20 +91,22 @@ def check_size(flavor: Flavor, image: Image) -> None:
     """Refuse a flavor that is too small for an image.
 
     Raises:
-        InvalidInputError: it has too little memory or disk.
+        InvalidInputError: the flavor has too little memory or disk.
     """
     if flavor.memory_mb < image.min_memory_mb:
         raise InvalidInputError("flavorRef", "the flavor's memory is too small for the image")
+    # A root disk of 0 GB means the size of the image, as in Nova.
     if flavor.root_gb and flavor.root_gb < image.min_disk_gb:
         raise InvalidInputError("flavorRef", "the flavor's disk is too small for the image")
 
 
 def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instance:
-    """Return an instance that everybody but administrators may not change.
+    """Return an instance that only administrators may change.
 
-    An owner's lock changes nothing about one that is there already.
+    An owner's lock does not replace an existing lock.
     """
     is_owner = caller.project_id == instance.project_id
+    # Otherwise an owner could take over, and then remove, an administrator's lock.
     if is_owner and LOCKED in instance.extra:
         return instance
     who = _OWNER if is_owner else _ADMIN
@@ -117,5 +120,5 @@ def without_lock(instance: Instance) -> Instance:
 
 
 def may_unlock(instance: Instance, caller: Caller) -> bool:
-    """Tell whether a caller may undo a lock: only administrators undo that of one."""
+    """Return whether a caller may remove a lock: an administrator's lock only administrators."""
     return caller.is_admin or instance.extra.get(LOCKED_BY) != _ADMIN

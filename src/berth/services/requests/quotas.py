@@ -1,4 +1,9 @@
-"""Quotas: what projects may have, and what they have."""
+"""Quotas: the limits of projects, their usage, and the checks of new requests.
+
+The limits on instances are part of the unit that creates instances, and the ledger compares them
+with the project's usage (`QuotaCheck`). A process learns of a changed quota by the change feed, a
+moment after the change.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -26,24 +31,24 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.requests.child_zone_instances import members_in_child_zones
 
+# The largest limit, the same as Nova's.
 LIMIT_MAX = 2**31 - 1
-"""The largest limit, as Nova has it."""
 _NO_LIMITS: Final = Limits()
 
 
 class ProjectUsage(NamedTuple):
-    """What a project has."""
+    """The usage of a project."""
 
     footprint: Footprint
     server_groups: int
 
 
 class QuotaLimits:
-    """Knows the limits of every project.
+    """The limits of every project.
 
     Args:
         replica: has the quotas that were set.
-        defaults: what holds where nothing was set.
+        defaults: the limits of the settings, for projects without a quota.
     """
 
     def __init__(self, replica: Replica, defaults: Limits = _NO_LIMITS) -> None:
@@ -53,27 +58,28 @@ class QuotaLimits:
 
     @property
     def defaults(self) -> Limits:
-        """What holds for a project that has no quota of its own."""
+        """The limits of a project without a quota of its own."""
         return self._own_defaults.overridden_by(self._replica.quotas.get(CLASS_DEFAULT))
 
     def of_project(self, project_id: str) -> Limits:
-        """Return what a project may have at most."""
+        """Return the limits of a project."""
         return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:
-        """Return what keeps a unit within a project's limits; None when it has none."""
+        """Return the quota check of a project's units, or None if it has no limits."""
         if self._is_free and not self._replica.quotas:
-            return None  # nobody has limits, so each create is spared a look at them
+            return None  # no project has limits, and creates need no check
         limits = self.of_project(project_id).footprint
         return None if limits == _NO_LIMITS.footprint else QuotaCheck(project_id, limits)
 
     async def check_members(self, ledger: Ledger, request: Request) -> None:
-        """Refuse more members of a server group than its project may have in one.
+        """Refuse members of a server group beyond the project's limit for one group.
 
-        Requests that come at once may pass it together: each looks before it is placed.
+        Concurrent requests may exceed the limit together: each is checked before it is placed, as
+        in Nova.
 
         Raises:
-            QuotaExceededError: there would be more.
+            QuotaExceededError: the limit would be exceeded.
         """
         if request.group_uuid is None:
             return
@@ -90,24 +96,24 @@ class QuotaLimits:
 
 
 class CreateDefaults(NamedTuple):
-    """What holds for every order: the zone of hosts in none, and limits; None for those set."""
+    """Defaults of every create: the zone of hosts in no zone, and the limits (None: those set)."""
 
     default_zone: str = "nova"
     quota_limits: QuotaLimits | None = None
 
 
 def counted_at_larger_size(instance: Instance, to: Flavor) -> Instance:
-    """Return an instance that counts for the larger of its own size and another."""
+    """Return an instance that counts at the larger of its own and another flavor's size."""
     flavor = instance.flavor
     larger = max(flavor.vcpus, to.vcpus), max(flavor.memory_mb, to.memory_mb)
     return fast_replace(instance, counts_as=larger)
 
 
 def check_excess(outcome: Outcome) -> None:
-    """Raise what a client is told when a unit would have gone above limits.
+    """Raise an error when the ledger rejected a unit for exceeding limits.
 
     Raises:
-        QuotaExceededError: it would.
+        QuotaExceededError: the unit would exceed limits.
     """
     if isinstance(outcome, Rejected) and outcome.excess:
         raise QuotaExceededError(outcome.excess)
@@ -117,9 +123,9 @@ class Quotas:
     """Use cases about quotas.
 
     Args:
-        ledger: where they are kept.
-        follower: has this process know what it has changed itself.
-        quota_limits: knows what holds.
+        ledger: where quotas are stored.
+        follower: brings this process up to date with its own changes.
+        quota_limits: the limits in force.
     """
 
     def __init__(self, *, ledger: Ledger, follower: Follower, quota_limits: QuotaLimits) -> None:
@@ -129,16 +135,16 @@ class Quotas:
 
     @property
     def defaults(self) -> Limits:
-        """What holds for a project that has no quota of its own."""
+        """The limits of a project without a quota of its own."""
         return self._quota_limits.defaults
 
     async def of_project(self, project_id: str) -> Limits:
-        """Return what a project may have, as of now."""
+        """Return the limits of a project, as of now."""
         await self._follower.catch_up()
         return self._quota_limits.of_project(project_id)
 
     async def used(self, project_id: str) -> ProjectUsage:
-        """Return what a project has: its instances that are not deleted, and its groups."""
+        """Return a project's usage: instances that are not deleted, and server groups."""
         footprint = await self._ledger.project_footprint(project_id)
         groups = await self._ledger.all(ServerGroup)
         return ProjectUsage(footprint, sum(group.project_id == project_id for group in groups))
@@ -146,18 +152,18 @@ class Quotas:
     async def change(
         self, project_id: str, limits: Mapping[str, int], *, force: bool = False
     ) -> Limits:
-        """Set limits of a project; those that are not named stay as they are.
+        """Set some limits of a project; the others stay as they are.
 
         Args:
-            project_id: whose; `CLASS_DEFAULT` for all that have none of their own.
-            limits: by field of `Quota`; -1 is none.
-            force: let a limit be below what the project has.
+            project_id: the project, or `CLASS_DEFAULT` for all projects without a quota.
+            limits: limits by field of `Quota`; -1 means unlimited.
+            force: allow a limit below the usage of the project.
 
         Returns:
-            What holds for the project from now on.
+            The limits in force for the project from now on.
 
         Raises:
-            InvalidInputError: a limit is out of range, or below what the project has.
+            InvalidInputError: a limit is out of range, or below the usage of the project.
         """
         for name, limit in limits.items():
             if not UNLIMITED <= limit <= LIMIT_MAX:
@@ -173,7 +179,7 @@ class Quotas:
         return await self.of_project(project_id)
 
     async def reset(self, project_id: str) -> None:
-        """Take a project's own limits away; when it has none that is no error."""
+        """Delete the project's own limits; without any this does nothing."""
 
         async def read() -> Unit:
             found = await self._ledger.get(Quota, project_id)

@@ -1,1 +1,1 @@
-"""Servers: instances and the actions on them, flavors and server groups."""
+"""Use cases about servers: instances, their operations and moves, flavors, groups, consoles."""

@@ -1,4 +1,4 @@
-"""Consoles: what guests have written, asked of the agent of their host."""
+"""Guest consoles, read through the agent of the guest's host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from berth.domain.errors import InstanceStateError, UnavailableError
 from berth.ports.bus import Bus, Command
 from berth.ports.virt import VirtDriver
 
+# The largest part of a console that is returned: Nova's limit, 100 KiB.
 BYTES_MAX: Final = 100 * 1024
-"""Most that is ever told of a console."""
 
 _TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAsked:
-    """The end of which guest's console is wanted."""
+    """The request for the end of a guest's console."""
 
     instance_uuid: str
     bytes_max: int
@@ -25,7 +25,7 @@ class ConsoleAsked:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleTold:
-    """What the guest wrote last."""
+    """The end of a guest's console."""
 
     text: str
 
@@ -35,7 +35,7 @@ CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", Consol
 
 
 def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:
-    """Have the agent of a host answer; return what ends that."""
+    """Serve the console command for a host; return the function that ends the service."""
 
     async def tell(asked: ConsoleAsked) -> ConsoleTold:
         bytes_max = min(max(asked.bytes_max, 0), BYTES_MAX)
@@ -45,15 +45,15 @@ def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]
 
 
 async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
-    """Return the end of what a guest wrote.
+    """Return the end of a guest's console.
 
     Args:
-        bus: to the agents.
-        instance: whose guest.
-        lines: how many lines at most; None for all that is told.
+        bus: the bus that reaches the agents.
+        instance: the guest's instance.
+        lines: the largest number of lines, or None for all that the agent returns.
 
     Raises:
-        InstanceStateError: it is on no host.
+        InstanceStateError: the instance is on no host.
         UnavailableError: the agent of its host does not answer.
         DriverError: the driver has no consoles, or there is no such guest.
     """
@@ -63,7 +63,7 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
     try:
         told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
     except UnavailableError as error:
-        # What a bus says names the host, which is not for owners.
+        # The bus's message names the host, which owners must not learn.
         text = f"the agent of the host of instance {instance.uuid} does not answer; try again"
         raise UnavailableError(text) from error
     if lines is None:

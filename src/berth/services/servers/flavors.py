@@ -1,4 +1,4 @@
-"""Flavors: making, changing and removing them."""
+"""Flavors: creation, changes and removal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,26 +14,28 @@ from berth.services.providers.guarded_saves import save_guarded
 
 _GUARD = "flavors"
 
+# The largest number of extra specs of one flavor.
 SPECS_MAX = 128
-"""Most extra specs that one flavor may have."""
 
 
 class Flavors:
-    """Use cases about flavors. Changes are made one at a time, so that none is lost."""
+    """Use cases about flavors. A guard serializes the changes, so that none is lost."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def create(self, flavor: Flavor) -> Flavor:
-        """Keep a new flavor.
+        """Store a new flavor.
 
         Raises:
-            InvalidInputError: a size or extra spec is wrong.
+            InvalidInputError: a size or extra spec is invalid.
             ConflictError: its id or name is taken.
         """
         _check(flavor)
 
         async def read() -> Unit:
+            # Names are unique among all flavors, and only the guard over all of them can ensure
+            # that.
             for other in await self._ledger.all(Flavor):
                 if other.flavor_id == flavor.flavor_id:
                     raise ConflictError(f"flavor with id {flavor.flavor_id} already exists")
@@ -48,7 +50,7 @@ class Flavors:
         """Return a flavor.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such flavor.
         """
         flavor = await self._ledger.get(Flavor, flavor_id)
         if flavor is None:
@@ -60,10 +62,10 @@ class Flavors:
         return await self._ledger.all(Flavor)
 
     async def delete(self, flavor_id: str) -> None:
-        """Remove a flavor; instances keep the copy that they were made with.
+        """Remove a flavor; instances keep the copy that they were created with.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such flavor.
         """
 
         async def read() -> Unit:
@@ -73,10 +75,10 @@ class Flavors:
         await save_guarded(self._ledger, _GUARD, read)
 
     async def set_description(self, flavor_id: str, description: str | None) -> Flavor:
-        """Change what a flavor says about itself.
+        """Change the description of a flavor.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such flavor.
         """
         return await self._change(flavor_id, lambda old: replace(old, description=description))
 
@@ -85,7 +87,7 @@ class Flavors:
 
         Raises:
             NotFoundError: there is no such flavor.
-            InvalidInputError: one of them cannot be read.
+            InvalidInputError: a spec cannot be parsed.
         """
 
         def change(old: Flavor) -> Flavor:
@@ -97,7 +99,7 @@ class Flavors:
         """Remove one extra spec.
 
         Raises:
-            NotFoundError: there is no such flavor, or it does not have it.
+            NotFoundError: there is no such flavor, or it does not have the spec.
         """
 
         def change(old: Flavor) -> Flavor:

@@ -1,4 +1,4 @@
-"""Instances: creating them through the scheduler, finding them, deleting them."""
+"""Instances: creation through a scheduler, queries, and deletion."""
 
 import math
 from collections.abc import Mapping
@@ -31,21 +31,22 @@ from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_ex
 from berth.services.servers.moves import MoveTarget, resolve_target
 from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
+# An order that no scheduler has placed by then stays pending in the ledger.
 _PLACE_TIMEOUT_S = 60.0
 _DELETE_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CreateOrder:
-    """What an owner asks for: `count` instances of a flavor, all or none.
+    """An owner's order of `count` instances of a flavor, all or none.
 
-    When its project may not have so many, there are as many as it may, but not fewer than
-    `count_min` (None: `count`).
+    If the quota of the project does not allow as many, the order is for as many as it allows, but
+    at least `count_min` (None: `count`).
 
-    `request_id` makes a repeat harmless: an order that was accepted before is answered with the
-    same instances (`may_repeat` says that it has to be looked for). `zone` may be `ZONE:HOST` or
-    `ZONE:HOST:NODE` for administrators, which forces the host. With `one_by_one` each instance is
-    placed by itself, in the background, and one that finds no host does not keep back the others.
+    `request_id` makes the order idempotent: a repeat returns the same instances (`may_repeat` means
+    that earlier ones must be looked up). Administrators may pass `ZONE:HOST` or `ZONE:HOST:NODE` as
+    `zone`, which forces the host. With `one_by_one` each instance is placed by itself in the
+    background, and one without a host does not hold back the others.
     """
 
     request_id: str
@@ -67,7 +68,7 @@ class CreateOrder:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCreate:
-    """The instances of an order. `decision` is there when a scheduler has decided at once."""
+    """The instances of an order, with the decision if a scheduler has decided at once."""
 
     reservation_id: str
     instances: tuple[Instance, ...]
@@ -97,19 +98,18 @@ class Instances:
         self._quota_limits = terms.quota_limits or QuotaLimits(replica)
 
     async def create(self, order: CreateOrder) -> AcceptedCreate:
-        """Accept an order durably and have it placed.
+        """Accept an order durably, and have it placed.
 
-        With a scheduler on the bus the answer holds its decision; without one the order stands
-        in the ledger for whichever scheduler comes. Refused instances are in ERROR, with the
-        reason as their fault. An order that the bus could not deliver, or that nobody answered, is
-        left in the ledger too.
+        If a scheduler answers on the bus, the result has its decision. Otherwise the order stays in
+        the ledger as pending until a scheduler places it. Refused instances are in ERROR, with the
+        reason as their fault.
 
         Raises:
-            InvalidInputError: a field of the order is wrong; nothing was kept.
+            InvalidInputError: a field of the order is invalid; nothing was stored.
             ConflictError: the request id was used for another order.
-            QuotaExceededError: the project would have more than it may; nothing was kept.
-            UnavailableError: it is not known whether the order was accepted; repeat it with the
-                same request id.
+            QuotaExceededError: the project would exceed its quota; nothing was stored.
+            UnavailableError: it is unknown whether the order was accepted; repeat it with the same
+                request id.
         """
         if order.may_repeat and await may_be_repeat(
             self._ledger, order.request_id, one_by_one=order.one_by_one
@@ -122,13 +122,15 @@ class Instances:
             try:
                 return await self._create(wanted)
             except QuotaExceededError as error:
+                # A refused quota says how many would fit, as Nova's min_count needs
+                # (nova-behaviour.md).
                 fitting = min(one.fitting(wanted.count) for one in error.excess)
                 if fitting < max(1, order.count if order.count_min is None else order.count_min):
                     raise
                 wanted = replace(wanted, count=fitting)
 
     async def _create(self, order: CreateOrder) -> AcceptedCreate:
-        """Have an order placed that was not accepted before, as far as is known."""
+        """Place an order that, as far as is known, was not accepted before."""
         request, instances = await self._records(order)
         await self._quota_limits.check_members(self._ledger, request)
         within = self._quota_limits.within(order.project_id)
@@ -142,7 +144,7 @@ class Instances:
             if _is_about(decision, request):
                 return AcceptedCreate(instances[0].reservation_id, instances, decision)
         except ConflictError:
-            # Somebody has accepted or placed these very instances before.
+            # These instances were accepted or placed before, by a request with the same id.
             pass
         earlier = await self._earlier(order)
         if earlier is None:
@@ -150,19 +152,19 @@ class Instances:
         return earlier
 
     async def request_of(self, order: CreateOrder) -> Request:
-        """Resolve an order into the request that a scheduler would get, changing nothing.
+        """Return the request that a scheduler would get for an order; nothing is written.
 
         Raises:
-            InvalidInputError: a field of the order is wrong.
+            InvalidInputError: a field of the order is invalid.
         """
         request, _ = await self._records(order)
         return request
 
     async def get(self, uuid: str) -> Instance:
-        """Return an instance, a deleted one too.
+        """Return an instance, including deleted ones.
 
         Raises:
-            NotFoundError: there never was one.
+            NotFoundError: there never was such an instance.
         """
         instance = await self._ledger.get(Instance, uuid)
         if instance is None:
@@ -174,17 +176,17 @@ class Instances:
         return await self._ledger.instances(query)
 
     async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
-        """Have an instance destroyed and its room freed; one being deleted is left to it.
+        """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
 
-        When the compute service of its host is down nobody would destroy it: its room is freed
-        at once, and the host's agent destroys what is left of it when it comes back.
+        If the compute service of its host is down, its capacity is freed at once, and the host's
+        agent destroys the guest when it comes back.
 
         Args:
             uuid: the instance.
             service_down_time_s: seconds without a heartbeat after which a service is down.
 
         Raises:
-            NotFoundError: there is none, or it is deleted already.
+            NotFoundError: there is no such instance, or it is deleted already.
         """
         for _ in range(_DELETE_TRIES):
             instance = await self.get(uuid)
@@ -217,14 +219,16 @@ class Instances:
         known, now_s = self._replica.hosts.service(host), self._clock.now_s()
         if known is not None and known.is_up(now_s, service_down_time_s):
             return False
-        # The replica may be behind, and an agent that is alive would go on with its build.
+        # The replica may be behind. If the agent is alive, it would continue its build on capacity
+        # that is free already.
         service = await self._ledger.get(Service, host)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
     def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:
         now_s = self._clock.now_s()
         if not is_local:
-            # The host's agent destroys it first; the room is free only after that.
+            # The agent destroys the guest first. Freeing the capacity before that could
+            # overcommit the host.
             return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
         if instance.disks is not None:
             return begin_disk_deletion(instance, now_s)
@@ -248,7 +252,7 @@ class Instances:
         return AcceptedCreate(instances[0].reservation_id, instances, decided)
 
     async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
-        """Have an order placed at once; None when no scheduler has answered."""
+        """Have an order placed at once; return None when no scheduler has responded."""
         if not self._bus.serves(PLACE):
             return None
         try:
@@ -331,6 +335,8 @@ class Instances:
 
     async def _flavor(self, flavor_id: str) -> Flavor:
         flavor = self._replica.flavors.get(flavor_id)
+        # The replica may lag behind the flavor's creation, so it catches up once before the
+        # refusal.
         if flavor is None and await self._follower.catch_up():
             flavor = self._replica.flavors.get(flavor_id)
         if flavor is None:
@@ -338,7 +344,11 @@ class Instances:
         return flavor
 
     async def check_zone(self, zone: str | None) -> None:
-        """Raise InvalidInputError when there is no such availability zone."""
+        """Check that there is such an availability zone.
+
+        Raises:
+            InvalidInputError: there is no such zone.
+        """
         if zone is None or zone == self._default_zone or self._is_zone(zone):
             return
         await self._follower.catch_up()
@@ -353,7 +363,7 @@ class Instances:
         return any(zone in aggregate.availability_zones for aggregate in aggregates)
 
     async def _host(self, name: str | None, field_name: str) -> str | None:
-        """Return a host's name as it calls itself; clients may write it in any case."""
+        """Return a host's exact name; clients may write it in any case."""
         if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
             await self._follower.catch_up()
         return resolve_target(MoveTarget(name), self._replica.hosts, field_name).host
@@ -375,11 +385,11 @@ class Instances:
 
 
 def _is_about(decision: Decision, request: Request) -> bool:
-    """Tell whether a decision answers this request, and not an earlier one of the same id."""
+    """Return whether a decision answers this request, and not an earlier one with the same id."""
     if decision.project_id != request.project_id:
         return False
     if decision.refusal is not None:
         return decision.refusal.asked == len(request.instance_uuids)
     if decision.driver == ZONE_AWARE_DRIVER:
-        return True  # it names no places, as each zone knows its own alone
+        return True  # it names no hosts, as each zone knows only its own
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)

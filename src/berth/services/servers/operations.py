@@ -1,8 +1,4 @@
-"""Operations: what may be asked of an instance that is there.
-
-Each is accepted by writing the task into the instance, together with the record of the action; a
-scheduler or the agent of the host finds it there, and whoever dies meanwhile finds it again.
-"""
+"""The operations on an instance: power, rebuild, resize, moves, locks, state resets."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
@@ -47,23 +43,25 @@ from berth.services.servers.moves import (
 )
 from berth.services.servers.teardown import end_action, without_move
 
+# Each try loses a race against another change of the instance. Twenty in a row do not happen by
+# chance.
 _TRIES: Final = 20
 _ABORT: Final = "abort live migration"
+# The stages in which a live migration may be cancelled: later the guest may run elsewhere.
 CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
-"""Stages of a live migration in which it may be cancelled."""
+# Returns the writes for an instance that may begin, the instance first.
 _Change = Callable[[Instance], Awaitable[Sequence[Write]]]
-"""Returns what is to be written for an instance that may begin, the instance first."""
 
 
 class Operations:
-    """Use cases about what is done with an instance.
+    """Use cases that change an instance.
 
     Args:
-        ledger: where tasks are written.
-        replica: for hosts and services.
-        clock: for times.
+        ledger: where tasks are recorded.
+        replica: has the hosts and services.
+        clock: the source of times in records.
         resizes_in_place: a resize may stay on its host.
-        quota_limits: knows what projects may have.
+        quota_limits: the quotas of projects.
     """
 
     def __init__(
@@ -82,11 +80,11 @@ class Operations:
         self._quota_limits = quota_limits or QuotaLimits(replica)
 
     async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
-        """Have the agent of the instance's host do one step: start, stop, pause and the like.
+        """Have the agent of the instance's host carry out one step, such as start or pause.
 
         Raises:
             NotFoundError: there is no such instance.
-            InstanceStateError: it is in no state for that, or locked.
+            InstanceStateError: its state does not allow the step, or it is locked.
             ConflictError: it keeps changing.
         """
 
@@ -96,13 +94,13 @@ class Operations:
         return await self._begin(uuid, step, caller, change)
 
     async def rebuild(self, uuid: str, image: Image, caller: Caller, **fields: object) -> Instance:
-        """Have the guest made anew of an image, where it is.
+        """Have the guest rebuilt from an image, on its host.
 
         Args:
             uuid: the instance.
-            image: what of.
-            caller: who asks.
-            fields: of the instance that change with it (`name`, `metadata`, `extra`).
+            image: the image.
+            caller: the caller of the operation.
+            fields: the instance's fields that change with it (`name`, `metadata`, `extra`).
 
         Raises:
             as `begin`.
@@ -115,11 +113,11 @@ class Operations:
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
 
     async def resize(self, uuid: str, flavor: Flavor, caller: Caller) -> Instance:
-        """Have an instance moved to a host that gives it the size of another flavor.
+        """Have an instance moved to a host with the capacity for another flavor.
 
         Raises:
-            InvalidInputError: it has that flavor already, or its disk would have to shrink.
-            QuotaExceededError: its project would have more than it may.
+            InvalidInputError: it has that flavor already, or a disk would have to shrink.
+            QuotaExceededError: its project would exceed its quota.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -132,7 +130,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.RESIZE, caller, change)
 
     async def migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have an instance stopped and started on another host."""
+        """Have an instance stopped, and started on another host."""
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -158,13 +156,13 @@ class Operations:
         service_down_time_s: float,
         stops: bool = False,
     ) -> Instance:
-        """Have an instance made anew elsewhere, since its host is down.
+        """Have an instance rebuilt elsewhere, because its host is down.
 
-        With `stops` it is off, so it will not run there before somebody starts it.
+        With `stops` it stays off on the new host until it is started.
 
         Raises:
             InvalidInputError: the host is up, or it is the target.
-            ConflictError: it or its guest may be elsewhere.
+            ConflictError: the instance or its guest may be elsewhere.
         """
         target = resolve_target(target, self._replica.hosts)
         instance = await self._get(uuid)
@@ -176,7 +174,7 @@ class Operations:
             await query_destination(self._ledger, instance, migration, self._clock.now_s())
 
         async def change(instance: Instance) -> Sequence[Write]:
-            # As it is now: a move that was read before may be further by the next try.
+            # Read at each try: the move may have progressed since the last one.
             migration = await self._migration(instance)
             instance, before = without_move(instance, migration, self._clock.now_s())
             check_still_on(instance, down)
@@ -186,7 +184,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
 
     async def unshelve(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have a shelved instance started again, on its host or, when it has none, on any."""
+        """Have a shelved instance started on its host or, if it has none, on any host."""
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -205,32 +203,32 @@ class Operations:
         return await self._begin(uuid, lifecycle.UNSHELVE, caller, change)
 
     async def confirm(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
-        """Have what a resized or moved instance left forgotten."""
+        """Have the source of a resized or moved instance cleaned up."""
         return await self._settle(uuid, lifecycle.CONFIRM, caller, service_down_time_s)
 
     async def revert(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
-        """Have a resized or moved instance brought back to where it was.
+        """Have a resized or moved instance returned to its source.
 
         Raises:
-            ConflictError: the host that it was on is down.
+            ConflictError: the source host is down.
         """
         return await self._settle(uuid, lifecycle.REVERT, caller, service_down_time_s)
 
     async def cancel_live_migration(
         self, uuid: str, number: int, caller: Caller, *, stages: Collection[Stage] = CANCELLABLE
     ) -> None:
-        """Have a live migration that goes on end where it began.
+        """Have a live migration end where it began.
 
         Args:
             uuid: the instance.
             number: the id of the migration.
-            caller: who asks.
-            stages: in which it may be.
+            caller: the caller of the operation.
+            stages: the stages in which it may be cancelled.
 
         Raises:
             NotFoundError: the instance has no such migration.
-            InstanceStateError: the instance (its attribute is `task_state`) or the migration
-                (`migration`) is past that.
+            InstanceStateError: the instance (attribute `task_state`) or the migration (attribute
+                `migration`) has passed those stages.
         """
 
         async def cancelled(instance: Instance) -> Sequence[Write]:
@@ -249,7 +247,7 @@ class Operations:
         await self._at_once(uuid, "live_migration_cancel", caller, cancelled)
 
     async def reset_state(self, uuid: str, status: Status, caller: Caller) -> None:
-        """Say what an instance is, whatever it was; for administrators who know better."""
+        """Set the status of an instance, whatever it was; for administrators."""
 
         async def reset(read: Instance) -> Sequence[Write]:
             now_s = self._clock.now_s()
@@ -267,7 +265,7 @@ class Operations:
         await self._at_once(uuid, "resetState", caller, reset)
 
     async def lock(self, uuid: str, reason: str | None, caller: Caller) -> None:
-        """Keep everybody but administrators from changing an instance."""
+        """Restrict changes of an instance to administrators."""
 
         async def lock(instance: Instance) -> Sequence[Write]:
             made = with_lock(instance, reason, caller)
@@ -276,7 +274,7 @@ class Operations:
         await self._at_once(uuid, "lock", caller, lock)
 
     async def unlock(self, uuid: str, caller: Caller) -> None:
-        """Let its owner change an instance again."""
+        """Allow the owner to change an instance again."""
 
         async def unlock(instance: Instance) -> Sequence[Write]:
             return [Put(without_lock(instance))]
@@ -290,7 +288,7 @@ class Operations:
         caller: Caller,
         change: _Change,
     ) -> None:
-        """Write what needs no agent, and its line in the history; nothing when that is empty."""
+        """Commit a change that needs no agent, with its action; no writes mean no change."""
         for _ in range(_TRIES):
             writes = await change(await self._get(uuid))
             if not writes:
@@ -304,7 +302,7 @@ class Operations:
                 return
         raise ConflictError(f"instance {uuid} keeps changing; try again")
 
-    # --- beginning ---
+    # --- start of operations ---
 
     async def _begin(
         self,
@@ -328,7 +326,7 @@ class Operations:
                 now_s,
             )
             writes = await change(replace(instance, action=action, updated_at_s=now_s))
-            # In this order: what is done at once says so in the history.
+            # In this order: the old action must have ended before the new one is recorded.
             unit = (*end_action(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
             check_excess(outcome)
@@ -344,8 +342,10 @@ class Operations:
         target: MoveTarget,
         flavor: Flavor | None = None,
     ) -> Sequence[Write]:
-        """Return what has a scheduler look for a host."""
+        """Return the writes that have a scheduler choose a host."""
         stays = operation is Operation.RESIZE and self._resizes_in_place
+        # The first characters of the uuid keep requests apart that one call makes for several
+        # instances.
         request_id = f"{caller.request_id}.{instance.uuid[:8]}"
         request = request_to_move(
             instance, operation, target, request_id, flavor=flavor, may_stay=stays
@@ -372,7 +372,7 @@ class Operations:
             if is_source_up:
                 on = replace(migration, stage=Stage.CONFIRMING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(on)]
-            # Nobody is there to look after what was left; whoever comes back there does.
+            # No agent is there to clean up. If the host comes back, its agent does.
             left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
             if migration.source.host == migration.destination.host:
                 left = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
@@ -382,7 +382,7 @@ class Operations:
 
         return await self._begin(uuid, step, caller, change)
 
-    # --- looking ---
+    # --- reads ---
 
     async def _get(self, uuid: str) -> Instance:
         instance = await self._ledger.get(Instance, uuid)
@@ -401,34 +401,34 @@ class Operations:
 
 
 def check_still_on(instance: Instance, host: str | None) -> None:
-    """Leave alone what is elsewhere by now: all may be well there, and it would be destroyed.
+    """Refuse to evacuate an instance that has left its host: its new guest would be destroyed.
 
     Args:
-        instance: as it is now.
-        host: which was found to be down.
+        instance: the current record.
+        host: the host that was found to be down.
 
     Raises:
-        ConflictError: it is elsewhere.
+        ConflictError: the instance is elsewhere.
     """
     if instance.host != host:
         raise ConflictError(
-            f"instance {instance.uuid} is no longer on {host}; look where it is, and try again"
+            f"instance {instance.uuid} is no longer on {host}; check where it is, and try again"
         )
 
 
 async def query_destination(
     ledger: Ledger, instance: Instance, migration: Migration, now_s: float
 ) -> None:
-    """Have the other host say whether it has a guest that its own host was handing over.
+    """Have the destination check whether it has the guest that was being handed over.
 
     Args:
-        ledger: where that is written.
-        instance: as it was read.
+        ledger: where the request is recorded.
+        instance: the record as read.
         migration: its move, in the stage MOVING.
         now_s: Unix seconds.
 
     Raises:
-        ConflictError: always, but where somebody else has changed something meanwhile.
+        ConflictError: always, except when the records have changed since they were read.
     """
     landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
     unit = (Put(replace(instance, updated_at_s=now_s)), Put(landing))

@@ -1,4 +1,4 @@
-"""Server groups: making and removing them; members come and go with the instances."""
+"""Server groups: creation and removal. Membership is part of the instances."""
 
 from berth.domain.compute.quota import UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.server_group import ServerGroup
@@ -12,17 +12,17 @@ from berth.services.requests.quotas import QuotaLimits
 
 
 class ServerGroups:
-    """Use cases about server groups. A group belongs to a project."""
+    """Use cases about server groups. Each group belongs to a project."""
 
     def __init__(self, ledger: Ledger, quota_limits: QuotaLimits | None = None) -> None:
         self._ledger = ledger
         self._quota_limits = quota_limits
 
     async def create(self, group: ServerGroup) -> ServerGroup:
-        """Keep a new group.
+        """Store a new group.
 
         Raises:
-            QuotaExceededError: its project may not have any more.
+            QuotaExceededError: its project may not have more groups.
         """
         limits = (
             Limits()
@@ -44,7 +44,7 @@ class ServerGroups:
         return group
 
     async def of_project(self, project_id: str | None) -> list[ServerGroup]:
-        """Return the groups of a project, or all (None)."""
+        """Return the groups of a project, or all groups (None)."""
         found = await self._ledger.all(ServerGroup)
         return [group for group in found if project_id in (None, group.project_id)]
 
@@ -52,7 +52,7 @@ class ServerGroups:
         """Return a group.
 
         Raises:
-            NotFoundError: there is none, or it is another project's.
+            NotFoundError: there is no such group, or it belongs to another project.
         """
         group = await self._ledger.get(ServerGroup, uuid)
         if group is None or project_id not in (None, group.project_id):
@@ -60,18 +60,18 @@ class ServerGroups:
         return group
 
     async def members(self, group: ServerGroup) -> list[str]:
-        """Return the uuids of the instances in a group, by age; then those in child zones."""
+        """Return the uuids of a group's instances by age, then those in child zones."""
         found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
         below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]
-        # What is on its way stands here until all of its request is there.
+        # An instance on its way to a child zone is in both lists until its whole request is there.
         return list(dict.fromkeys([*here, *(one.instance_uuid for one in below)]))
 
     async def delete(self, uuid: str, project_id: str | None) -> None:
         """Remove a group; its instances stay where they are.
 
         Raises:
-            NotFoundError: there is none, or it is another project's.
+            NotFoundError: there is no such group, or it belongs to another project.
         """
         await self.get(uuid, project_id)
         await save(self._ledger, Remove(Kind.SERVER_GROUP, uuid))

@@ -1,6 +1,6 @@
-"""Endings: what an instance on its way comes to when it is deleted, or its move is given up.
+"""The writes that end instances, actions and moves: deletes, interrupted tasks, abandoned moves.
 
-What is cut short ends in the history too.
+An interrupted action also ends in the history.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ _CUT_SHORT: Final = "Something else was asked for before it was done."
 
 
 def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:
-    """Return what ends, in the history alone, what goes on with an instance."""
+    """Return the writes that end an instance's current action in the history, and nothing else."""
     action = instance.action
     return [] if action is None else [Put(replace(action, ended_at_s=now_s, message=message))]
 
 
 def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
-    """Return what begins the end of an instance that is on no host, but has disks somewhere.
+    """Return the unit that begins to delete an instance without a host whose disks are stored.
 
-    Some agent deletes them first, so that nothing of it is left.
+    An agent deletes the disks first, so that nothing of the instance remains.
     """
     going = replace(
         instance,
@@ -42,14 +42,15 @@ def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
 
 
 def delete_instance(instance: Instance, migration: Migration | None, now_s: float) -> Unit:
-    """Return what an instance comes to whose guest is gone from its host.
+    """Return the unit that records an instance as deleted; its guest is gone from its host.
 
-    What the other side of its move holds is kept until the agent there has looked after it.
+    The allocations of the other side of a move are kept until the agent there has cleaned up.
 
     Raises:
-        ConflictError: only a newer Berth knows its move.
+        ConflictError: only a newer Berth knows the move.
     """
     _check_known(migration)
+    # Deleted records stay for a while: clients list them, and repeats of the create find them.
     gone = fast_replace(
         instance,
         status=Status.DELETED,
@@ -68,6 +69,7 @@ def delete_instance(instance: Instance, migration: Migration | None, now_s: floa
         failed = replace(migration, stage=Stage.FAILED, updated_at_s=now_s)
         return (Free(instance.uuid), Free(migration.uuid), Put(gone), Put(failed), *over)
     freed: list[Write] = [Free(instance.uuid)]
+    # The migration, as a consumer, keeps the room until the agent there has cleaned up.
     stage = Stage.LEFT_BEHIND
     if place is migration.destination:
         freed = [
@@ -86,21 +88,21 @@ def without_move(
     *,
     may_lose_guest: bool = False,
 ) -> tuple[Instance, Sequence[Write]]:
-    """Return an instance as it is without its move, and what gives that up.
+    """Return an instance as it is without its move, and the writes that give the move up.
 
     Args:
-        instance: as it was read.
-        migration: what was read as its move; None when it is in none.
+        instance: the record as read.
+        migration: the record that was read as its move, or None when there is none.
         now_s: Unix seconds.
         may_lose_guest: the only guest may be destroyed with the move.
 
     Returns:
-        The instance, which is where it was before when it is just being brought back there: by
-        now that may be the only place where its disks are. And what is to be written.
+        The instance and the writes. While it is being returned to its source, the instance is
+        there: its disks may be nowhere else by then.
 
     Raises:
-        ConflictError: it is in the midst of another one by now, or of one that only a newer Berth
-            knows; or its guest would be lost.
+        ConflictError: the instance has another move by now, only a newer Berth knows the move, or
+            the guest would be lost.
     """
     stays = fast_replace(instance, migration_uuid=None, counts_as=None)
     if instance.migration_uuid is None:
@@ -108,6 +110,7 @@ def without_move(
     if migration is None or migration.uuid != instance.migration_uuid:
         raise ConflictError(f"instance {instance.uuid} has changed; try again")
     _check_known(migration)
+    # Only an administrator who resets the state to ERROR accepts the loss of the guest.
     if not may_lose_guest:
         _check_guest(migration)
     source = migration.source
@@ -125,10 +128,10 @@ def without_move(
 
 
 def _check_guest(migration: Migration) -> None:
-    """Leave alone what may be the only guest, as long as nobody knows where that is.
+    """Refuse to give up a move while it is unknown which host has the only guest.
 
     Raises:
-        ConflictError: it is on its way.
+        ConflictError: the guest is on its way.
     """
     uuid, there = migration.instance_uuid, migration.destination.host
     if migration.stage is Stage.LANDING:
@@ -144,7 +147,7 @@ def _check_guest(migration: Migration) -> None:
 
 
 def _check_known(migration: Migration | None) -> None:
-    """Leave alone what a newer Berth does: what is where cannot be told.
+    """Refuse to touch a move of a newer Berth, whose state cannot be interpreted.
 
     Raises:
         ConflictError: only a newer Berth knows the move.
@@ -157,14 +160,14 @@ def _check_known(migration: Migration | None) -> None:
 
 
 def give_up_move(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
-    """Return what ends a move where its instance is; what it left elsewhere is cleared away.
+    """Return the writes that end a move where its instance is, and have leftovers cleaned up.
 
-    The instance holds again what it has on its host. Its record is up to the caller.
+    The instance's allocations are those of its host again. The caller writes its record.
     """
     place = migration.elsewhere
     is_before = place is migration.destination
     if place is None or place.host == instance.host:
-        # Nothing is anywhere else: it is brought back already, or changes its size where it is.
+        # Both sides are one host: the instance has returned, or it was resized on its host.
         over = replace(migration, stage=Stage.FAILED, updated_at_s=now_s)
         freed = undo_claim(migration, instance) if is_before else [Free(migration.uuid)]
         return [*freed, Put(over)]

@@ -160,7 +160,7 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("children", "reason"),
     [
-        ([GPU, GPU], "two have the same name"),
+        ([GPU, GPU], "two children have the same name"),
         ([replace(GPU, name="")], "1 to 255 visible characters"),
         ([replace(GPU, name="a\nb")], "1 to 255 visible characters"),
         ([PART], "its parent 'GPU 0' is not reported"),
