@@ -218,7 +218,9 @@ def test_every_tied_host_is_reachable_under_shuffle(scores: list[float]) -> None
     _, ranking = ranked(scores)
     best = {index for index, score in enumerate(scores) if score == max(scores)}
     chosen = {
-        choose_host(ranking, subset_size=1, shuffle=True, chance=RandomSource(seed), shown=0)[0]
+        choose_host(
+            ranking, subset_size=1, shuffle=True, random_source=RandomSource(seed), shown=0
+        )[0]
         for seed in range(200)
     }
     assert chosen == best
@@ -237,7 +239,7 @@ def test_the_choice_is_within_the_subset_of_the_best(
     _, ranking = ranked(scores)
     chance = RandomSource(seed)
     chosen, others = choose_host(
-        ranking, subset_size=size, shuffle=shuffle, chance=chance, shown=len(scores)
+        ranking, subset_size=size, shuffle=shuffle, random_source=chance, shown=len(scores)
     )
     allowed = sorted(scores, reverse=True)[:size]
     assert scores[chosen] in allowed

@@ -28,8 +28,8 @@ class ChanceScheduler:
         self, hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
     ) -> Plan:
         """See `Driver.plan`."""
-        manner = SelectionStrategy(_unweighed, _any)
-        return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
+        strategy = SelectionStrategy(_unweighed, _any)
+        return plan_instances(hosts, request, policy, strategy, now_s=now_s, seed=seed)
 
 
 def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
@@ -37,9 +37,9 @@ def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
     return FullRanking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
 
 
-def _any(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
+def _any(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
     # By name, so that the choice does not depend on the order in which hosts were added.
-    return ranked.tied()[chance.random.randrange(ranked.size)], []
+    return ranked.tied()[random_source.random.randrange(ranked.size)], []
 
 
 def build() -> ChanceScheduler:

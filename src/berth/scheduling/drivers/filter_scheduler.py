@@ -34,17 +34,17 @@ class FilterScheduler:
         def rank(table: HostTable, query: Query, rows: Rows) -> FullRanking:
             return weigh(table, query, rows, policy.weighers, policy.normalisation)
 
-        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
+        def pick(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
             return choose_host(
                 ranked,
                 subset_size=policy.host_subset_size,
                 shuffle=policy.shuffle_best_same_weighed_hosts,
-                chance=chance,
+                random_source=random_source,
                 shown=shown,
             )
 
-        manner = SelectionStrategy(rank, pick, incremental=self.incremental)
-        return plan_instances(hosts, request, policy, manner, now_s=now_s, seed=seed)
+        strategy = SelectionStrategy(rank, pick, incremental=self.incremental)
+        return plan_instances(hosts, request, policy, strategy, now_s=now_s, seed=seed)
 
 
 def build(*, incremental: bool = True) -> FilterScheduler:

@@ -39,8 +39,8 @@ class LeastCostScheduler:
         def rank(table: HostTable, query: Query, rows: Rows) -> FullRanking:
             return add_up(table, query, rows, policy.costs, divides=divides)
 
-        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
-            del chance
+        def pick(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
+            del random_source
             first, *others = ranked.best(1 + policy.runners_up)
             return first, others
 

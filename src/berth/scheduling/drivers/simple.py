@@ -42,8 +42,8 @@ class SimpleScheduler:
             del query
             return FullRanking(table, rows, -_used(table, self.resource_class, rows))
 
-        def pick(ranked: Ranking, chance: RandomSource) -> tuple[int, list[int]]:
-            del chance
+        def pick(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
+            del random_source
             first, *others = ranked.best(1 + policy.runners_up)
             return first, others
 

@@ -22,7 +22,7 @@ class RandomSource:
 
 
 def choose_host(
-    ranked: Ranking, *, subset_size: int, shuffle: bool, chance: RandomSource, shown: int
+    ranked: Ranking, *, subset_size: int, shuffle: bool, random_source: RandomSource, shown: int
 ) -> tuple[int, list[int]]:
     """Choose one host and name those that come next (nova-behaviour.md 2.1, 2.5).
 
@@ -30,7 +30,7 @@ def choose_host(
         ranked: at least one host.
         subset_size: choose at random among so many of the best.
         shuffle: shuffle the hosts that share the best score before the subset is cut.
-        chance: the only source of chance.
+        random_source: the only source of chance.
         shown: how many runners-up to name.
 
     Returns:
@@ -41,8 +41,8 @@ def choose_host(
     if size == 1 and not shuffle:
         return order[0], order[1:]
     if shuffle:
-        order = _shuffled_best(ranked, order, chance.random)
-    chosen = order[chance.random.randrange(min(size, len(order)))] if size > 1 else order[0]
+        order = _shuffled_best(ranked, order, random_source.random)
+    chosen = order[random_source.random.randrange(min(size, len(order)))] if size > 1 else order[0]
     return chosen, [number for number in order if number != chosen][:shown]
 
 

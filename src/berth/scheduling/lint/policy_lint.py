@@ -307,7 +307,7 @@ def _large_groups(hosts: HostTable) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"has {members:,} members, and the fleet has room for "
-                f"{_room(group, usable):,}: no further member can be placed",
+                f"{_member_limit(group, usable):,}: no further member can be placed",
             )
         if group.policy is GroupPolicy.SOFT_ANTI_AFFINITY and members > usable:
             yield Finding(

@@ -34,11 +34,11 @@ class Evaluator(Protocol):
     """Looks at the table for the instances of one request, one after another."""
 
     @property
-    def assigning(self) -> Assigner:
+    def assigner(self) -> Assigner:
         """What the filters that hold for the request assign."""
         ...
 
-    def look(self, query: Query) -> Evaluation:
+    def evaluate(self, query: Query) -> Evaluation:
         """Return where an instance may go now; perhaps nowhere."""
         ...
 
@@ -55,16 +55,16 @@ class FullEvaluator:
         self._rank = rank
         self._reduction = reduce_hosts(hosts, request)
         self._chain = FilterChain(hosts, policy.filters, self._reduction)
-        self.assigning = Assigner(self._chain.filters)
+        self.assigner = Assigner(self._chain.filters)
 
-    def look(self, query: Query) -> Evaluation:
-        """See `Evaluator.look`."""
+    def evaluate(self, query: Query) -> Evaluation:
+        """See `Evaluator.evaluate`."""
         survivors = self._chain.run(query)
         rows = np.flatnonzero(survivors.mask)
         return Evaluation(self._rank(self._hosts, query, rows), lambda: survivors.counts)
 
     def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """See `Evaluator.refuse`."""
+        """See `Evaluator.explain_refusal`."""
         return explain_refusal(self._hosts, query, self._chain, self._reduction, placed=placed)
 
 
@@ -82,10 +82,10 @@ class CachedEvaluator:
         self._engine = engine
         self._full: FullEvaluator | None = None
         self._class: RequestProfile | None = None
-        self.assigning = engine.assigning
+        self.assigner = engine.assigner
 
-    def look(self, query: Query) -> Evaluation:
-        """See `Evaluator.look`."""
+    def evaluate(self, query: Query) -> Evaluation:
+        """See `Evaluator.evaluate`."""
         if self._full is None:
             is_new = self._hosts.occupants.by_uuid.get(query.instance_uuid) is None
             known = self._class if is_new else None
@@ -96,11 +96,11 @@ class CachedEvaluator:
                     ProfileRanking(found, query, self._engine), found.stages.filter_counts
                 )
             self._full = self._make_full()
-        return self._full.look(query)
+        return self._full.evaluate(query)
 
     def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """See `Evaluator.refuse`."""
-        return (self._full or self._make_full()).refuse(query, placed)
+        """See `Evaluator.explain_refusal`."""
+        return (self._full or self._make_full()).explain_refusal(query, placed)
 
 
 def evaluator_of(

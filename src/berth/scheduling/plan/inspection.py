@@ -160,12 +160,12 @@ def inspect(
     reduction = reduce_hosts(hosts, request)
     effective = policy.effective(request.operation)
     chain = FilterChain(hosts, effective.filters, reduction)
-    scene = _Context(hosts, effective, reduction, chain, hosts_max)
+    context = _Context(hosts, effective, reduction, chain, hosts_max)
     inspected: list[InstanceInspection] = []
     with Trial(hosts, needs) as trial:
         for uuid, placement in zip(request.instance_uuids, placements, strict=False):
             query = Query(request, needs, now_s, group, uuid)
-            inspected.append(_inspect_instance(scene, query, placement))
+            inspected.append(_inspect_instance(context, query, placement))
             row = None if placement is None else hosts.row_of(placement.provider_uuid)
             if placement is not None and row is not None:
                 trial.place(row, replace(query.resident, assignment=placement.assignment))
@@ -238,35 +238,35 @@ def _placements(
 
 
 def _inspect_instance(
-    scene: _Context, query: Query, placement: Placement | None
+    context: _Context, query: Query, placement: Placement | None
 ) -> InstanceInspection:
-    hosts = scene.hosts
-    survivors = scene.chain.run(query)
-    verdicts = scene.chain.verdicts(query)
-    policy = scene.policy
+    hosts = context.hosts
+    survivors = context.chain.run(query)
+    verdicts = context.chain.verdicts(query)
+    policy = context.policy
     rows = np.flatnonzero(survivors.mask)
     ranking = weigh(hosts, query, rows, policy.weighers, policy.normalisation)
     chosen = None if placement is None else hosts.row_of(placement.provider_uuid)
-    wanted = ranking.rows.size if scene.hosts_max is None else scene.hosts_max
+    wanted = ranking.rows.size if context.hosts_max is None else context.hosts_max
     order = ranking.best(wanted)
     listed = [(place, index) for place, index in enumerate(order, start=1)]
     left_out = [index for index in _indices(ranking, chosen) if index not in order]
     listed += [(_place(hosts, ranking, index), index) for index in left_out]
     removed = np.flatnonzero(hosts.alive & ~survivors.mask)
-    by_name = removed[np.argsort(hosts.rank[removed])][: scene.hosts_max]
+    by_name = removed[np.argsort(hosts.rank[removed])][: context.hosts_max]
     return InstanceInspection(
         instance_uuid=query.instance_uuid,
         filters=survivors.counts,
         candidates=tuple(
             replace(
-                _inspect_host(scene, query, verdicts, int(ranking.rows[index])),
+                _inspect_host(context, query, verdicts, int(ranking.rows[index])),
                 place=place,
                 scored=ranking.scored((index,))[0],
             )
             for place, index in listed
         ),
         candidates_total=int(ranking.rows.size),
-        removed=tuple(_inspect_host(scene, query, verdicts, int(row)) for row in by_name),
+        removed=tuple(_inspect_host(context, query, verdicts, int(row)) for row in by_name),
         removed_total=int(removed.size),
         by_weight=placement is None or _is_weighed(hosts, ranking, placement),
         placement=placement,
@@ -275,22 +275,22 @@ def _inspect_instance(
 
 
 def _inspect_host(
-    scene: _Context, query: Query, verdicts: Sequence[Mask], row: int
+    context: _Context, query: Query, verdicts: Sequence[Mask], row: int
 ) -> HostInspection:
-    host = scene.hosts.host(row)
-    return HostInspection(host.name, host.node, tuple(_verdicts(scene, query, verdicts, row)))
+    host = context.hosts.host(row)
+    return HostInspection(host.name, host.node, tuple(_verdicts(context, query, verdicts, row)))
 
 
 def _verdicts(
-    scene: _Context, query: Query, verdicts: Sequence[Mask], row: int
+    context: _Context, query: Query, verdicts: Sequence[Mask], row: int
 ) -> Iterable[RuleVerdict]:
-    if scene.reduction.what:
-        allowed = bool(scene.reduction.mask[row])
+    if context.reduction.what:
+        allowed = bool(context.reduction.mask[row])
         why = "" if allowed else "the request rules it out by name"
-        yield RuleVerdict(scene.reduction.what, allowed, why)
-    for rule, verdict in zip(scene.chain.filters, verdicts, strict=True):
+        yield RuleVerdict(context.reduction.what, allowed, why)
+    for rule, verdict in zip(context.chain.filters, verdicts, strict=True):
         passed = bool(verdict[row])
-        why = "" if passed else rule.why(scene.hosts, query, row)
+        why = "" if passed else rule.why(context.hosts, query, row)
         yield RuleVerdict(rule.name, passed, why)
 
 

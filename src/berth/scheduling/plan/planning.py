@@ -49,10 +49,10 @@ class SelectionStrategy:
 
 
 class _PlanRun(NamedTuple):
-    """How one plan is made: manner, chance, and how many alternates to name."""
+    """How one plan is made: strategy, random_source, and how many alternates to name."""
 
-    manner: SelectionStrategy
-    chance: RandomSource
+    strategy: SelectionStrategy
+    random_source: RandomSource
     alternates: int
 
 
@@ -69,7 +69,7 @@ def plan_instances(
     hosts: HostTable,
     request: Request,
     policy: Policy,
-    manner: SelectionStrategy,
+    strategy: SelectionStrategy,
     *,
     now_s: float,
     seed: int,
@@ -80,9 +80,9 @@ def plan_instances(
         hosts: the table; as it was when the call returns.
         request: what is asked.
         policy: the rules in force.
-        manner: how the driver chooses among the hosts that pass.
+        strategy: how the driver chooses among the hosts that pass.
         now_s: Unix seconds, for heartbeats.
-        seed: of the only source of chance.
+        seed: of the only source of random_source.
 
     Raises:
         InvalidInputError: flavor or image hold a spec that cannot be read.
@@ -90,52 +90,58 @@ def plan_instances(
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = cached_needs(hosts, request)
     first = Query(request, needs, now_s, group, request.instance_uuids[0])
-    rank, incremental = manner.rank, manner.incremental
-    scene = evaluator_of(hosts, request, policy, rank, incremental=incremental)
+    rank, incremental = strategy.rank, strategy.incremental
+    evaluator = evaluator_of(hosts, request, policy, rank, incremental=incremental)
     try:
-        return _plan(hosts, first, scene, _PlanRun(manner, RandomSource(seed), policy.alternates))
+        return _plan(
+            hosts, first, evaluator, _PlanRun(strategy, RandomSource(seed), policy.alternates)
+        )
     except NonFiniteValueError:
-        scene = evaluator_of(hosts, request, policy, rank, incremental=False)
-        return _plan(hosts, first, scene, _PlanRun(manner, RandomSource(seed), policy.alternates))
+        evaluator = evaluator_of(hosts, request, policy, rank, incremental=False)
+        return _plan(
+            hosts, first, evaluator, _PlanRun(strategy, RandomSource(seed), policy.alternates)
+        )
 
 
-def _plan(hosts: HostTable, first: Query, scene: Evaluator, way: _PlanRun) -> Plan:
+def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -> Plan:
     uuids = first.request.instance_uuids
     choices: list[_Choice] = []
-    outlook: Evaluation | None = None
+    evaluation: Evaluation | None = None
     query = first
     with Trial(hosts, first.needs) as trial:
         for uuid in uuids:
             if uuid != query.instance_uuid:
                 query = Query(first.request, first.needs, first.now_s, first.group, uuid)
-            outlook = scene.look(query)
-            if not outlook.ranked.size:
-                refusal = scene.refuse(query, [one.row for one in choices])
-                return Plan(first.needs.amounts, filters=outlook.counts(), refusal=refusal)
-            choice = _choose(hosts, query, scene, outlook.ranked, way)
+            evaluation = evaluator.evaluate(query)
+            if not evaluation.ranked.size:
+                refusal = evaluator.explain_refusal(query, [one.row for one in choices])
+                return Plan(first.needs.amounts, filters=evaluation.counts(), refusal=refusal)
+            choice = _choose(hosts, query, evaluator, evaluation.ranked, run)
             choices.append(choice)
             if len(uuids) > 1:
                 trial.place(choice.row, query.resident_with(choice.assignment))
-        counts = () if outlook is None else outlook.counts()
-        alternates = _alternates(hosts, query, scene, outlook, [one.row for one in choices], way)
+        counts = () if evaluation is None else evaluation.counts()
+        alternates = _alternates(
+            hosts, query, evaluator, evaluation, [one.row for one in choices], run
+        )
     each = zip(uuids, choices, strict=True)
     placements = [_placement(hosts, uuid, one, alternates.get(one.row, ())) for uuid, one in each]
     return Plan(first.needs.amounts, placements=tuple(placements), filters=counts)
 
 
 def _choose(
-    hosts: HostTable, query: Query, scene: Evaluator, ranked: Ranking, way: _PlanRun
+    hosts: HostTable, query: Query, evaluator: Evaluator, ranked: Ranking, run: _PlanRun
 ) -> _Choice:
     """Take a host of the ranking, and note what is to be told of it."""
-    numbers = _picked(hosts, query.request, ranked, way)
+    numbers = _picked(hosts, query.request, ranked, run)
     row = ranked.row(numbers[0])
-    assignment = scene.assigning(hosts, query, row)
+    assignment = evaluator.assigner(hosts, query, row)
     return _Choice(row, ranked.size, ranked.scored(numbers), assignment)
 
 
-def _picked(hosts: HostTable, request: Request, ranked: Ranking, way: _PlanRun) -> tuple[int, ...]:
+def _picked(hosts: HostTable, request: Request, ranked: Ranking, run: _PlanRun) -> tuple[int, ...]:
     """Return the numbers of the host to take and of those that come next."""
-    number, next_best = way.manner.pick(ranked, way.chance)
+    number, next_best = run.strategy.pick(ranked, run.random_source)
     alternate = first_alternate(hosts, request, ranked) if request.alternates else None
     if alternate is None or alternate == number:
         return (number, *next_best)
@@ -146,17 +152,17 @@ def _picked(hosts: HostTable, request: Request, ranked: Ranking, way: _PlanRun) 
 def _alternates(
     hosts: HostTable,
     query: Query,
-    scene: Evaluator,
-    outlook: Evaluation | None,
+    evaluator: Evaluator,
+    evaluation: Evaluation | None,
     rows: list[int],
-    way: _PlanRun,
+    run: _PlanRun,
 ) -> dict[int, tuple[HostAndNode, ...]]:
     """Name alternates: of one instance from where it was chosen, of many after the last."""
-    if not way.alternates or outlook is None or not has_alternates(query.request):
+    if not run.alternates or evaluation is None or not has_alternates(query.request):
         return {}
     if len(rows) > 1:
-        outlook = scene.look(query)
-    return alternates_of(hosts, outlook.ranked, dict.fromkeys(rows), way.alternates)
+        evaluation = evaluator.evaluate(query)
+    return alternates_of(hosts, evaluation.ranked, dict.fromkeys(rows), run.alternates)
 
 
 def _placement(

@@ -9,6 +9,7 @@ from berth.domain.compute.decision import Refusal, RefusalCode
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Destination, Request
 from berth.domain.ledger.change import Snapshot
+from berth.scheduling.evaluation.explain import without_reasons
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of, zone
 
@@ -259,3 +260,23 @@ def test_each_list_of_names_is_a_change_of_its_own() -> None:
     assert texts(refuse(snapshot, both)) == [
         "without the ignored hosts and forced hosts and forced nodes: 2 hosts"
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "No valid host was found for 2 instances. Of 1,013 hosts, ...",
+            "No valid host was found.",
+        ),
+        (
+            "The policy of the server group would be broken: the host has 1 of at most 1 members.",
+            "The policy of the server group would be broken.",
+        ),
+        ("The build failed on 2 hosts.", "The build failed on 2 hosts."),
+        ("", ""),
+    ],
+)
+def test_the_reasons_stay_here(message: str, told: str) -> None:
+    """They count hosts; what agents say of their work does neither."""
+    assert without_reasons(message) == told

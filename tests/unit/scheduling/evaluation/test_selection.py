@@ -28,7 +28,7 @@ def pick(
 ) -> str:
     """Choose with a seed and return the name."""
     index, _ = choose_host(
-        ranking, subset_size=size, shuffle=shuffle, chance=RandomSource(seed), shown=3
+        ranking, subset_size=size, shuffle=shuffle, random_source=RandomSource(seed), shown=3
     )
     return hosts.names([ranking.rows[index]])[0]
 
@@ -101,7 +101,7 @@ def test_runners_up_come_best_first_without_the_chosen(
     ranking = rank(hosts, 1, 2, 3, 4, 5)
     for seed in range(10):
         chosen, others = choose_host(
-            ranking, subset_size=3, shuffle=shuffle, chance=RandomSource(seed), shown=shown
+            ranking, subset_size=3, shuffle=shuffle, random_source=RandomSource(seed), shown=shown
         )
         expected = [index for index in (4, 3, 2, 1, 0) if index != chosen]
         assert others == expected[:shown]
