@@ -1,4 +1,4 @@
-"""A SQLite writer waits for company: how long, and when it does not."""
+"""A SQLite writer waits for more requests: for how long, and when it does not."""
 
 import asyncio
 import threading
@@ -21,18 +21,18 @@ WAITS_MAX = 4
 COMPANY = 16
 
 PATIENCE_S = 30.0
-"""Long enough for anything that is to come."""
+"""Long enough for anything that is expected to happen."""
 
 
 class Waits:
-    """Stands where the writer sleeps: notes how long, and lets others come meanwhile."""
+    """Replaces the writer's sleep: records the time, and lets requests arrive meanwhile."""
 
     def __init__(self) -> None:
         self.waits_s: list[float] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
     def sleep(self, seconds: float) -> None:
-        """Take no time."""
+        """Return immediately."""
         self.waits_s.append(seconds)
         self.meanwhile()
 
@@ -48,7 +48,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 
 @pytest.fixture
 async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
-    """A ledger of the test's own."""
+    """Open a ledger of the test's own."""
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert isinstance(ledger, SqliteLedger)
     yield ledger
@@ -57,7 +57,7 @@ async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, N
 
 @pytest.fixture
 async def writer(ledger: SqliteLedger) -> SqliteWriter:
-    """A writer whose thread has ended, so that nobody else looks into its queue.
+    """Return a writer whose thread has ended, so that only the test reads its queue.
 
     A flush takes as long as the longest waits; the last batch was shared.
     """
@@ -69,22 +69,20 @@ async def writer(ledger: SqliteLedger) -> SqliteWriter:
 
 
 def request() -> WriteRequest:
-    """Return a job that asks for nothing."""
+    """Return a write request without units."""
     return WriteRequest((), None, asyncio.get_running_loop().create_future())
 
 
-async def test_who_was_alone_the_last_time_does_not_wait(
-    writer: SqliteWriter, waits: Waits
-) -> None:
-    """One caller after another pays for flushes only."""
+async def test_a_caller_that_was_alone_does_not_wait(writer: SqliteWriter, waits: Waits) -> None:
+    """Sequential callers pay for flushes only."""
     writer._is_shared = False
     writer._queue.put(request())
     writer._await_more_requests()
     assert waits.waits_s == []
 
 
-async def test_when_nobody_comes_one_wait_is_enough(writer: SqliteWriter, waits: Waits) -> None:
-    """Those who are there already are no reason to wait longer."""
+async def test_one_wait_is_enough_without_new_requests(writer: SqliteWriter, waits: Waits) -> None:
+    """Requests that wait already are no reason to wait longer."""
     for _ in range(3):
         writer._queue.put(request())
     writer._await_more_requests()
@@ -92,14 +90,14 @@ async def test_when_nobody_comes_one_wait_is_enough(writer: SqliteWriter, waits:
 
 
 async def test_waits_go_on_as_long_as_others_come(writer: SqliteWriter, waits: Waits) -> None:
-    """But only so often."""
+    """The number of waits is limited."""
     waits.meanwhile = lambda: writer._queue.put(request())
     writer._await_more_requests()
     assert waits.waits_s == [WAIT_MAX_S] * WAITS_MAX
 
 
 async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -> None:
-    """Here after one came."""
+    """One request arrives, then no more."""
     late = [request()]
     waits.meanwhile = lambda: writer._queue.put(late.pop()) if late else None
     writer._await_more_requests()
@@ -107,10 +105,10 @@ async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -
 
 
 @pytest.mark.parametrize(("there", "waited"), [(COMPANY, 0), (COMPANY - 1, 1)])
-async def test_enough_company_is_not_waited_for(
+async def test_enough_requests_end_the_wait(
     writer: SqliteWriter, waits: Waits, there: int, waited: int
 ) -> None:
-    """Whether it was there from the first or has come by then."""
+    """That holds if they were there at first or have arrived by then."""
     for _ in range(there):
         writer._queue.put(request())
     waits.meanwhile = lambda: writer._queue.put(request())
@@ -122,7 +120,7 @@ async def test_enough_company_is_not_waited_for(
 async def test_all_waits_together_are_no_longer_than_a_flush(
     writer: SqliteWriter, waits: Waits, flush_s: float
 ) -> None:
-    """So that a quick disk is not made slow; on a slow one no wait is long either."""
+    """A fast disk is not slowed down; on a slow one each wait is short nevertheless."""
     writer._flush_s = flush_s
     waits.meanwhile = lambda: writer._queue.put(request())
     writer._await_more_requests()
@@ -133,7 +131,7 @@ async def test_all_waits_together_are_no_longer_than_a_flush(
 async def test_a_batch_of_several_makes_the_next_one_wait(
     ledger: SqliteLedger, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until somebody has been alone again."""
+    """That ends with a batch of one caller."""
     transactor = ledger._writer._transactor
     begun, gate, begin = threading.Event(), threading.Event(), transactor.begin
 

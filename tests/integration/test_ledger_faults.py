@@ -1,4 +1,4 @@
-"""Ledgers in trouble: full disks, locks, lost connections, units that cannot be stored."""
+"""Ledgers under faults: full disks, locks, lost connections, units that cannot be stored."""
 
 import asyncio
 import sqlite3
@@ -37,7 +37,7 @@ _Answer = TypeVar("_Answer")
 
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
-    """A SQLite ledger of the test's own."""
+    """Open a SQLite ledger of the test's own."""
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert isinstance(ledger, SqliteLedger)
     yield ledger
@@ -46,7 +46,7 @@ async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
 
 @pytest.fixture
 async def postgres(postgres_url: str) -> AsyncGenerator[PostgresLedger, None]:
-    """A PostgreSQL ledger, emptied."""
+    """Open an empty PostgreSQL ledger."""
     await migrate(postgres_url)
     await empty(postgres_url)
     ledger = await open_ledger(postgres_url)
@@ -56,7 +56,7 @@ async def postgres(postgres_url: str) -> AsyncGenerator[PostgresLedger, None]:
 
 
 async def check_neighbours(ledger: Ledger, bad: Unit) -> None:
-    """Check that a unit which cannot be stored fails alone, whoever shares its transaction."""
+    """Check that a unit which cannot be stored fails alone in a shared transaction."""
     answers = await asyncio.gather(
         ledger.commit([(Put(make_flavor(1)),)]),
         ledger.commit([(Put(make_flavor(2)),), bad]),
@@ -77,7 +77,7 @@ UNSTORABLE: list[Unit] = [
 
 @pytest.mark.parametrize("bad", UNSTORABLE, ids=["surrogate", "nan"])
 async def test_sqlite_fails_only_what_cannot_be_stored(sqlite: SqliteLedger, bad: Unit) -> None:
-    """Callers who share a batch with such a unit are answered as if it were not there."""
+    """Callers that share a batch with such a unit are answered as if it were not there."""
     await check_neighbours(sqlite, bad)
 
 
@@ -90,12 +90,12 @@ async def test_sqlite_fails_only_what_cannot_be_stored(sqlite: SqliteLedger, bad
 async def test_postgres_fails_only_what_cannot_be_stored(
     postgres: PostgresLedger, bad: Unit
 ) -> None:
-    """Callers who share a batch with such a unit are answered as if it were not there."""
+    """Callers that share a batch with such a unit are answered as if it were not there."""
     await check_neighbours(postgres, bad)
 
 
-async def test_a_full_disk_refuses_and_is_got_over(sqlite: SqliteLedger) -> None:
-    """While the file cannot grow nothing is committed, and when it can all goes on."""
+async def test_a_full_disk_refuses_commits_until_it_has_space(sqlite: SqliteLedger) -> None:
+    """While the file cannot grow nothing is committed; once it can, commits succeed again."""
     await sqlite.commit(make_fleet(1))
     connection = sqlite._writer._connection
     connection.execute("PRAGMA max_page_count = 1")
@@ -108,7 +108,7 @@ async def test_a_full_disk_refuses_and_is_got_over(sqlite: SqliteLedger) -> None
 
 
 async def test_a_lock_is_waited_for_and_then_given_up(sqlite: SqliteLedger, tmp_path: Path) -> None:
-    """A writer that is locked out too long says so, and writes when the lock is gone."""
+    """A writer that is locked out too long fails, and writes once the lock is released."""
     other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     sqlite._writer._connection.execute("PRAGMA busy_timeout = 20")
     other.execute("BEGIN IMMEDIATE")
@@ -121,7 +121,7 @@ async def test_a_lock_is_waited_for_and_then_given_up(sqlite: SqliteLedger, tmp_
 
 
 async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
-    """Even a batch that was judged wrong cannot use more than there is: all of it is undone."""
+    """A batch applied to a wrong working set cannot exceed capacity: all of it is rolled back."""
     await sqlite.commit(make_fleet(1, vcpus=4))
     connection = sqlite._writer._connection
     spent = [(make_uuid("host", 1), "VCPU", 5, 5)]
@@ -133,10 +133,10 @@ async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
     assert await sqlite.version() == 1
 
 
-async def _told_at_most_twice(
+async def _retried_twice_at_most(
     ask: Callable[_Asked, Awaitable[_Answer]], *args: _Asked.args, **named: _Asked.kwargs
 ) -> _Answer:
-    """Ask again when the connection was lost: each connection may be, reading or writing."""
+    """Retry when the connection was lost: the reading and the writing one both may be."""
     for _ in range(2):
         with suppress(UnavailableError):
             return await ask(*args, **named)
@@ -144,8 +144,8 @@ async def _told_at_most_twice(
 
 
 @pytest.mark.postgres
-async def test_a_lost_connection_is_got_over(postgres: PostgresLedger, postgres_url: str) -> None:
-    """Callers whose connection is cut are told, a retry takes once, and followers hear of it."""
+async def test_a_lost_connection_is_replaced(postgres: PostgresLedger, postgres_url: str) -> None:
+    """Callers get an error, a retry claims once, and followers learn of it."""
     await postgres.commit(make_fleet(1))
     server = await asyncpg.connect(postgres_url)
     try:
@@ -154,9 +154,9 @@ async def test_a_lost_connection_is_got_over(postgres: PostgresLedger, postgres_
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-            (outcome,) = await _told_at_most_twice(postgres.commit, [(make_take(number),)])
+            (outcome,) = await _retried_twice_at_most(postgres.commit, [(make_take(number),)])
             assert outcome == Committed(number + 1)
-            assert await _told_at_most_twice(postgres.wait, number, 30.0)
+            assert await _retried_twice_at_most(postgres.wait, number, 30.0)
     finally:
         await server.close()
     provider = await postgres.get(Provider, make_uuid("host", 1))
@@ -165,7 +165,7 @@ async def test_a_lost_connection_is_got_over(postgres: PostgresLedger, postgres_
 
 
 async def take_until_refused(url: str, first: int) -> int:
-    """Claim one VCPU after the other, eight callers at once, and count how many were had."""
+    """Claim one VCPU at a time with eight concurrent callers; return how many succeeded."""
     ledger = await open_ledger(url)
     numbers = iter(range(first, first + 10_000))
 
@@ -184,7 +184,7 @@ async def take_until_refused(url: str, first: int) -> int:
 
 
 async def check_processes(url: str) -> None:
-    """Let two processes claim from one host until nothing is left, and add up."""
+    """Let two processes claim from one host until nothing is left, and check the sum."""
     ledger = await open_ledger(url)
     await ledger.commit([(Put(make_provider(1, vcpus=500)),)])
     children = [
@@ -204,13 +204,13 @@ async def check_processes(url: str) -> None:
 
 
 async def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
-    """Two processes with one file together take just what there is."""
+    """Two processes with one file together claim exactly what there is."""
     await check_processes(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
 @pytest.mark.postgres
 async def test_processes_share_a_postgres_database(postgres_url: str) -> None:
-    """Two processes with one database together take just what there is."""
+    """Two processes with one database together claim exactly what there is."""
     await migrate(postgres_url)
     await empty(postgres_url)
     await check_processes(postgres_url)

@@ -1,4 +1,4 @@
-"""A ledger whose process is killed: what was acknowledged is there, once."""
+"""A ledger whose process is killed: what it acknowledged is stored, once."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ from berth.testing.emptying import empty
 ROUNDS_MAX = 12
 ROUNDS_MIN = 3
 BUDGET_S = 8.0
-"""After this long no further round is begun."""
+"""No further round begins after so many seconds."""
 
 HOSTS = 4
 CALLERS = 16
@@ -44,7 +44,7 @@ def claiming(number: int) -> Unit:
 
 
 async def claim_until_killed(url: str, first: int) -> None:
-    """Claim as fast as can be, and print the number of each claim that was acknowledged."""
+    """Claim as fast as possible, and print the number of each acknowledged claim."""
     ledger = await open_ledger(url)
     numbers = iter(range(first, first + NUMBERS_PER_ROUND))
 
@@ -58,7 +58,7 @@ async def claim_until_killed(url: str, first: int) -> None:
 
 
 def killed_child(url: str, first: int, acknowledgements: int) -> list[int]:
-    """Run a child, kill it after some acknowledgements, and return all that it gave."""
+    """Run a child, kill it after some acknowledgements, and return its output."""
     with subprocess.Popen(
         [sys.executable, __file__, url, str(first)], stdout=subprocess.PIPE, text=True
     ) as child:
@@ -71,7 +71,7 @@ def killed_child(url: str, first: int, acknowledgements: int) -> list[int]:
 
 
 async def check(ledger: Ledger, acknowledged: list[int]) -> int:
-    """Check that what was acknowledged is there, that nothing is there by half; count claims."""
+    """Check that everything acknowledged is stored and nothing by half; return the claims."""
     allocations = await ledger.allocations()
     consumers = {allocation.consumer_uuid for allocation in allocations}
     assert len(consumers) == len(allocations)
@@ -100,14 +100,14 @@ async def check_retries(ledger: Ledger, acknowledged: list[int], claims: int) ->
 
 
 async def prepare(url: str) -> None:
-    """Make the fleet that is claimed from."""
+    """Create the fleet to claim from."""
     ledger = await open_ledger(url)
     await ledger.commit(make_fleet(HOSTS, vcpus=10**9))
     await ledger.close()
 
 
 async def check_round(url: str, acknowledged: list[int]) -> None:
-    """Check the ledger after a kill, then repeat what the killed child had asked for."""
+    """Check the ledger after a kill, then repeat the requests of the killed child."""
     ledger = await open_ledger(url)
     claims = await check(ledger, [])
     await check(ledger, acknowledged)
@@ -116,7 +116,7 @@ async def check_round(url: str, acknowledged: list[int]) -> None:
 
 
 def kill_many_times(url: str, seed: int) -> None:
-    """Kill a child after a few, or many, acknowledgements, and check, again and again."""
+    """Kill a child after a few or many acknowledgements, and check, repeatedly."""
     chance = random.Random(seed)
     asyncio.run(prepare(url))
     end_s = time.monotonic() + BUDGET_S

@@ -1,4 +1,4 @@
-"""A ledger of before moves and actions goes on with them, and with all that it had."""
+"""A ledger from before migrations and actions existed keeps its content and gains both."""
 
 import sqlite3
 from contextlib import closing
@@ -36,8 +36,8 @@ from berth.testing.ledger_conformance.claims import HOST_1, HOST_2, used_of
 from berth.testing.ledger_conformance.fixtures import commit, refused
 from berth.testing.ledger_conformance.transfers import LEAVES, MOVE, VM, arrives, holds
 
+# The dump of a file with schema 0003, in which `UNITS` were committed; see `old_file`.
 _OLD = Path(__file__).with_name("ledger_0003.sql")
-"""The dump of a file with schema 0003, in which `UNITS` were committed; see `old_file`."""
 
 _HERE = make_instance(1, host="host-1")
 UNITS: list[Unit] = [
@@ -56,9 +56,9 @@ UNITS: list[Unit] = [
 
 
 def old_file(folder: Path) -> str:
-    """Return the URL of a file as the Berth before left it when it was killed.
+    """Return the URL of a file as an older Berth left it when it was killed.
 
-    The newest five of its eight versions stand in three pages of the daybook only.
+    The newest five of its eight versions are only in the write-ahead log, in three batches.
     """
     path = folder / "old.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -69,7 +69,7 @@ def old_file(folder: Path) -> str:
 
 
 def make_schema(connection: Connection) -> None:
-    """Make the schema of before in an empty database."""
+    """Create the older schema in an empty database."""
     config = Config()
     config.set_main_option("script_location", "berth.adapters.ledger:migrations")
     config.attributes["connection"] = connection
@@ -77,9 +77,9 @@ def make_schema(connection: Connection) -> None:
 
 
 async def old_database(url: str) -> str:
-    """Have `UNITS` committed in a database with the schema of before.
+    """Commit `UNITS` to a database with the older schema.
 
-    The Berth of now writes some columns more of each instance, which are there only meanwhile.
+    This Berth writes some more columns of each instance, which exist only meanwhile.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
@@ -107,7 +107,7 @@ async def _run(url: str, statement: str) -> None:
 
 
 async def check(ledger: Ledger) -> None:
-    """Check that all of `UNITS` is there, and begin to move an instance."""
+    """Check that all of `UNITS` is stored, and begin to move an instance."""
     assert await ledger.version() == 8
     assert (await used_of(ledger, HOST_1), await used_of(ledger, HOST_2)) == ({VCPU: 3}, {VCPU: 4})
     found = await ledger.instances(InstanceQuery())
@@ -136,7 +136,7 @@ async def check(ledger: Ledger) -> None:
 
 
 async def test_an_older_file_goes_on_with_moves(tmp_path: Path) -> None:
-    """What stands in its pages is there, too, and after another start everything still is."""
+    """The batches in its log count, too, and everything survives another start."""
     url = old_file(tmp_path)
     ledger = await open_ledger(url)
     try:
@@ -151,8 +151,8 @@ async def test_an_older_file_goes_on_with_moves(tmp_path: Path) -> None:
         await ledger.close()
 
 
-async def test_the_first_words_to_an_older_file_may_be_a_move(tmp_path: Path) -> None:
-    """Pages of before are posted with it: a move hands over what only they say was taken."""
+async def test_the_first_write_to_an_older_file_may_be_a_move(tmp_path: Path) -> None:
+    """It transfers allocations that are in the file's log only."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         second = replace(LEAVES, consumer_uuid=make_instance(2).uuid)
@@ -165,7 +165,7 @@ async def test_the_first_words_to_an_older_file_may_be_a_move(tmp_path: Path) ->
 
 @pytest.mark.postgres
 async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> None:
-    """As a file does; its feed goes on without a gap."""
+    """Like a file; its feed continues without a gap."""
     ledger = await open_ledger(await old_database(fresh_postgres_url))
     try:
         await check(ledger)
@@ -175,8 +175,8 @@ async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> 
 
 
 @pytest.mark.postgres
-async def test_what_an_older_berth_writes_counts_as_its_body_says(fresh_postgres_url: str) -> None:
-    """It raises the revision, and leaves columns alone that it does not know."""
+async def test_a_row_by_an_older_berth_counts_by_its_body(fresh_postgres_url: str) -> None:
+    """The older Berth raises the revision and leaves columns alone that it does not know."""
     ledger = await open_ledger(fresh_postgres_url)
     try:
         await commit(ledger, (Put(replace(make_instance(1), counts_as=(4, 2_049))),))

@@ -1,4 +1,4 @@
-"""The schema of the SQL ledgers: made by migrations, the same as in the code, never too new."""
+"""The schema of the SQL ledgers: migrations create what the code defines, and refuse newer ones."""
 
 import asyncio
 import sqlite3
@@ -30,12 +30,12 @@ from berth.ports.ledger import InstanceQuery
 from berth.testing.builders import CREATED_AT_S, make_share, make_take, make_uuid
 from berth.testing.ledger_conformance.fixtures import commit, refused
 
+# The dump of a file with schema 0002 whose write-ahead log has batches.
 _OLD = Path(__file__).with_name("ledger_0002.sql")
-"""The dump of a file with schema 0002 that has pages."""
 
 
 def journal_mode_of_new(path: Path, starts: threading.Barrier) -> str:
-    """Open a file at the moment when the others do, and tell how it keeps its journal."""
+    """Open a file at the same time as others do; return its journal mode."""
     starts.wait()
     with closing(connect(path)) as connection:
         mode: tuple[str] = connection.execute("PRAGMA journal_mode").fetchone()
@@ -43,7 +43,7 @@ def journal_mode_of_new(path: Path, starts: threading.Barrier) -> str:
 
 
 def _is_ours(name: str | None, kind: str, _: object) -> bool:
-    """Leave out the table that says who may read the others."""
+    """Return whether a table is part of the schema; that of the readable revision is not."""
     return kind != "table" or name != READERS_TABLE
 
 
@@ -65,7 +65,7 @@ def differences(connection: Connection) -> list[Any]:
 
 
 def test_the_newest_migration_is_the_one_the_code_knows() -> None:
-    """`SCHEMA` names the head of the migrations, which are one line without branches."""
+    """`SCHEMA` names the head of the migrations, which have no branches."""
     config = Config()
     config.set_main_option("script_location", "berth.adapters.ledger:migrations")
     assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA]
@@ -94,11 +94,11 @@ async def test_migrations_make_the_postgres_schema(postgres_url: str) -> None:
 
 
 def old_file(folder: Path) -> str:
-    """Return the URL of a file as the Berth before the Placement API left it when it was killed.
+    """Return the URL of a file as a Berth before the Placement API left it when it was killed.
 
-    The newest five of its ten versions stand in three pages of the daybook only: instance 2 was
-    placed on the first host, instance 3 on the second and instance 4 there without a record, and
-    instance 1 was freed. Before them the first host's provider was put twice.
+    The newest five of its ten versions are only in the write-ahead log, in three batches: instance
+    2 was placed on the first host, instance 3 on the second and instance 4 there without a record,
+    and instance 1 was freed. Before them the first host's provider was put twice.
     """
     path = folder / "old.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -108,8 +108,8 @@ def old_file(folder: Path) -> str:
     return f"sqlite:///{path}"
 
 
-async def test_an_older_file_goes_on_with_all_that_is_in_its_pages(tmp_path: Path) -> None:
-    """What was claimed stands; generations begin at those of the records, and go on from there."""
+async def test_an_older_file_keeps_the_batches_in_its_log(tmp_path: Path) -> None:
+    """Claims stay, and generations continue from those of the records."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         providers = {one.name: one for one in await ledger.all(Provider)}
@@ -132,8 +132,8 @@ async def test_an_older_file_goes_on_with_all_that_is_in_its_pages(tmp_path: Pat
         await ledger.close()
 
 
-async def test_followers_of_an_older_file_begin_anew(tmp_path: Path) -> None:
-    """What its feed told of usage had no generation, so the feed begins after it."""
+async def test_followers_of_an_older_file_load_a_snapshot(tmp_path: Path) -> None:
+    """Usage in its feed has no generation, so the feed begins after it."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         assert await ledger.version() == 10
@@ -152,7 +152,7 @@ async def test_followers_of_an_older_file_begin_anew(tmp_path: Path) -> None:
 
 
 async def test_claims_and_guards_of_an_older_file_are_known(tmp_path: Path) -> None:
-    """Those in its pages, too: a retry is answered as before, and who is stale is told so."""
+    """Those in its log, too: a retry gets its first answer, and a stale unit is refused."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         again = [(make_take(number, on=2),) for number in (1, 3, 4)]
@@ -165,7 +165,7 @@ async def test_claims_and_guards_of_an_older_file_are_known(tmp_path: Path) -> N
 
 
 async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
-    """Whoever comes first makes the schema; the others find it made."""
+    """The first process creates the schema; the others find it."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     ledgers = await asyncio.gather(*(open_ledger(url) for _ in range(4)))
     assert [await ledger.version() for ledger in ledgers] == [0] * 4
@@ -173,7 +173,7 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 def test_connections_that_make_a_file_together_wait_for_each_other(tmp_path: Path) -> None:
-    """Turning a new file into a write-ahead log is where SQLite says busy without waiting."""
+    """SQLite does not wait by itself when a new file is switched to WAL mode."""
     with ThreadPoolExecutor(8) as threads:
         for n in range(100):
             path, starts = tmp_path / f"{n}.db", threading.Barrier(8)
@@ -182,7 +182,7 @@ def test_connections_that_make_a_file_together_wait_for_each_other(tmp_path: Pat
 
 
 async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
-    """A file of a newer Berth is left alone, and the error says what to do."""
+    """A file of a newer Berth is left alone, and the error names the remedy."""
     path = tmp_path / "ledger.db"
     await migrate(f"sqlite:///{path}")
     connection = sqlite3.connect(path)
@@ -195,7 +195,7 @@ async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 async def test_a_newer_database_is_refused(postgres_url: str) -> None:
-    """A database of a newer Berth is left alone, and the error says what to do."""
+    """A database of a newer Berth is left alone, and the error names the remedy."""
     await migrate(postgres_url)
     connection = await asyncpg.connect(postgres_url)
     try:
@@ -208,7 +208,7 @@ async def test_a_newer_database_is_refused(postgres_url: str) -> None:
 
 
 async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
-    """A file of another kind, a missing folder and a server that is not there are told."""
+    """A file of another kind, a missing folder and an unreachable server are reported."""
     (tmp_path / "text").write_text("no database, but long enough to be mistaken for one" * 100)
     for url in (
         f"sqlite:///{tmp_path / 'text'}",
@@ -221,6 +221,6 @@ async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "ledger.db", "mysql://host/db", "sqlite://", "postgresql://"])
 async def test_what_is_no_ledger_url_is_refused(url: str) -> None:
-    """The error names the forms that a ledger's URL may have."""
+    """The error names the valid forms of a ledger's URL."""
     with pytest.raises(LedgerError, match="memory:"):
         await open_ledger(url)

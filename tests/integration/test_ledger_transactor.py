@@ -45,21 +45,21 @@ def apply_batch(transactor: Transactor, *units: Unit) -> list[Outcome]:
 
 
 def step(transactor: Transactor) -> None:
-    """Take the pages one step further into the tables."""
+    """Do one step of a checkpoint."""
     transactor.begin(is_flushed=False)
     transactor.checkpoint_step()
     transactor.commit()
 
 
-def told(reader: sqlite3.Connection, after: int = 0, limit: int = 1000) -> list[int]:
-    """Return the versions of the changes in the feed, as another process reads them."""
+def feed_versions(reader: sqlite3.Connection, after: int = 0, limit: int = 1000) -> list[int]:
+    """Return the versions in the feed, as another process reads them."""
     changes = run_in_transaction(reader, read_changes(QUERIES, after, limit))
     return [change.version for change in changes]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Make an empty ledger."""
+    """Create an empty ledger."""
     path = tmp_path / "ledger.sqlite"
     migrate_sqlite(path)
     return path
@@ -74,36 +74,38 @@ def reader(path: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def transactor(path: Path) -> Iterator[Transactor]:
-    """Return a clerk of a ledger with one host, at version 1."""
+    """Return the transactor of a ledger with one host, at version 1."""
     with closing(connect(path)) as connection:
         transactor = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
         assert apply_batch(transactor, *make_fleet()) == [Committed(1)]
         yield transactor
 
 
-def test_the_feed_is_the_same_at_every_step_of_posting(
+def test_the_feed_is_the_same_at_every_step_of_a_checkpoint(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """What is in the tables and on a page as well is told once, in order."""
+    """A change that is in the tables and in the log is returned once, in order."""
     apply_batch(transactor, placed(1), placed(2))
     apply_batch(transactor, placed(3))
-    whole = told(reader)
+    whole = feed_versions(reader)
     assert whole == sorted(whole)
     assert set(whole) == {1, 2, 3, 4}
     steps = 0
     while transactor.has_logged_batches:
         step(transactor)
         steps += 1
-        assert told(reader) == whole
-        assert told(reader, after=2, limit=1) == [version for version in whole if version == 3]
+        assert feed_versions(reader) == whole
+        assert feed_versions(reader, after=2, limit=1) == [
+            version for version in whole if version == 3
+        ]
     assert steps > 1
     assert run_in_transaction(reader, read_head(QUERIES)).checkpointed == 4
 
 
-def test_a_round_that_was_begun_is_finished_by_whoever_comes(
+def test_an_interrupted_checkpoint_is_finished_by_the_next_process(
     transactor: Transactor, path: Path
 ) -> None:
-    """A process may die at any step: the next one posts what it finds, and nothing twice."""
+    """A process may die at any step; the next one writes everything exactly once."""
     apply_batch(transactor, placed(1), placed(2))
     while transactor.has_logged_batches:
         with closing(connect(path)) as connection:
@@ -111,7 +113,7 @@ def test_a_round_that_was_begun_is_finished_by_whoever_comes(
         with closing(found):
             heir = Transactor(found, retention=Retention(), now_s=lambda: 1000.0)
             assert apply_batch(heir, placed(1)) == [Committed(2, repeated=True)]
-            assert told(found) == [1, 1, 1, 2, 2, 3, 3]
+            assert feed_versions(found) == [1, 1, 1, 2, 2, 3, 3]
             assert in_use(found) == 2
         step(transactor)
 
@@ -119,12 +121,12 @@ def test_a_round_that_was_begun_is_finished_by_whoever_comes(
 def test_what_was_rolled_back_is_not_remembered(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Neither as a page to be posted nor as room that is taken."""
+    """Neither as a logged batch nor as usage."""
     apply_batch(transactor, placed(1))
     transactor.begin()
     transactor.apply_batch([placed(2)])
     transactor.roll_back()
-    assert set(told(reader)) == {1, 2}
+    assert set(feed_versions(reader)) == {1, 2}
     assert apply_batch(transactor, placed(2)) == [Committed(3)]
     transactor.begin()
     transactor.checkpoint()
@@ -133,8 +135,8 @@ def test_what_was_rolled_back_is_not_remembered(
     assert in_use(reader) == 2
 
 
-def test_whoever_was_not_alone_forgets_and_begins_anew(transactor: Transactor, path: Path) -> None:
-    """What others wrote counts, and what is told of the own past begins a new epoch."""
+def test_writes_of_another_process_void_the_cache(transactor: Transactor, path: Path) -> None:
+    """Its writes count, and notices of this process begin a new epoch."""
     apply_batch(transactor, placed(1))
     epoch = transactor.epoch
     with closing(connect(path)) as connection:
@@ -147,10 +149,10 @@ def test_whoever_was_not_alone_forgets_and_begins_anew(transactor: Transactor, p
     assert not transactor.has_logged_batches
 
 
-def test_posting_right_after_a_batch_begins_no_new_epoch(
+def test_a_checkpoint_right_after_a_batch_keeps_the_epoch(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Whoever lists instances while others are placed must not make the clerk forget."""
+    """Listing instances while others are placed must not empty the cache."""
     apply_batch(transactor, placed(1))
     epoch = transactor.epoch
     transactor.begin()
@@ -164,10 +166,10 @@ def test_posting_right_after_a_batch_begins_no_new_epoch(
     assert transactor.epoch == epoch
 
 
-def test_providers_come_with_those_who_hold_something_of_them(
+def test_providers_are_loaded_with_their_consumers(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Only the store knows which: whoever frees what a consumer holds names no provider."""
+    """Freeing a consumer names no provider; only the store knows what it holds."""
     transactor.begin()
     transactor.apply_batch([placed(1)])
     transactor.checkpoint()
@@ -181,10 +183,10 @@ def test_providers_come_with_those_who_hold_something_of_them(
     assert {row[0] for row in inventories} == {host_1}
 
 
-def test_a_batch_that_needs_nothing_learns_how_far_the_ledger_is(
+def test_a_batch_without_keys_reads_the_version(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """In the same form as any other."""
+    """It gets the same form of result as any other."""
     assert load(reader, RequiredKeys()) == (None, 1, "[]", "[]", "[]", "[]")
     apply_batch(transactor, placed(1))
     assert load(reader, RequiredKeys()) == (2, 2, "[]", "[]", "[]", "[]")
@@ -192,23 +194,23 @@ def test_a_batch_that_needs_nothing_learns_how_far_the_ledger_is(
 
 
 def copy_of(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Return the file as it is, in memory, for somebody else to go on with."""
+    """Return an in-memory copy of the file as it is, for another process to continue with."""
     copy = sqlite3.connect(":memory:", isolation_level=None)
     connection.backup(copy)
     return copy
 
 
 def in_use(connection: sqlite3.Connection) -> int:
-    """Return how many VCPUs are in use, by the tables."""
+    """Return the VCPUs in use according to the tables."""
     found = connection.execute("SELECT used FROM inventories WHERE resource_class = 'VCPU'")
     used: int = found.fetchone()[0]
     return used
 
 
-def test_what_is_refused_is_not_remembered_for_ever(
+def test_refused_units_are_forgotten(
     transactor: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing may be committed for days, while clients ask for what there is not."""
+    """Clients may be refused for days without a single commit."""
     monkeypatch.setattr(writer_cache, "_KEYS_MAX", 10)
     for number in range(2, 40):
         refuse(transactor, number)
@@ -216,11 +218,11 @@ def test_what_is_refused_is_not_remembered_for_ever(
     assert apply_batch(transactor, placed(1)) == [Committed(2)]
     for number in range(2, 40):
         refuse(transactor, number)
-    assert len(transactor._cache) > 12, "what the daybook has is known until it is posted"
+    assert len(transactor._cache) > 12, "keys of logged batches are known until the checkpoint"
     assert apply_batch(transactor, placed(1)) == [Committed(2, repeated=True)]
 
 
 def refuse(transactor: Transactor, number: int) -> None:
-    """Ask for more than there is, for a consumer that nobody knows."""
+    """Request more than there is, for an unknown consumer."""
     (outcome,) = apply_batch(transactor, (make_take(number, amounts={VCPU: 99}),))
     assert isinstance(outcome, Rejected)

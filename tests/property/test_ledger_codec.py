@@ -24,8 +24,8 @@ from berth.testing.strategies import decisions, placements, records
 
 
 @given(st.lists(records(), max_size=5))
-def test_a_scribe_writes_what_is_written_one_by_one(batch: list[Record]) -> None:
-    """Whatever comes before a record, its text is the same."""
+def test_the_batch_encoder_writes_what_encode_event_writes(batch: list[Record]) -> None:
+    """A record has the same text whatever was encoded before it."""
     scribe = BatchEncoder()
     for record in batch * 2:
         assert scribe.encode_event(record) == encode_event(record)
@@ -35,12 +35,12 @@ def test_a_scribe_writes_what_is_written_one_by_one(batch: list[Record]) -> None
 def test_decisions_that_share_hosts_are_written_whole(
     decision: Decision, all_placements: list[Placement]
 ) -> None:
-    """A host that was written as a runner-up is the one chosen next, in another decision."""
+    """A host encoded as a runner-up is the chosen one in the next decision."""
     hosts = tuple(host for one in all_placements for host in (one.chosen, *one.runners_up))
     scribe = BatchEncoder()
     for chosen in hosts:
-        told = tuple(replace(one, chosen=chosen, runners_up=hosts) for one in all_placements)
-        again = replace(decision, placements=told)
+        changed = tuple(replace(one, chosen=chosen, runners_up=hosts) for one in all_placements)
+        again = replace(decision, placements=changed)
         text = scribe.encode_event(again)
         assert text == encode_event(again)
         assert decode_event("decision", text) == again
@@ -56,7 +56,7 @@ _placed = st.builds(
 def test_a_number_that_json_cannot_hold_is_refused_wherever_it_stands(
     drawn: st.SearchStrategy[Record], data: st.DataObject, bad: float
 ) -> None:
-    """Unless null may stand there too: what is stored can be read in any case."""
+    """Where null is allowed it is stored instead: every stored text can be decoded."""
     record = data.draw(drawn)
     places = list(_floats(record))
     assume(places)

@@ -148,7 +148,7 @@ _histories = st.lists(_batches, max_size=8) | st.lists(_batches, min_size=1, max
 
 
 async def check_laws(ledger: Ledger, history: Sequence[Sequence[Unit]]) -> list[list[Outcome]]:
-    """Commit a history and check every law; return the answers."""
+    """Commit a history and check every law; return the outcomes."""
     versions: dict[str, int] = {}
     answers: list[list[Outcome]] = []
     version = 0
@@ -192,7 +192,7 @@ async def _check_used(ledger: Ledger, snapshot: Snapshot) -> None:
 
 
 async def _check_holdings(ledger: Ledger) -> None:
-    """Check that holdings are the allocations, and that nobody else has a record as a consumer."""
+    """Check that consumers hold the allocations, and that no other consumer has a record."""
     held: dict[str, dict[str, Mapping[str, int]]] = {}
     for one in await ledger.allocations():
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = one.amounts
@@ -234,7 +234,7 @@ _with_a_store = settings(
 
 @given(history=_histories)
 async def test_laws_hold_in_memory(history: list[list[Unit]]) -> None:
-    """Never overcommitted, used adds up, keys take once, the feed is gapless and replays."""
+    """No overcommit, usage adds up, keys claim once, the feed is gapless and replays."""
     await check_laws(MemoryLedger(), history)
 
 
@@ -250,7 +250,7 @@ _files = itertools.count()
 
 @pytest.fixture(scope="module")
 def empty_file(tmp_path_factory: pytest.TempPathFactory, loop: asyncio.Runner) -> Path:
-    """Make a SQLite ledger with nothing in it; to migrate one for each example takes too long."""
+    """Return an empty SQLite ledger to copy, since migrating one per example takes too long."""
     path = tmp_path_factory.mktemp("ledger") / "empty.db"
 
     async def make() -> None:
@@ -285,7 +285,7 @@ async def _check_like_memory(url: str, history: Sequence[Sequence[Unit]]) -> Non
 def test_sqlite_answers_as_memory_does(
     history: list[list[Unit]], empty_file: Path, loop: asyncio.Runner
 ) -> None:
-    """A SQLite ledger keeps every law, and answers each unit just as the one in memory."""
+    """A SQLite ledger keeps every law and returns the outcomes of the one in memory."""
     loop.run(_check_like_memory(_new_file(empty_file), history))
 
 
@@ -295,7 +295,7 @@ def test_sqlite_answers_as_memory_does(
 def test_postgres_answers_as_memory_does(
     history: list[list[Unit]], postgres_url: str, loop: asyncio.Runner
 ) -> None:
-    """A PostgreSQL ledger keeps every law, and answers each unit just as the one in memory."""
+    """A PostgreSQL ledger keeps every law and returns the outcomes of the one in memory."""
 
     async def check() -> None:
         await migrate(postgres_url)
@@ -307,7 +307,7 @@ def test_postgres_answers_as_memory_does(
 
 @given(record=records())
 def test_every_record_survives_being_written_down(record: Record) -> None:
-    """Whatever a record holds, it is read as it was written."""
+    """Any record is decoded as it was encoded."""
     assert decode_event(event_kind(record), encode(record)) == record
 
 
@@ -333,7 +333,7 @@ async def _check_stored(url: str, record: Record) -> None:
 def test_every_record_survives_sqlite(
     record: Record, empty_file: Path, loop: asyncio.Runner
 ) -> None:
-    """Whatever a record holds, SQLite gives it back."""
+    """SQLite returns any record as it was stored."""
     loop.run(_check_stored(_new_file(empty_file), record))
 
 
@@ -343,7 +343,7 @@ def test_every_record_survives_sqlite(
 def test_every_record_survives_postgres(
     record: Record, postgres_url: str, loop: asyncio.Runner
 ) -> None:
-    """Whatever a record holds, PostgreSQL gives it back."""
+    """PostgreSQL returns any record as it was stored."""
 
     async def check() -> None:
         await migrate(postgres_url)

@@ -1,4 +1,4 @@
-"""The daybook of SQLite ledgers: what stands there counts, whoever wrote it and whoever reads."""
+"""The write-ahead log of SQLite ledgers: its batches count, whichever process wrote them."""
 
 import asyncio
 import itertools
@@ -128,7 +128,7 @@ _KEYS: list[tuple[type[Record], str]] = [
 
 
 async def _check_equal(ledger: Ledger, memory: Ledger) -> None:
-    """Check that a ledger says of everything what one in memory says."""
+    """Check that every read of a ledger returns what the one in memory returns."""
     for noun, key in _KEYS:
         assert await ledger.get(noun, key) == await memory.get(noun, key), (KINDS[noun], key)
     assert await ledger.version() == await memory.version()
@@ -195,7 +195,7 @@ async def _memory() -> MemoryLedger:
 
 
 def _copy(source: Path, folder: Path) -> Path:
-    """Copy a database, with its write-ahead log, as a crash would leave it."""
+    """Copy a database with SQLite's own log file, as a crash would leave it."""
     path = folder / f"{next(_files)}.db"
     for suffix in ("", "-wal"):
         if Path(f"{source}{suffix}").exists():
@@ -205,7 +205,7 @@ def _copy(source: Path, folder: Path) -> Path:
 
 @pytest.fixture(params=[10**6, 12], ids=["in one go", "step by step"])
 def _rows_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have pages posted when somebody asks, or a few at a time between batches."""
+    """Have checkpoints done on request only, or a few rows at a time between batches."""
     monkeypatch.setattr(transactor_module, "_ROWS_MAX", request.param)
 
 
@@ -234,14 +234,14 @@ def test_ledgers_on_one_file_are_one_ledger(
     tmp_path: Path,
     loop: asyncio.Runner,
 ) -> None:
-    """Whoever writes, both answer and read as one ledger in memory does, at every time."""
+    """Whichever of two writes, both return at every moment what one ledger in memory returns."""
     loop.run(_check_sharing(_copy(empty_file, tmp_path), turns, looks))
 
 
 def _keep(
     path: Path, batches: Sequence[tuple[list[Unit], int]], *, memory: MemoryLedger | None = None
 ) -> Iterator[Transactor]:
-    """Enter batches, after each of which pages are taken so many steps into the tables."""
+    """Commit batches, with so many steps of a checkpoint after each."""
     with closing(connect(path)) as connection:
         transactor = Transactor(connection, retention=Retention(), now_s=lambda: 7.0)
         for units, steps in batches:
@@ -263,12 +263,12 @@ _stepped = st.lists(st.tuples(_batches, st.integers(0, 5)), max_size=10)
 
 @_many
 @given(batches=_stepped)
-def test_pages_are_found_after_a_crash(
+def test_logged_batches_survive_a_crash(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path, loop: asyncio.Runner
 ) -> None:
-    """What a process leaves behind that is killed holds all that it has answered.
+    """A killed process leaves behind everything that it acknowledged.
 
-    That is so wherever it was with posting, and whatever of it was done.
+    That holds at any step of a checkpoint, and for any part of its steps that survived.
     """
     memory, path = loop.run(_memory()), _copy(empty_file, tmp_path)
 
@@ -284,9 +284,9 @@ def test_pages_are_found_after_a_crash(
 
 
 def _tables_of(path: Path) -> dict[str, list[list[object]]]:
-    """Read all tables; JSON is read too, since the order of its keys says nothing.
+    """Read all tables, with JSON decoded, since the order of its keys has no meaning.
 
-    Of the generations beside inventories only the highest of a provider counts.
+    Of the generations in inventories only the highest one of each provider counts.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
@@ -313,10 +313,10 @@ def _read(value: object) -> object:
 
 @_many
 @given(batches=_stepped)
-def test_pages_come_together_to_what_they_are_one_by_one(
+def test_merged_batches_equal_single_ones(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path
 ) -> None:
-    """However pages are posted, together, step by step or each at once, the tables are alike."""
+    """The tables are the same if batches are checkpointed together, in steps, or each by itself."""
     found = []
     for steps_max in (0, 5, 100):
         path = _copy(empty_file, tmp_path)
@@ -332,8 +332,8 @@ def test_pages_come_together_to_what_they_are_one_by_one(
     assert together["daybook"] == []
 
 
-def test_the_newest_generation_is_written_whatever_came_to_nothing() -> None:
-    """A class that was taken and given back may be the only one that bears it."""
+def test_the_newest_generation_is_written_if_usage_cancels_out() -> None:
+    """A class that was taken and released may be the only one with that generation."""
     pages = [
         RowBatch(1, 1, spent=[("p", "A", 1, 1)], generations=[1]),
         RowBatch(2, 2, spent=[("p", "B", 1, 1), ("q", "A", 2, 2)], generations=[2, 5]),
@@ -347,8 +347,8 @@ def test_the_newest_generation_is_written_whatever_came_to_nothing() -> None:
     assert (found.spent, found.generations) == (pages[0].spent, [1])
 
 
-def test_only_what_the_daybook_has_is_not_flushed(empty_file: Path, tmp_path: Path) -> None:
-    """A batch is flushed to the disk, though the step before it was not."""
+def test_only_checkpoint_steps_are_not_flushed(empty_file: Path, tmp_path: Path) -> None:
+    """A batch is flushed to disk even right after a step that was not."""
     units: list[Unit] = [(Put(make_instance(1)),)]
     for transactor in _keep(_copy(empty_file, tmp_path), [(units, 1), (units, 1), (units, 1)]):
         for is_flushed in (True, False, True):
@@ -358,8 +358,8 @@ def test_only_what_the_daybook_has_is_not_flushed(empty_file: Path, tmp_path: Pa
             transactor.commit()
 
 
-async def test_a_ledger_that_is_closed_leaves_no_pages(tmp_path: Path) -> None:
-    """Whoever opens the file with other tools finds everything in the tables."""
+async def test_a_closed_ledger_leaves_an_empty_log(tmp_path: Path) -> None:
+    """Other programs then find everything in the tables."""
     path = tmp_path / "ledger.db"
     await migrate(f"sqlite:///{path}")
     ledger = await open_ledger(f"sqlite:///{path}")

@@ -1,4 +1,4 @@
-"""The follower: in order, without gaps, and back on its feet after any of them."""
+"""The follower: every version in order, without gaps, and recovery after any failure."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from tests.unit.services.wiring import running
 
 
 class Listener:
-    """A subscriber that notes what it is told, and fails when a test says so."""
+    """A subscriber that records what it receives, and fails when a test says so."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
         self.fails = 0
 
     def load(self, snapshot: Snapshot) -> None:
-        """Note the snapshot's version."""
+        """Record the snapshot's version."""
         self._fail()
         self.told.append(f"load {snapshot.version}")
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Note each version once."""
+        """Record each version once."""
         self._fail()
         self.told += [f"{version}" for version in dict.fromkeys(one.version for one in changes)]
 
@@ -39,12 +39,7 @@ class Listener:
 
 
 class SlowFeed(MemoryLedger):
-    """A ledger whose feed takes a while to answer.
-
-    Attributes:
-        asked: how often it was read.
-        known: the newest version that is known without a read.
-    """
+    """A ledger whose feed takes a while to answer."""
 
     def __init__(self, retention: Retention) -> None:
         super().__init__(retention=retention)
@@ -54,7 +49,7 @@ class SlowFeed(MemoryLedger):
         self.known = 0
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return what has happened until now, when the gate opens."""
+        """Return the changes until now, once the gate opens."""
         self.asked += 1
         if self.is_away:
             raise UnavailableError("away")
@@ -64,11 +59,11 @@ class SlowFeed(MemoryLedger):
         return changes
 
     def news(self, after: int) -> list[Change]:
-        """Know nothing without being asked, but for the `known`."""
+        """Return only the changes in `known`."""
         return [change for change in super().news(after) if change.version <= self.known]
 
     async def put(self, count: int = 1) -> None:
-        """Make some versions."""
+        """Commit some versions."""
         await self.commit([(Put(make_flavor()),)] * count)
 
 
@@ -85,8 +80,8 @@ async def follow(feed: SlowFeed, *listeners: Listener) -> Follower:
     return follower
 
 
-async def test_subscribers_are_told_every_version_in_order(feed: SlowFeed) -> None:
-    """A snapshot first, then each version once."""
+async def test_subscribers_get_every_version_in_order(feed: SlowFeed) -> None:
+    """They get a snapshot first, then each version once."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(2)
@@ -97,8 +92,8 @@ async def test_subscribers_are_told_every_version_in_order(feed: SlowFeed) -> No
     assert follower.version == 3
 
 
-async def test_catch_up_tells_whether_there_was_news(feed: SlowFeed) -> None:
-    """True after a commit, False without one."""
+async def test_catch_up_returns_whether_the_version_changed(feed: SlowFeed) -> None:
+    """It returns True after a commit, False without one."""
     follower = await follow(feed, Listener())
     await feed.put()
     assert await follower.catch_up()
@@ -106,7 +101,7 @@ async def test_catch_up_tells_whether_there_was_news(feed: SlowFeed) -> None:
 
 
 async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
-    """Who fell behind what the feed holds starts anew, and goes on from there."""
+    """A follower behind the oldest version in the feed loads a snapshot and goes on from there."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(20)
@@ -116,8 +111,8 @@ async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
     assert listener.told == ["load 0", "load 20", "21"]
 
 
-async def test_a_ledger_that_went_back_is_followed_anew(feed: SlowFeed) -> None:
-    """A ledger restored from a backup has lower versions than its followers."""
+async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> None:
+    """A ledger restored from a backup has a lower version than its followers."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(3)
@@ -130,8 +125,8 @@ async def test_a_ledger_that_went_back_is_followed_anew(feed: SlowFeed) -> None:
     assert follower.version == 1
 
 
-async def test_after_a_subscriber_has_failed_all_start_anew(feed: SlowFeed) -> None:
-    """Half of them knew a version; afterwards all know the same."""
+async def test_after_a_subscriber_has_failed_all_are_loaded(feed: SlowFeed) -> None:
+    """Only some had applied the version; afterwards all are at the same one."""
     first, second = Listener(), Listener()
     follower = await follow(feed, first, second)
     second.fails = 2
@@ -146,8 +141,8 @@ async def test_after_a_subscriber_has_failed_all_start_anew(feed: SlowFeed) -> N
     assert second.told == ["load 0", "load 1", "2"]
 
 
-async def test_a_ledger_that_is_away_breaks_nothing(feed: SlowFeed) -> None:
-    """The error goes to whoever asked, and the next one is told everything."""
+async def test_an_unreachable_ledger_breaks_nothing(feed: SlowFeed) -> None:
+    """The caller gets the error, and the next read returns everything."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put()
@@ -160,7 +155,7 @@ async def test_a_ledger_that_is_away_breaks_nothing(feed: SlowFeed) -> None:
 
 
 async def test_catch_up_reads_ones_own_writes(feed: SlowFeed) -> None:
-    """A read that began before a commit is not enough for who comes after the commit."""
+    """A read that began before a commit does not satisfy a caller that comes after the commit."""
     follower = await follow(feed, Listener())
     feed.gate = asyncio.Event()
     early = asyncio.create_task(follower.catch_up())
@@ -175,7 +170,7 @@ async def test_catch_up_reads_ones_own_writes(feed: SlowFeed) -> None:
 
 
 async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -> None:
-    """A read ends with what there was when it began, so that catching up comes to an end."""
+    """A read ends with the versions from when it began, so that catching up terminates."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put()
@@ -190,8 +185,8 @@ async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -
     assert listener.told == ["load 0", "1", "2"]
 
 
-async def test_a_follower_far_behind_reads_page_after_page() -> None:
-    """Catching up goes on until the feed had no more, however much there is."""
+async def test_a_follower_far_behind_reads_chunk_by_chunk() -> None:
+    """Catching up goes on until the feed has no more, however much there is."""
     feed, listener = SlowFeed(Retention()), Listener()
     follower = await follow(feed, listener)
     await feed.put(2500)
@@ -204,7 +199,7 @@ async def test_a_follower_far_behind_reads_page_after_page() -> None:
 
 
 async def test_many_callers_share_one_read(feed: SlowFeed) -> None:
-    """Ten who come during a read cost one more, not ten; all learn that there was news."""
+    """Ten callers during a read cost one more read, not ten; all learn of the new version."""
     follower = await follow(feed, Listener())
     feed.gate = asyncio.Event()
     calls = [asyncio.create_task(follower.catch_up()) for _ in range(11)]
@@ -215,8 +210,8 @@ async def test_many_callers_share_one_read(feed: SlowFeed) -> None:
     assert feed.asked == 2
 
 
-async def test_a_failed_read_is_nobodys_share(feed: SlowFeed) -> None:
-    """Who waited for a read that failed reads for itself."""
+async def test_a_failed_read_is_not_shared(feed: SlowFeed) -> None:
+    """A caller that waited for a read that failed does one itself."""
     follower = await follow(feed, Listener())
     await feed.put()
     feed.is_away = True
@@ -226,7 +221,7 @@ async def test_a_failed_read_is_nobodys_share(feed: SlowFeed) -> None:
 
 
 async def test_a_cancelled_catch_up_leaves_the_lock(feed: SlowFeed) -> None:
-    """Others go on when one of them goes away in the middle of its read."""
+    """The other callers go on when one is cancelled in the middle of its read."""
     follower = await follow(feed, Listener())
     feed.gate = asyncio.Event()
     gone = asyncio.create_task(follower.catch_up())
@@ -239,8 +234,8 @@ async def test_a_cancelled_catch_up_leaves_the_lock(feed: SlowFeed) -> None:
     assert follower.version == 1
 
 
-async def test_run_follows_without_being_asked(feed: SlowFeed) -> None:
-    """What is committed reaches subscribers by itself."""
+async def test_run_follows_the_feed(feed: SlowFeed) -> None:
+    """Commits reach subscribers without a call of `catch_up`."""
     listener = Listener()
     follower = await follow(feed, listener)
     async with running(follower.run):
@@ -251,8 +246,8 @@ async def test_run_follows_without_being_asked(feed: SlowFeed) -> None:
     assert listener.told == ["load 0", "1", "2", "3"]
 
 
-async def test_news_are_told_without_a_read(feed: SlowFeed) -> None:
-    """And what is not among them is read, without a gap and nothing twice."""
+async def test_known_changes_are_applied_without_a_read(feed: SlowFeed) -> None:
+    """Changes that are not known are read, without a gap and without repetition."""
     listener = Listener()
     follower = await follow(feed, listener)
     feed.known = 2
@@ -266,8 +261,8 @@ async def test_news_are_told_without_a_read(feed: SlowFeed) -> None:
 
 
 @pytest.mark.parametrize("fails", [1, 3])
-async def test_run_heals_when_it_is_started_again(feed: SlowFeed, fails: int) -> None:
-    """`run` ends by a subscriber's error; its supervisor starts it, and it loads anew."""
+async def test_run_recovers_when_it_is_started_again(feed: SlowFeed, fails: int) -> None:
+    """A subscriber's error ends `run`; its supervisor starts it again, and it loads a snapshot."""
     listener = Listener()
     follower = await follow(feed, listener)
     listener.fails = fails

@@ -10,7 +10,7 @@ STANDARD = StandardNames((VCPU,), ("HW_A",))
 
 
 def test_a_snapshot_is_where_it_starts() -> None:
-    """With the records of classes and traits, at its version."""
+    """It has the classes and traits, and the snapshot's version."""
     replica = ProviderReplica(STANDARD)
     provider = Provider("u", "n", inventories={VCPU: Inventory(4)})
     replica.load(
@@ -28,8 +28,8 @@ def test_a_snapshot_is_where_it_starts() -> None:
     assert replica.vocabulary.find_traits() == ["HW_A", "CUSTOM_B"]
 
 
-def test_events_are_taken_in() -> None:
-    """Those of providers, classes and traits; others only move the version."""
+def test_events_are_applied() -> None:
+    """Events of providers, classes and traits count; others only advance the version."""
     replica = ProviderReplica(STANDARD)
     provider = Provider("u", "n", generation=2, inventories={VCPU: Inventory(4)})
     replica.apply(
@@ -60,8 +60,8 @@ def test_events_are_taken_in() -> None:
     assert replica.vocabulary.find_traits() == ["HW_A"]
 
 
-def test_a_usage_of_before_leaves_the_generation() -> None:
-    """It does not tell any."""
+def test_usage_by_an_older_berth_leaves_the_generation() -> None:
+    """It carries none."""
     replica = ProviderReplica(STANDARD)
     replica.apply([Change(1, Provider("u", "n", generation=2)), Change(2, Usage("u", {}))])
     row = replica.table.row_of("u")

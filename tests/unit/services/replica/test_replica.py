@@ -1,4 +1,4 @@
-"""The replica: what the ledger says, plus what this process has decided."""
+"""The replica: the ledger's state, plus this process's own decisions."""
 
 from dataclasses import replace
 
@@ -44,13 +44,13 @@ def placed(host: str = "host-1", task: Task | None = Task.SPAWNING) -> Instance:
 
 
 EXACT = Hold(resident_of(placed()), HOST_1, {VCPU: 3})
-"""Just what the ledger will tell."""
+"""A hold that equals what the ledger will report."""
 
 OTHER = Hold(Resident(make_uuid("instance", 2), building=True), HOST_1, {VCPU: 1})
 
 
 def counts(replica: Replica, host_uuid: str = HOST_1) -> tuple[int, int, int]:
-    """Return VCPUs used, instances and builds of a host."""
+    """Return VCPUs in use, instances and builds of a host."""
     hosts = replica.hosts
     row = hosts.row_of(host_uuid)
     assert row is not None
@@ -66,7 +66,7 @@ def replica() -> Replica:
     return replica
 
 
-def tell(
+def apply_version(
     replica: Replica, version: int, *events: Record | Usage | HostsAlive | RecordRemoved
 ) -> None:
     """Apply one version with these events."""
@@ -74,7 +74,7 @@ def tell(
 
 
 def test_a_hold_counts_at_once(replica: Replica) -> None:
-    """Room, instance, build and group member are there before the ledger has spoken."""
+    """Usage, instance, build and group member count before the ledger reports them."""
     replica.hold(HOLD)
     assert counts(replica) == (3, 1, 1)
     assert replica.hosts.occupants.group_rows("group") == {replica.hosts.row_of(HOST_1): 1}
@@ -82,7 +82,7 @@ def test_a_hold_counts_at_once(replica: Replica) -> None:
 
 
 def test_a_released_hold_leaves_no_trace(replica: Replica) -> None:
-    """Releasing is the exact opposite of holding."""
+    """Releasing exactly undoes holding."""
     replica.hold(HOLD)
     replica.release(VM)
     assert counts(replica) == (0, 0, 0)
@@ -91,7 +91,7 @@ def test_a_released_hold_leaves_no_trace(replica: Replica) -> None:
 
 
 def test_releasing_twice_is_releasing_once(replica: Replica) -> None:
-    """A hold that has ended takes nothing with it."""
+    """A hold that has ended removes nothing more."""
     replica.hold(HOLD)
     replica.hold(replace(HOLD, resident=Resident(make_uuid("instance", 2), building=True)))
     replica.release(VM)
@@ -99,70 +99,68 @@ def test_releasing_twice_is_releasing_once(replica: Replica) -> None:
     assert counts(replica) == (3, 1, 1)
 
 
-def test_a_hold_ends_in_the_step_that_tells_the_instance(replica: Replica) -> None:
-    """After the version of its claim the instance counts once: as what the ledger says."""
+def test_a_hold_ends_in_the_step_that_reports_the_instance(replica: Replica) -> None:
+    """After the version of its claim the instance counts once, as the ledger reports it."""
     replica.hold(HOLD)
-    tell(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
+    apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
     assert counts(replica) == (3, 1, 1)
     assert replica.held == 0
-    tell(replica, 7, placed(task=None))
+    apply_version(replica, 7, placed(task=None))
     assert counts(replica) == (3, 1, 0)
 
 
-def test_what_the_ledger_tells_as_it_was_held_changes_nothing(replica: Replica) -> None:
-    """The table keeps the hold's room and instance as the ledger's, and rules see no change."""
+def test_a_report_equal_to_the_hold_changes_nothing(replica: Replica) -> None:
+    """The hold's usage and instance become the ledger's, and rules see no change."""
     replica.hold(EXACT)
     replica.hold(OTHER)
     step = replica.hosts.journal.step
-    tell(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
+    apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
     assert (counts(replica), replica.held) == ((4, 2, 2), 1)
     assert replica.hosts.journal.step == step
     replica.release(OTHER.instance_uuid)
     replica.release(VM)
     assert counts(replica) == (3, 1, 1)
-    tell(replica, 7, placed(task=None), Usage(HOST_1, {VCPU: 0}))
+    apply_version(replica, 7, placed(task=None), Usage(HOST_1, {VCPU: 0}))
     assert counts(replica) == (0, 1, 0)
 
 
 def test_usage_of_others_comes_with_what_was_held(replica: Replica) -> None:
-    """The ledger's sum counts, with what others have taken before and what is held still."""
+    """The ledger's sum counts, with usage by others and with what is still held."""
     replica.hold(EXACT)
     replica.hold(OTHER)
-    tell(replica, 6, placed(), Usage(HOST_1, {VCPU: 5}))
+    apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 5}))
     assert (counts(replica), replica.held) == ((6, 2, 2), 1)
 
 
 @pytest.mark.parametrize("held", [HOLD, EXACT], ids=["similar", "exact"])
-def test_room_that_the_ledger_does_not_count_is_not_used(replica: Replica, held: Hold) -> None:
-    """An instance that is put on a host without a claim takes no room, whatever was held."""
+def test_held_amounts_without_usage_are_removed(replica: Replica, held: Hold) -> None:
+    """An instance stored on a host without a claim takes no room, whatever was held."""
     replica.hold(held)
     replica.hold(OTHER)
-    tell(replica, 6, placed())
+    apply_version(replica, 6, placed())
     assert (counts(replica), replica.held) == ((1, 2, 2), 1)
 
 
 @pytest.mark.parametrize("held", [HOLD, EXACT], ids=["similar", "exact"])
-def test_a_provider_that_comes_with_an_instance_says_what_is_used(
-    replica: Replica, held: Hold
-) -> None:
-    """What a provider says of its use counts, as usage does."""
+def test_a_provider_event_reports_usage_as_well(replica: Replica, held: Hold) -> None:
+    """It counts like a usage event."""
     replica.hold(held)
-    tell(replica, 6, placed(), replace(make_provider(1), used={VCPU: 3}))
+    apply_version(replica, 6, placed(), replace(make_provider(1), used={VCPU: 3}))
     assert (counts(replica), replica.held) == ((3, 1, 1), 0)
 
 
-def test_a_hold_does_not_end_by_somebody_elses_claim(replica: Replica) -> None:
-    """Another scheduler's instance on the same host counts beside it."""
+def test_a_hold_does_not_end_with_another_claim(replica: Replica) -> None:
+    """Another scheduler's instance on the same host counts in addition."""
     replica.hold(HOLD)
-    tell(replica, 6, make_instance(2, host="host-1"), Usage(HOST_1, {VCPU: 1}))
+    apply_version(replica, 6, make_instance(2, host="host-1"), Usage(HOST_1, {VCPU: 1}))
     assert counts(replica)[:2] == (4, 2)
     assert replica.held == 1
 
 
 def test_a_hold_on_the_wrong_host_moves_to_where_the_ledger_says(replica: Replica) -> None:
-    """When another scheduler placed the instance first, only its choice counts."""
+    """If another scheduler placed the instance first, only its choice counts."""
     replica.hold(HOLD)
-    tell(replica, 6, placed("host-2"), Usage(HOST_2, {VCPU: 3}))
+    apply_version(replica, 6, placed("host-2"), Usage(HOST_2, {VCPU: 3}))
     assert counts(replica, HOST_1) == (0, 0, 0)
     assert counts(replica, HOST_2) == (3, 1, 1)
     replica.release(VM)
@@ -170,9 +168,9 @@ def test_a_hold_on_the_wrong_host_moves_to_where_the_ledger_says(replica: Replic
 
 
 def test_a_hold_stays_while_its_instance_only_waits(replica: Replica) -> None:
-    """An event of the instance without a host does not touch the hold."""
+    """An event of the instance without a host leaves the hold alone."""
     replica.hold(HOLD)
-    tell(replica, 6, replace(make_instance(1), name="renamed"))
+    apply_version(replica, 6, replace(make_instance(1), name="renamed"))
     assert counts(replica) == (3, 1, 1)
     replica.release(VM)
     assert counts(replica) == (0, 0, 0)
@@ -181,13 +179,13 @@ def test_a_hold_stays_while_its_instance_only_waits(replica: Replica) -> None:
 def test_a_hold_ends_when_its_instance_is_deleted(replica: Replica) -> None:
     """A deleted instance needs no room."""
     replica.hold(HOLD)
-    tell(replica, 6, replace(make_instance(1), status=Status.DELETED, task=None))
+    apply_version(replica, 6, replace(make_instance(1), status=Status.DELETED, task=None))
     assert (counts(replica), replica.held) == ((0, 0, 0), 0)
 
 
 def test_holding_what_runs_already_does_not_move_it(replica: Replica) -> None:
-    """An order that is repeated is decided anew, refused, and leaves everything as it was."""
-    tell(replica, 6, placed("host-2", None), Usage(HOST_2, {VCPU: 3}))
+    """A repeated request is decided again and refused, and everything stays as it was."""
+    apply_version(replica, 6, placed("host-2", None), Usage(HOST_2, {VCPU: 3}))
     replica.hold(HOLD)
     assert counts(replica, HOST_2) == (3, 1, 0)
     replica.release(VM)
@@ -197,7 +195,7 @@ def test_holding_what_runs_already_does_not_move_it(replica: Replica) -> None:
 
 
 def test_a_snapshot_keeps_holds_of_claims_that_it_does_not_have(replica: Replica) -> None:
-    """A claim on its way to the ledger counts on the new table too."""
+    """A claim on its way to the ledger counts in the new table too."""
     replica.hold(HOLD)
     replica.load(snapshot_of(version=9))
     assert counts(replica) == (3, 1, 1)
@@ -206,7 +204,7 @@ def test_a_snapshot_keeps_holds_of_claims_that_it_does_not_have(replica: Replica
 
 
 def test_a_snapshot_ends_holds_of_claims_that_it_has(replica: Replica) -> None:
-    """What the snapshot says of an instance is all that counts."""
+    """The snapshot's record of the instance alone counts."""
     replica.hold(HOLD)
     provider = replace(make_provider(1), used={VCPU: 3})
     snapshot = replace(snapshot_of(placed()), providers=(provider, make_provider(2)))
@@ -215,7 +213,7 @@ def test_a_snapshot_ends_holds_of_claims_that_it_has(replica: Replica) -> None:
 
 
 def test_a_snapshot_ends_holds_of_claims_that_were_freed_before_it(replica: Replica) -> None:
-    """An instance that came and went within a gap of the feed holds nothing for ever."""
+    """An instance that came and went within a gap of the feed must not be held forever."""
     replica.hold(HOLD)
     replica.settle([VM], 7)
     assert replica.held == 1
@@ -232,7 +230,7 @@ def test_a_snapshot_from_before_the_claim_keeps_its_hold(replica: Replica) -> No
 
 
 def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> None:
-    """The answer to a commit may come after a snapshot that has its end already."""
+    """The answer to a commit may arrive after a snapshot that contains it."""
     replica.hold(HOLD)
     replica.load(snapshot_of(version=9))
     replica.settle([VM], 7)
@@ -240,13 +238,15 @@ def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> No
 
 
 def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
-    """While the host is away nothing counts; when it is back the hold counts again."""
+    """Nothing counts while the host is away; the hold counts again when it is back."""
     replica.hold(HOLD)
-    tell(replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1))
+    apply_version(
+        replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1)
+    )
     assert replica.held == 1
-    tell(replica, 7, make_provider(1), make_host(1))
+    apply_version(replica, 7, make_provider(1), make_host(1))
     assert counts(replica) == (3, 1, 1)
-    tell(replica, 8, make_host(1))
+    apply_version(replica, 8, make_host(1))
     assert counts(replica) == (3, 1, 1)
     replica.release(VM)
     assert counts(replica) == (0, 0, 0)
@@ -255,14 +255,16 @@ def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
 def test_a_hold_released_while_its_host_is_away_is_gone(replica: Replica) -> None:
     """The host comes back empty."""
     replica.hold(HOLD)
-    tell(replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1))
+    apply_version(
+        replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1)
+    )
     replica.release(VM)
-    tell(replica, 7, make_provider(1), make_host(1))
+    apply_version(replica, 7, make_provider(1), make_host(1))
     assert counts(replica) == (0, 0, 0)
 
 
 def test_holding_on_an_unknown_host_counts_nowhere(replica: Replica) -> None:
-    """A host that is not in the table cannot be used; the hold can still be released."""
+    """A host that is not in the table has no usage; the hold can still be released."""
     replica.hold(replace(HOLD, host_uuid="nowhere"))
     assert counts(replica) == (0, 0, 0)
     replica.release(VM)
@@ -270,11 +272,13 @@ def test_holding_on_an_unknown_host_counts_nowhere(replica: Replica) -> None:
 
 
 def test_flavors_and_pending_requests_follow_the_feed(replica: Replica) -> None:
-    """Both come and go with their records; a pending one wakes who waits for it."""
+    """Both follow their records; a new pending request wakes the waiter."""
     replica.pending_arrived.clear()
-    tell(replica, 6, make_flavor(1), make_pending_request(1))
+    apply_version(replica, 6, make_flavor(1), make_pending_request(1))
     assert (list(replica.flavors), list(replica.pending)) == (["1"], ["req-1"])
     assert replica.pending_arrived.is_set()
-    tell(replica, 7, RecordRemoved(Kind.FLAVOR, "1"), RecordRemoved(Kind.PENDING_REQUEST, "req-1"))
+    apply_version(
+        replica, 7, RecordRemoved(Kind.FLAVOR, "1"), RecordRemoved(Kind.PENDING_REQUEST, "req-1")
+    )
     assert (replica.flavors, replica.pending) == ({}, {})
     assert replica.hosts.version == 7
