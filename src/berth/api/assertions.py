@@ -1,4 +1,4 @@
-"""Stating: for whom a parent zone asks, and what is told where no zone is."""
+"""Signed assertions: parent zones name the tenant on whose behalf they send a request."""
 
 from dataclasses import replace
 from enum import Enum
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 HEADER: Final = STATEMENT_HEADER.lower().encode()
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Longest body that comes with a parent's statement: a build of the most instances, in the main."""
+"""Maximum body of a request that a parent signed; builds of many instances need the most."""
 _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
 class AssertedIdentity(Enum):
-    """Whether an operation takes statements.
+    """Whether an operation accepts assertions.
 
-    One that has no use for them refuses them, as who sends one wants to have no more rights than
-    it says.
+    An operation without a use for assertions rejects them: a sender that adds one wants to act with
+    the tenant's rights alone, and ignoring it would grant the rights of the parent's account.
     """
 
     NEVER = "never"
@@ -40,10 +40,10 @@ class AssertedIdentity(Enum):
 
 
 def zone_parts(parts: "ApiParts") -> "ZoneParts":
-    """Return what a zone has.
+    """Return the dependencies of the zone.
 
     Raises:
-        HttpError: 501, as this deployment is none.
+        HttpError: 501 when this deployment is not a zone.
     """
     if parts.zones is None:
         raise HttpError(
@@ -53,11 +53,11 @@ def zone_parts(parts: "ApiParts") -> "ZoneParts":
 
 
 def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> ZoneAssertion | None:
-    """Return the statement that a request bears, before its body is read; None without one.
+    """Return a request's assertion after checking its signature, or None when it has none.
 
     Raises:
-        HttpError: 401 when it is not believed or is missing, 403 when it has no place here, 501
-            where there is no zone.
+        HttpError: 401 when the assertion is invalid or missing, 403 when the operation accepts
+            none, 501 when this deployment is not a zone.
     """
     text = header_of(scope, HEADER)
     if text is None:
@@ -78,12 +78,12 @@ def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> Z
 def asserted_caller(
     parts: "ApiParts", scope: Scope, statement: ZoneAssertion, body: bytes
 ) -> Identity:
-    """Return who asks by a statement, which is used by that: its tenant, and no administrator.
+    """Redeem an assertion and return its tenant's identity, which is never an administrator's.
 
     Raises:
-        HttpError: 401 when it was made for another request, has ended or was used before, 403 when
-            nobody could be called as its tenant is.
-        UnavailableError: too many statements are in use at once.
+        HttpError: 401 when the assertion covers another request, has expired or was redeemed
+            before, 403 when its project or user name is malformed.
+        UnavailableError: too many unexpired assertions are remembered.
     """
     asked = AssertedRequest(scope["method"], path_of(scope), body)
     try:
@@ -100,12 +100,13 @@ def asserted_caller(
 
 @cache
 def asserted_limits(limits: RequestLimits) -> RequestLimits:
-    """Return the limits of requests that a parent has signed."""
+    """Return the limits of requests that a parent signed."""
     return replace(limits, body_bytes_max=max(limits.body_bytes_max, BODY_BYTES_MAX))
 
 
 def path_of(scope: Scope) -> str:
-    """Return path and query of a request as it was sent, below the root of the API."""
+    """Return the path and query of a request, relative to the root of the API."""
+    # The undecoded bytes: the signature covers exactly what the parent sent.
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     path = (raw + b"?" + query if query else raw).decode("latin-1")
@@ -114,6 +115,6 @@ def path_of(scope: Scope) -> str:
 
 
 def _refused(error: ZoneAssertionError) -> HttpError:
-    """Say why, in a way that no answer about a server is told in: the parent is to know."""
+    """Return the 401 response, whose challenge tells the parent that its assertion failed."""
     text = str(error)
     return HttpError(401, f"{text[:1].upper()}{text[1:]}.", _CHALLENGE)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the tables of operations and the schemas of what they use."""
+"""The OpenAPI document, generated from the tables of operations and their schemas."""
 
 import re
 from collections import Counter
@@ -38,8 +38,8 @@ _STATEMENT_HEADER: Json = {
     "description": "For which tenant a parent zone asks, signed for this request alone.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 4096},
 }
+# Small APIs: one tag each keeps the document's navigation short.
 _WHOLE_ROOMS = frozenset({"identity", "image", "zones"})
-"""These are small, so that their operations are told under one tag."""
 _EMPTY = 204
 _TOKENS = "/auth/tokens"
 _ZONES = "/zones"
@@ -47,11 +47,11 @@ _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zon
 
 
 def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
-    """Describe operations in OpenAPI 3.1.
+    """Return the OpenAPI 3.1 document of all operations.
 
     Args:
-        operations: all of them.
-        version: of the document.
+        operations: every operation that is served.
+        version: version of the document.
     """
     kinds: list[type] = [FaultBody]
     for operation in operations:
@@ -63,6 +63,7 @@ def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
     names: Counter[str] = Counter()
     for operation in operations:
         described = _describe(operation, by_kind, components)
+        # Operation ids must be unique, and one handler may serve several paths.
         name = operation.handler.__name__
         names[name] += 1
         described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
@@ -73,7 +74,7 @@ def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": {"FaultBody": _fault_response(by_kind[FaultBody])},
+            "responses": {"Fault": _fault_response(by_kind[FaultBody])},
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -156,7 +157,7 @@ def _parameters(
 
 
 def _without_null(schema: Json) -> Json:
-    """A parameter is not there or has a value; it is never null."""
+    """Return the schema without `null`: a query parameter is absent or has a value."""
     choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     return choices[0] if len(choices) == 1 else schema
 

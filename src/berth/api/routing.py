@@ -1,4 +1,4 @@
-"""Operations: one method on one path, as data, and how a request becomes a handler's call."""
+"""API operations as data, and the endpoints that turn requests into handler calls."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _JSON = "application/json"
 
 
 class Role(StrEnum):
-    """Who may call an operation: `KNOWN` is who is authenticated, for a project or for none."""
+    """Who may call an operation. `KNOWN` is any authenticated caller, with or without a project."""
 
     PUBLIC = "public"
     KNOWN = "known"
@@ -41,9 +41,9 @@ class Role(StrEnum):
 
 
 class Answer(NamedTuple):
-    """What a handler answers: a body to be written as JSON, or chunks of JSON already written.
+    """A handler's response: a body to encode as JSON, or chunks of encoded JSON.
 
-    `status` is the operation's own unless set.
+    `status` overrides the operation's status.
     """
 
     body: object = None
@@ -57,9 +57,9 @@ class ApiOperation:
     """One method on one path.
 
     The first line of the handler's docstring is its summary in the OpenAPI document. `query` and
-    `body` are what it reads, `answers` what it writes; `body_optional` takes a request without a
-    body too. It is there from microversion `since` to `until`. `stated` tells whether a parent zone
-    may ask it for its tenants.
+    `body` are the types that the handler reads, `answers` is the type of its response. `since` and
+    `until` are the first and last microversion that has the operation. `stated` says whether a
+    parent zone may call it on behalf of its tenants.
     """
 
     method: str
@@ -76,7 +76,7 @@ class ApiOperation:
 
 
 class Call(NamedTuple):
-    """One request to one operation, authenticated and read."""
+    """An authenticated request to an operation, with its body read."""
 
     parts: ApiParts
     operation: ApiOperation
@@ -87,38 +87,39 @@ class Call(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The id of the request."""
+        """The request's id."""
         return request_id_of(self.scope)
 
     def repeat(self, request_id: str) -> None:
-        """Take this request for a repeat of the one with that id."""
+        """Mark this request as a repeat of the one with the given id."""
         name_request(self.scope, request_id)
 
     @property
     def project_id(self) -> str | None:
-        """The project whose things the caller may see; None for all of them."""
+        """The project that limits what the caller sees, or None for every project."""
         return None if self.identity.is_admin else self.identity.project_id
 
     def key(self, name: str) -> str:
-        """Return a parameter of the path."""
+        """Return a path parameter."""
         value: str = self.scope["path_params"][name]
         return value
 
     def body(self, kind: type[T]) -> T:
-        """Read the body, as the operation's table says it is.
+        """Return the decoded body, of the type that the operation declares.
 
         Raises:
-            InvalidInputError: naming the field and what is wrong with it.
+            InvalidInputError: names the field and what is wrong with it.
         """
         self._check_declared(kind, self.operation.body)
+        # Before decoding, which recurses with the depth of the input.
         check_depth(self.raw_body, self.parts.limits.json_depth_max)
         return decode(self.raw_body, kind)
 
     def query(self, kind: type[Q]) -> Q:
-        """Read the query; parameters that are not known are ignored, as in Nova before 2.75.
+        """Return the decoded query. Unknown parameters are ignored, as in Nova before 2.75.
 
         Raises:
-            InvalidInputError: naming the parameter and what is wrong with it.
+            InvalidInputError: names the parameter and what is wrong with it.
         """
         self._check_declared(kind, self.operation.query)
         fields = kind.__struct_encode_fields__
@@ -126,10 +127,10 @@ class Call(NamedTuple):
         return convert(values, kind, "query")
 
     def query_items(self) -> list[tuple[str, str]]:
-        """Return the query as it came, in order.
+        """Return the query parameters in the order of the request.
 
         Raises:
-            InvalidInputError: it has too many parameters or a NUL.
+            InvalidInputError: the query has too many parameters or a NUL character.
         """
         text: bytes = self.scope["query_string"]
         if not text:
@@ -146,17 +147,17 @@ class Call(NamedTuple):
         return items
 
     def header(self, name: bytes) -> str | None:
-        """Return a header field, by its name in lower case."""
+        """Return a header field by its lower-case name, or None when it is absent."""
         return header_of(self.scope, name)
 
     def _check_declared(self, kind: object, declared: object) -> None:
-        """Keep handlers and table in step, as the OpenAPI document is made from the table."""
+        """Fail when handler and table disagree, since the OpenAPI document describes the table."""
         if kind is not declared:
             raise TypeError(f"{self.operation.handler.__name__} reads {kind}, not {declared}")
 
 
 class Endpoint:
-    """An ASGI application for one path: finds the operation, checks, calls, answers."""
+    """The ASGI application of one path: selects the operation, checks, calls and responds."""
 
     def __init__(self, parts: ApiParts, operations: Iterable[ApiOperation]) -> None:
         self._parts = parts
@@ -165,11 +166,12 @@ class Endpoint:
         self._allow = ", ".join(sorted(self._operations))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Respond to one request."""
         scope[ROUTE] = self._route
         try:
             operation = self._operation(scope)
             answer = await operation.handler(await self._call(operation, scope, receive))
+            # Encoding inside the try block: an error in it must still become a response.
             body = b"" if answer.body is None else encode(answer.body)
         except BerthError as error:
             refusal = translate(error)
@@ -198,6 +200,8 @@ class Endpoint:
 
     async def _call(self, operation: ApiOperation, scope: Scope, receive: Receive) -> Call:
         identity, statement, limits = _NOBODY, None, self._parts.limits
+        # Authentication comes before the body is read, so that strangers cannot make the process
+        # buffer megabytes.
         if operation.role is not Role.PUBLIC:
             identity = await self._parts.auth.identify(credentials_of(scope))
             statement = assertion_of(self._parts, scope, operation.stated)
@@ -212,7 +216,8 @@ class Endpoint:
             if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON:
                 raise HttpError(415, "The content type must be application/json.")
         if statement is not None:
-            # The account says only that the parent may knock.
+            # The account only authenticates the parent; the assertion names the tenant. Its
+            # signature covers the body, so it can be redeemed only now.
             identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
@@ -235,12 +240,12 @@ def _check_role(operation: ApiOperation, identity: Identity) -> None:
 
 
 def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str = "") -> list[Route]:
-    """Make routes, one a path, in the order of the table; the first that matches is taken.
+    """Return one route per path, in the order of the table; the first match wins.
 
     Args:
-        parts: what handlers use.
+        parts: dependencies of the handlers.
         operations: the table.
-        prefix: of the paths, taken off because the routes are mounted there.
+        prefix: prefix to remove from the paths, because the routes are mounted there.
     """
     by_path: dict[str, list[ApiOperation]] = {}
     for operation in operations:
@@ -251,25 +256,25 @@ def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str =
 def ends_of(
     routes: Iterable[Route], prefix: str, within: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> dict[str, ASGIApp]:
-    """Return the applications of those routes that have no parameters, by whole path.
+    """Return the applications of the routes without parameters, by full path.
 
     Args:
-        routes: as `routes_of` makes them.
-        prefix: where they are mounted.
-        within: makes the application that a request passes first.
+        routes: routes made by `routes_of`.
+        prefix: path where they are mounted.
+        within: wraps an application in the one that requests pass first.
     """
     ends = {f"{prefix}{route.path}": route.app for route in routes if "{" not in route.path}
     return ends if within is None else {path: within(end) for path, end in ends.items()}
 
 
 class Shortcuts:
-    """An ASGI application that takes requests to paths without parameters straight there.
+    """An ASGI application that dispatches paths without parameters by one dict lookup.
 
-    Routers try their routes one after the other, which costs the commonest requests as much as
-    reading their bodies does.
+    Routers try their routes in turn, which costs the most frequent requests as much as reading
+    their bodies.
 
     Args:
-        app: where all other requests go.
+        app: handles all other requests.
         ends: applications by path.
     """
 
@@ -278,7 +283,7 @@ class Shortcuts:
         self._ends = ends
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Pass the request on."""
+        """Pass the request on to the application of its path."""
         end = self._ends.get(scope["path"]) if scope["type"] == "http" else None
         if end is None:
             return self._app(scope, receive, send)
@@ -287,13 +292,14 @@ class Shortcuts:
 
 
 class Microversions:
-    """An ASGI application that negotiates the version first."""
+    """An ASGI application that negotiates the microversion before it passes a request on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Pass the request on with its version, or answer 400 or 406."""
+        """Pass the request on with its version, or respond with 400 or 406."""
+        # The error response of a failed negotiation carries the minimum version, as Nova's does.
         set_version(scope, MIN)
         try:
             set_version(scope, negotiate(scope["headers"]))
@@ -303,6 +309,6 @@ class Microversions:
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - ASGI
-    """Answer for a path that leads nowhere."""
+    """Respond with 404 to a path that no route serves."""
     if scope["type"] == "http":
         await send_error(scope, send, HttpError(404, "The resource could not be found."))

@@ -1,4 +1,4 @@
-"""Values that OpenStack's clients write in several ways, made one."""
+"""Parsing and formatting of values that OpenStack's clients write in several ways."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -13,13 +13,13 @@ Whole = (
     Annotated[int, Meta(ge=0, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^[0-9]+$", min_length=1, max_length=10)]
 )
-"""A number from 0, or its digits."""
+"""A number of at least 0, or its decimal digits."""
 
 Flag = bool | Annotated[str, Meta(min_length=1, max_length=5)]
-"""A boolean, or a word for one."""
+"""A boolean, or a word that stands for one."""
 
 Text = Annotated[str, Meta(max_length=65_535)]
-"""A text as long as OpenStack keeps one."""
+"""A text of at most the length that OpenStack stores."""
 
 Limit = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
@@ -28,10 +28,10 @@ _FALSE = frozenset({"false", "0", "off", "no", "f", "n"})
 
 
 def whole(value: int | str, field: str, *, low: int = 0) -> int:
-    """Read a number or its digits.
+    """Return the number that a value or its digits stand for.
 
     Raises:
-        InvalidInputError: it is below `low` or above what OpenStack takes.
+        InvalidInputError: the number is below `low` or above OpenStack's maximum.
     """
     number = int(value)
     if not low <= number <= COUNT_MAX:
@@ -40,10 +40,10 @@ def whole(value: int | str, field: str, *, low: int = 0) -> int:
 
 
 def flag(value: Flag | None, field: str) -> bool:
-    """Read a boolean or a word for one; None is False, and so is a word that is not there.
+    """Return the boolean that a value or a word stands for; None is False.
 
     Raises:
-        InvalidInputError: the word is none for a boolean.
+        InvalidInputError: the word does not stand for a boolean.
     """
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -56,20 +56,20 @@ def flag(value: Flag | None, field: str) -> bool:
 
 
 def check_edges(text: object, field: str) -> None:
-    """Refuse a name that begins or ends with white space; what is no text may be left out.
+    """Reject a name with leading or trailing white space; a value that is not text passes.
 
     Raises:
-        InvalidInputError: it does.
+        InvalidInputError: the name begins or ends with white space.
     """
     if isinstance(text, str) and text.strip() != text:
         raise InvalidInputError(field, "must not begin or end with white space")
 
 
 def moment(text: str, field: str) -> float:
-    """Read an ISO 8601 time into Unix seconds; without a zone it is UTC.
+    """Return an ISO 8601 time as Unix seconds; a time without a zone is UTC.
 
     Raises:
-        InvalidInputError: it is no such time.
+        InvalidInputError: the text is not an ISO 8601 time.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -79,15 +79,16 @@ def moment(text: str, field: str) -> float:
 
 
 def isotime(seconds: float) -> str:
-    """Write Unix seconds as `2026-01-31T12:00:00Z`."""
+    """Return Unix seconds formatted as `2026-01-31T12:00:00Z`."""
     return f"{naive_time(seconds)[:19]}Z"
 
 
 def naive_time(seconds: float) -> str:
-    """Write Unix seconds as Nova does where it names no zone: `2026-01-31T12:00:00.000000`."""
+    """Return Unix seconds in Nova's format without a zone: `2026-01-31T12:00:00.000000`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def number_of(uuid: str) -> int:
-    """Derive the number that stands for a uuid before microversion 2.53; it fits a JSON number."""
+    """Return the integer id that stands for a uuid before microversion 2.53."""
+    # Shifted to 52 bits, since JSON numbers are exact only up to 53.
     return int.from_bytes(hashlib.sha256(uuid.encode()).digest()[:8], "big") >> 12

@@ -1,4 +1,4 @@
-"""Version documents: how clients find out where the compute API is and what it speaks."""
+"""Version documents, from which clients discover the compute API and its microversions."""
 
 from berth.api.codec import View
 from berth.api.header_fields import root_url
@@ -12,7 +12,7 @@ _MEDIA_TYPE = "application/vnd.openstack.compute+json;version=2.1"
 
 
 class MediaType(View):
-    """What the API speaks."""
+    """A media type of the API."""
 
     base: str
     type: str
@@ -31,13 +31,13 @@ class VersionView(View, rename={"media_types": "media-types"}):
 
 
 class VersionsAnswer(View):
-    """All versions of the API."""
+    """The response that lists all versions."""
 
     versions: tuple[VersionView, ...]
 
 
 class VersionAnswer(View):
-    """The version of the API that this is."""
+    """The response that shows one version."""
 
     version: VersionView
 
@@ -65,12 +65,12 @@ async def show_version(call: Call) -> Answer:
 
 
 async def show_health(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Tell that the process answers."""
+    """Report that the process responds."""
     return Answer(Health(status="ok"))
 
 
 async def show_readiness(call: Call) -> Answer:
-    """Tell whether the process can do its work; with 503, what stands in its way."""
+    """Report whether the process can do its work; a 503 lists what blocks it."""
     status, body = await readiness_of(call.parts.checks)
     return Answer(body, status=status)
 
