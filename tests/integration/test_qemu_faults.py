@@ -101,7 +101,7 @@ async def test_memory_that_cannot_be_read_is_kept(
 
     feeding = threading.Thread(target=feed)
     feeding.start()
-    with pytest.raises(DriverError, match="was not read"):
+    with pytest.raises(DriverError, match="cannot load the saved memory"):
         await driver.resume(instance.uuid)
     feeding.join()
     assert await powers(driver) == {instance.uuid: Power.SUSPENDED}
@@ -209,7 +209,7 @@ async def test_a_silent_qemu_has_not_said_that_its_guest_stays(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Machine, "ask", stay_silent)
-        with pytest.raises(UnavailableError, match="nobody can say"):
+        with pytest.raises(UnavailableError, match="cannot determine"):
             await driver.hand_over(instance.uuid, address)
     assert await powers(driver) == {instance.uuid: Power.PAUSED}
     await driver.hand_over(instance.uuid, address)

@@ -43,7 +43,11 @@ async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
 
 @pytest.mark.parametrize(
     ("text", "ends", "told"),
-    [(b"NBD", True, "no disks"), (b"HTTP/1.1", True, "else"), (b"HTTP/1.1", False, "else")],
+    [
+        (b"NBD", True, "no NBD"),
+        (b"HTTP/1.1", True, "not an NBD"),
+        (b"HTTP/1.1", False, "not an NBD"),
+    ],
 )
 async def test_others_are_told_apart(text: bytes, ends: bool, told: str) -> None:
     """Those that hang up, or say something else."""

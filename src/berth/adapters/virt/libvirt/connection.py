@@ -28,13 +28,13 @@ from berth.ports.virt import GuestEvent
 
 _T = TypeVar("_T")
 _OPEN_S = 20.0
+# Saving a large memory takes its time; keepalive finds most connections that hang before that.
 _CALL_S = 300.0
-"""Saving a large memory takes its time; keepalive finds most connections that hang before that."""
 _AGAIN_S = 1.0
+# Most long calls at once, with those that libvirtd has not ended since they were given up.
 _LONG_MAX = 64
-"""Most long calls at once, with those that libvirtd has not ended since they were given up."""
+# Most connections that are opened at once, with those that nobody waits for any more.
 _OPEN_MAX = 4
-"""Most connections that are opened at once, with those that nobody waits for any more."""
 _KEEPALIVE_S = 5
 _KEEPALIVE_COUNT = 3
 
@@ -67,10 +67,10 @@ class LibvirtConnection:
         self._publish = publish
         self._returned = returned
         self._connect: Connect | None = None
+        # The connection that listens is lost; each has an event.
         self._lost = asyncio.Event()
-        """The connection that listens is lost; each has an event."""
+        # Connections for calls, with none under way; threads take them.
         self._idle: list[Connect] = []
-        """Connections for calls, with none under way; threads take them."""
         self._event_id = 0
         self._opening: asyncio.Task[Connect] | None = None
         self._reopening: asyncio.Task[None] | None = None

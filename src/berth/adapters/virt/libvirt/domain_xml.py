@@ -20,8 +20,8 @@ from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, GuestRecord, t
 NAME_PREFIX = "berth-"
 _ARCH = "x86_64"
 _NO_TIMER_CHECK = "no_timer_check"
+# What TCG may keep of translated code: by itself it takes as much as the guest, and more.
 _TRANSLATION_MIB = "32"
-"""What TCG may keep of translated code: by itself it takes as much as the guest, and more."""
 
 ET.register_namespace(PREFIX, NAMESPACE)
 

@@ -42,10 +42,10 @@ _FLAGS = (
     | MigrateFlag.ABORT_ON_ERROR
 )
 _RUNNING = 1
+# How often a cancelled migration is looked at, before nobody waits for the other host.
 _PATIENCE = 50
-"""How often a cancelled migration is looked at, before nobody waits for the other host."""
+# How long libvirtd may be away in the midst of a migration before the turn is given up.
 _AWAY_S = 5.0
-"""How long libvirtd may be away in the midst of a migration before the turn is given up."""
 
 
 class MigrationTarget(NamedTuple):

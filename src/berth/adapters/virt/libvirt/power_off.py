@@ -15,8 +15,8 @@ from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 
 _POLL_S = 0.05
+# A guest that is not listening yet has not heard the power button, so it is pressed again.
 _PRESS_NS = 2_000_000_000
-"""A guest that is not listening yet has not heard the power button, so it is pressed again."""
 
 
 async def press_power_button(

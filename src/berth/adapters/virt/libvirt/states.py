@@ -2,8 +2,8 @@
 
 from berth.ports.virt import Power
 
+# Running, blocked, being shut down, asleep by its own will (ACPI S3).
 _RUNNING = (1, 2, 4, 7)
-"""Running, blocked, being shut down, asleep by its own will (ACPI S3)."""
 _PAUSED = 3
 _SHUT_OFF = 5
 _CRASHED = 6
@@ -17,13 +17,13 @@ _PAUSED_REASONS = {
 _PANICKED = 10
 _MOVING = 2
 _OFF_BY_ITSELF = 1
+# By the reason why a guest is off; the rest says nothing about how it ended.
 _OFF_POWERS = {
     _OFF_BY_ITSELF: (Power.STOPPED, "it turned itself off"),
     2: (Power.STOPPED, "somebody has cut it off"),
     3: (Power.CRASHED, "its process is gone"),
     8: (Power.CRASHED, "libvirtd has ended it, since it could not go on with it"),
 }
-"""By the reason why a guest is off; the rest says nothing about how it ended."""
 
 _EVENT_POWERS = {
     3: Power.PAUSED,

@@ -1,1 +1,1 @@
-"""The QEMU driver: one QEMU process a guest, told what to do over QMP; no daemon."""
+"""The QEMU driver: one QEMU process for each guest, controlled over QMP, without a daemon."""

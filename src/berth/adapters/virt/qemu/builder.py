@@ -1,4 +1,4 @@
-"""Building guests: their disks, and their start with the size that they are to have."""
+"""Building and starting guests: their disks, their size and their saved memory."""
 
 import os
 
@@ -21,7 +21,13 @@ _LOADING = ("inmigrate", "restore-vm")
 
 
 class QemuBuilder:
-    """Makes and starts guests of one host."""
+    """Creates and starts the guests of one host.
+
+    Args:
+        host: the host's settings.
+        images: the host's image files.
+        clock: the time.
+    """
 
     def __init__(self, host: QemuHost, images: Images, clock: Clock) -> None:
         self._host = host
@@ -30,16 +36,16 @@ class QemuBuilder:
         self._accelerator: Accelerator | None = None
 
     async def accelerator(self) -> Accelerator:
-        """Return what the guests run on; it is found out once."""
+        """Return the accelerator of new guests, determined once."""
         if self._accelerator is None:
             self._accelerator = await accelerator_of(self._host)
         return self._accelerator
 
     async def hypervisor(self) -> Hypervisor:
-        """Return what runs the guests, for reports.
+        """Return the hypervisor, for the host's report.
 
         Raises:
-            DriverError: QEMU does not say its version.
+            DriverError: the version of QEMU cannot be determined.
         """
         is_kvm = await self.accelerator() is Accelerator.KVM
         kinds = ("qemu", "kvm") if is_kvm else ("qemu",)
@@ -51,10 +57,10 @@ class QemuBuilder:
         )
 
     def spec_of(self, instance: Instance) -> GuestSpec:
-        """Return the spec of a new guest, which has no disks yet and does not run.
+        """Return the spec of a new guest, without disks and not running.
 
         Raises:
-            BuildError: the instance has no image that this host has a file of.
+            BuildError: this host has no bootable file of the instance's image.
         """
         image = image_of(instance, self._images)
         size = GuestSize.of(instance.flavor)
@@ -76,23 +82,24 @@ class QemuBuilder:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> str:
-        """Make the disks of a guest, and start it.
+        """Create the disks of a guest, and start it.
 
         Args:
-            machine: the guest, with a folder that has nothing in it.
-            instance: what it is for.
-            waits: it is the target of a live migration: what its disks hold is yet to come.
-            disks_at: copy the disks from here, by name, and do not start it.
+            machine: the guest, with an empty folder.
+            instance: its instance.
+            waits: whether it is the target of a live migration, which fills its disks.
+            disks_at: addresses to copy the disks from, by name; then the guest is not started.
 
         Returns:
-            Where the live migration arrives, when it waits for one.
+            The address of the live migration, or an empty string.
 
         Raises:
-            BuildError, DriverError: it could not be made; something of it may be left.
+            BuildError, DriverError: the guest could not be created; the caller cleans up.
         """
         image = image_of(instance, self._images)
         if disks_at is not None:
             names = await guest_disks.copy_disks(machine.folder, disks_at)
+            # Recorded with a size of zero, so that `settle_size` grows the disks as needed.
             machine.record(disks=names, size=GuestSize(0, 0))
             await self.settle_size(machine)
             machine.record(is_built=True)
@@ -109,11 +116,12 @@ class QemuBuilder:
         return address
 
     async def start(self, machine: Machine) -> None:
-        """Start a guest that has no process, from its memory when that is kept.
+        """Start a guest without a process, from its saved memory if it is suspended.
 
         Raises:
-            DriverError: it could not be started; it is as it was.
+            DriverError: the guest could not be started and is unchanged.
         """
+        # First: while another host reads the disks, the guest must not write to them.
         await self.withdraw(machine)
         image = self._image(machine.spec)
         if machine.spec.power is Power.SUSPENDED:
@@ -124,17 +132,17 @@ class QemuBuilder:
         machine.set_power(Power.RUNNING)
 
     async def withdraw(self, machine: Machine) -> None:
-        """Offer the disks of a guest no more.
+        """End the export of a guest's disks.
 
         Raises:
-            DriverError: whoever offers them cannot be ended.
+            DriverError: the exporting process does not end.
         """
         if machine.spec.address:
             await nbd_export.withdraw(machine.folder)
             machine.record(address="")
 
     async def settle_size(self, machine: Machine) -> None:
-        """Give a guest without a process the size that it is to have."""
+        """Apply the wanted size to a guest without a process."""
         spec = machine.spec
         if spec.size == spec.wanted:
             return
@@ -145,14 +153,18 @@ class QemuBuilder:
         try:
             memory = os.open(machine.folder.memory, os.O_RDONLY)
         except OSError as error:
-            raise DriverError(f"the memory of {machine.spec.uuid} cannot be read") from error
+            raise DriverError(
+                f"cannot read the saved memory of guest {machine.spec.uuid}: {error.strerror}"
+            ) from error
         try:
-            # On what it was suspended on: its memory says nothing of that, and would be read.
+            # With the accelerator that it was suspended on: QEMU would also load the memory with
+            # another one, without an error.
             known = machine.spec.accelerator
             accelerator = Accelerator(known) if known else await self.accelerator()
             await machine.start(image, accelerator, memory=memory)
             await _loaded(machine)
-            # Before it goes on: from then on its memory no longer goes with its disks.
+            # Recorded before the guest continues: from then on the saved memory no longer matches
+            # the disks and must never be loaded again.
             machine.record(power=Power.RUNNING)
             machine.folder.memory.unlink(missing_ok=True)
             await machine.execute("cont")
@@ -163,7 +175,7 @@ class QemuBuilder:
             os.close(memory)
 
     def _image(self, spec: GuestSpec) -> ImageFile:
-        """Return what a guest boots; one that boots its own disk no longer needs the image."""
+        """Return the image from which a guest boots, or a placeholder if its disk suffices."""
         image = self._images.get(spec.image_id)
         if image is not None:
             return image
@@ -174,11 +186,11 @@ class QemuBuilder:
 
 
 async def _loaded(machine: Machine) -> None:
-    """Wait until QEMU has read a guest's memory.
+    """Wait until QEMU has loaded a guest's memory.
 
     Raises:
-        DriverError: it has ended over that.
+        DriverError: QEMU ended meanwhile.
     """
     if not await machine.wait_for(_LOADING):
         told = machine.folder.last_error() or "QEMU has ended"
-        raise DriverError(f"the memory of {machine.spec.uuid} was not read: {told}")
+        raise DriverError(f"cannot load the saved memory of guest {machine.spec.uuid}: {told}")

@@ -1,4 +1,7 @@
-"""The command line of a guest's QEMU, and finding guests again by theirs."""
+"""The settings of a QEMU host, and the command line of a guest's QEMU process.
+
+The command line also identifies running guests, so a new agent finds them without any file.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +19,14 @@ _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=d
 
 @dataclass(frozen=True, slots=True)
 class QemuHost:
-    """Where the driver of a host keeps its guests, and how it starts them.
+    """The settings of the QEMU driver on one host.
 
-    `state_dir` holds a folder for each guest, with its disks; `storage_dir` is where shelved
-    disks go, in a file system that all hosts share. Other hosts reach `move_address` for live
-    migrations and disks; what goes there is neither encrypted nor authenticated.
+    `state_dir` has a folder for each guest, with its disks. `storage_dir` receives the disks of
+    shelved guests, in a file system that all hosts share. Other hosts connect to `move_address` for
+    live migrations and disks; this traffic is neither encrypted nor authenticated.
 
-    Live migrations need the same `machine` and `cpu_model` on both sides; so `machine` names a
-    version. An empty `cpu_model` is `qemu64` under TCG and the host's own under KVM.
+    Live migrations need the same `machine` and `cpu_model` on both sides, so `machine` names a
+    version. An empty `cpu_model` means `qemu64` under TCG and the host's CPU under KVM.
     """
 
     name: str
@@ -35,25 +38,25 @@ class QemuHost:
     machine: str = "pc-q35-7.2"
     cpu_model: str = ""
     translation_mb: int = 32
-    """What TCG may keep of translated code for each guest."""
+    """The size of TCG's cache of translated code for each guest, in MiB."""
 
 
 class Sockets(NamedTuple):
-    """Numbers of the descriptors that QEMU inherits."""
+    """The numbers of the descriptors that QEMU inherits."""
 
     control: int
     serial: int
     memory: int | None = None
-    """The file of a suspended guest's memory, to go on from."""
+    """The saved memory of a suspended guest."""
 
 
 def command_line(
     host: QemuHost, accelerator: Accelerator, spec: GuestSpec, image: ImageFile, sockets: Sockets
 ) -> list[str]:
-    """Return what starts a guest.
+    """Return the command line that starts a guest.
 
-    Both sides of a live migration must give the same devices in the same order, so all of it
-    follows from the spec and the host's settings.
+    Both sides of a live migration must have the same devices in the same order, so the command line
+    depends only on the spec and the host's settings.
     """
     folder = QemuFolder(host.state_dir, spec.uuid)
     return [
@@ -63,7 +66,8 @@ def command_line(
         *("-machine", spec.machine, *_processor(host, accelerator, spec.cpu_model)),
         *("-m", f"{spec.size.memory_mb}M", "-smp", str(spec.size.vcpus)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _SANDBOX),
-        # When the guest turns itself off QEMU stays and says so, also to an agent that comes later.
+        # When the guest shuts itself down, QEMU stays, so that also an agent that starts later
+        # learns of the shutdown and can tell it from a crash.
         "-no-shutdown",
         *("-chardev", f"socket,id=control,fd={sockets.control},server=on,wait=off"),
         *("-mon", "chardev=control,mode=control"),
@@ -76,12 +80,12 @@ def command_line(
 
 
 def mark(host: str) -> list[str]:
-    """Return the words by which the guests of a host are known."""
+    """Return the arguments that mark the guests of a host."""
     return ["-fw_cfg", f"name={_MARK},string={quoted(host)}"]
 
 
 def guest_of(words: Sequence[str], host: str) -> str | None:
-    """Return whose guest a command line starts, if one of that host."""
+    """Return the instance whose guest a command line starts, or None if not one of the host."""
     name, value = mark(host)
     if "-uuid" not in words or value not in words:
         return None
@@ -92,7 +96,7 @@ def guest_of(words: Sequence[str], host: str) -> str | None:
 
 
 def quoted(value: str | Path) -> str:
-    """Spell a value that stands among others with commas between them."""
+    """Escape a value for QEMU's comma-separated options."""
     return str(value).replace(",", ",,")
 
 
@@ -114,7 +118,7 @@ def _boot(image: ImageFile, accelerator: Accelerator) -> list[str]:
         return []
     initrd = [] if image.initrd is None else ["-initrd", str(image.initrd)]
     words = image.cmdline.split(" ") if image.cmdline else []
-    # Under TCG on a busy host, kernels that check the timer find that it does not work.
+    # Under TCG on a busy host, kernels that check the timer conclude that it does not work.
     if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
         words.append(_NO_TIMER_CHECK)
     append = ["-append", " ".join(words)] if words else []
@@ -135,5 +139,6 @@ def _incoming(spec: GuestSpec, sockets: Sockets) -> list[str]:
         return ["-incoming", f"fd:{sockets.memory}"]
     if not spec.waits:
         return []
-    # With disks the guest may go on only when the other side's copies have come to their end.
+    # With disks the guest must not continue before the source's mirrors have ended, so QEMU starts
+    # paused (-S) and the driver continues it.
     return ["-incoming", "defer", *(["-S"] if spec.disks else [])]

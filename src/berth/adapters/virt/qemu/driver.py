@@ -1,4 +1,4 @@
-"""The QEMU driver; see the port `Driver`."""
+"""The QEMU driver; see the port `VirtDriver`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -29,10 +29,11 @@ _VERBS = frozenset(DriverFeature) - {DriverFeature.RESIZE_LIVE}
 
 
 class QemuDriver:
-    """Runs each guest in a QEMU process of its own, which outlives the agent.
+    """Runs each guest in its own QEMU process, which outlives the agent.
 
-    A second driver on the same state folder finds all of them again, once the first is closed
-    or its process has ended; two at once are a mistake.
+    Once a driver is closed or its process has ended, another driver on the same folder finds all
+    guests again. Two drivers must not use a folder at the same time: QEMU's control socket serves
+    one client.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class QemuDriver:
         clock: Clock,
         stock: InventorySettings,
     ) -> None:
-        """Make a driver.
+        """Create a driver, without contacting any guest.
 
         Args:
-            host: where guests are kept, and how they start.
-            images: what guests boot.
+            host: the host's settings.
+            images: the host's image files.
             clock: the time.
-            stock: what is said of the host's resources.
+            stock: the operator's settings for the host's inventory.
         """
         self._host = host
         self._events = GuestEventHub()
@@ -62,7 +63,7 @@ class QemuDriver:
         self._arrivals: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Let go of the guests; they go on."""
+        """Disconnect from the guests, which keep running."""
         for arrival in self._arrivals:
             arrival.cancel()
         await asyncio.gather(*self._arrivals, return_exceptions=True)
@@ -70,17 +71,17 @@ class QemuDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All but changing the size of a running guest."""
+        """All verbs except changing the size of a running guest."""
         return _VERBS
 
     async def report(self) -> HostReport:
-        """Return what the machine has."""
+        """Return the report of this machine."""
         guests = len(await self._registry.machines())
         hypervisor = await self._builder.hypervisor()
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return the guests with folders here, and processes of this host without one."""
+        """Return the guests with a folder, and as orphans the processes without one."""
         orphans = await self._registry.orphans()
         found = [
             Guest(uuid, Power.RUNNING, "there is no record of it", is_orphan=True)
@@ -92,7 +93,7 @@ class QemuDriver:
         return sorted(found, key=lambda guest: guest.instance_uuid)
 
     async def spawn(self, instance: Instance) -> None:
-        """Make and start a guest, or start one that is here."""
+        """Create and start a guest, or start an existing one."""
         async with self._lock(instance.uuid):
             machine = await self._registry.find(instance.uuid)
             try:
@@ -106,7 +107,7 @@ class QemuDriver:
                 raise BuildError(str(error)) from error
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Press the power button, and end the process when that does not help."""
+        """Press the power button, and end the process after the grace period."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
@@ -115,7 +116,8 @@ class QemuDriver:
                 raise DriverError(f"guest {instance_uuid} waits for a live migration")
             if (await machine.power())[0] is Power.RUNNING:
                 await machine.press(grace_s)
-            # Before its process ends, or it would have crashed should the agent die in between.
+            # Recorded before the process ends: if the agent died in between, the guest would
+            # otherwise count as crashed and be restarted.
             if machine.spec.power is not Power.STOPPED:
                 machine.set_power(Power.STOPPED)
             await machine.quit()
@@ -123,24 +125,24 @@ class QemuDriver:
             await self._builder.withdraw(machine)
 
     async def reset(self, instance_uuid: str) -> None:
-        """Reset the machine that the guest sees."""
+        """Reset the guest's virtual machine."""
         async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
             await machine.execute("system_reset")
 
     async def pause(self, instance_uuid: str) -> None:
-        """Stop the guest's processors."""
+        """Pause the guest's CPUs."""
         async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("stop")
             machine.record(power=Power.PAUSED, reason="")
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Let the guest's processors go on."""
+        """Continue the guest's CPUs."""
         async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("cont")
             machine.record(power=Power.RUNNING, reason="")
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Write the guest's memory into its folder and end the process."""
+        """Save the guest's memory to its folder and end the process."""
         async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as machine:
             power, _ = await machine.power()
             if power is Power.SUSPENDED:
@@ -154,13 +156,13 @@ class QemuDriver:
             await machine.end_saving()
 
     async def resume(self, instance_uuid: str) -> None:
-        """Start a process that goes on from the memory."""
+        """Start a process that continues from the saved memory."""
         async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as machine:
             if machine.spec.power is Power.SUSPENDED:
                 await self._builder.start(machine)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """End the process and delete the folder; an orphan's process too."""
+        """End the process and delete the folder, also for an orphan."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
@@ -169,23 +171,24 @@ class QemuDriver:
             await self._destroy(machine)
 
     async def resize(self, instance: Instance) -> bool:
-        """Write down the new size, which a guest that is stopped has at once."""
+        """Record the new size; a stopped guest gets it at once."""
         async with self._locked_guest(instance.uuid) as machine:
             machine.record(wanted=GuestSize.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
-                await self._builder.withdraw(machine)  # nobody may grow disks that others read
+                # A disk must not be resized while another host reads it.
+                await self._builder.withdraw(machine)
                 await self._builder.settle_size(machine)
             return machine.spec.size == machine.spec.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return the end of the console's file."""
+        """Return the end of the console log."""
         machine = await self._registry.get(instance_uuid)
         if machine is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
 
     async def take_in(self, instance: Instance) -> str:
-        """Start a process that waits for a guest's memory, and for its disks if it has some."""
+        """Start a process that waits for the guest's memory and disks."""
         async with self._lock(instance.uuid):
             machine = await self._registry.find(instance.uuid)
             if machine is not None:
@@ -193,11 +196,11 @@ class QemuDriver:
                     raise BuildError(f"guest {instance.uuid} is here already")
                 if machine.spec.address:
                     return machine.spec.address
-                await self._destroy(machine)  # an agent died when it had not listened yet
+                await self._destroy(machine)  # an agent died before QEMU listened
             return await self._build(instance, waits=True)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Move the guest to another process, then clear away what is left here."""
+        """Migrate the guest to the waiting process, then destroy what is left here."""
         has_left = False
         try:
             async with self._locked_guest(instance_uuid, *_LIVE) as machine:
@@ -213,23 +216,25 @@ class QemuDriver:
             raise
         except (DriverError, OSError) as error:
             if has_left:
-                # Nobody may take it for one that stays: the other host would clear it away.
+                # Not a MigrationError: it would say that the guest stays here, and the destination
+                # would destroy the guest that has arrived there.
                 reason = f"guest {instance_uuid} has moved, and is not cleared away here: {error}"
                 raise UnavailableError(reason) from error
             raise MigrationError(str(error)) from error
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Have QEMU give up a migration."""
+        """Cancel a migration in progress."""
         if (move := self._moves.get(instance_uuid)) is not None:
             await move.cancel()
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Have QEMU's storage daemon offer the disks, read-only."""
+        """Export the disks read-only with QEMU's storage daemon."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             spec = machine.spec
             if not nbd_export.is_offered(machine.folder, spec.disks, spec.address):
                 await nbd_export.withdraw(machine.folder)
-                # Whatever comes of it, somebody has to look for it before the guest starts.
+                # Recorded before the daemon starts: after a crash the next start of the guest must
+                # look for the daemon and end it.
                 machine.record(address=nbd_export.BEGUN)
                 move_address = self._host.move_address
                 address = await nbd_export.offer(machine.folder, spec.disks, move_address)
@@ -237,13 +242,13 @@ class QemuDriver:
             return machine.spec.address
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Copy disks from another host, or from where they are stored."""
+        """Copy disks from another host or from the shared storage."""
         async with self._lock(instance.uuid):
             if await self._registry.find(instance.uuid) is None:
                 await self._build(instance, disks_at=self._storage.sources(address))
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Copy the disks to the folder that all hosts share."""
+        """Copy the disks to the shared storage."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             return await self._storage.store(machine.folder, instance_uuid, machine.spec.disks)
 
@@ -252,14 +257,14 @@ class QemuDriver:
         await self._storage.drop(address)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return folders without a record of a guest or a process, and what was stored."""
+        """Return the folders without a spec or process, and the disks that this host stored."""
         known = {machine.spec.uuid for machine in await self._registry.machines()}
         running = await self._registry.orphans()
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Yield what QEMU tells of the guests from now on."""
+        """Return the events of the guests from now on."""
         return self._events.subscribe()
 
     def _on_event(self, event: GuestEvent) -> None:
@@ -270,16 +275,16 @@ class QemuDriver:
             arrival.add_done_callback(self._arrivals.discard)
 
     async def _resume_arrived(self, instance_uuid: str) -> None:
-        """Let a guest that has arrived go on: nobody may look at this host for long."""
+        """Continue a guest that has just arrived, without waiting for the next listing."""
         async with self._lock(instance_uuid):
-            with suppress(DriverError):  # whoever looks next finds it
+            with suppress(DriverError):  # the next listing tries again
                 await self._registry.find(instance_uuid)
 
     async def _describe(self, machine: Machine) -> Guest | None:
-        """Return what a guest does; None of one that is being made, or is gone.
+        """Return the state of a guest, or None when it is being created or is gone.
 
-        Of one that somebody works on it is what it was last known to do: nobody else may talk to
-        its process.
+        While an operation holds the guest's lock, this is the last recorded state: the operation's
+        commands must not interleave with others.
         """
         uuid, lock = machine.spec.uuid, self._lock(machine.spec.uuid)
         if lock.locked():
@@ -301,7 +306,7 @@ class QemuDriver:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> str:
-        """Make a guest; when that fails nothing of it is left."""
+        """Create a guest, and remove all of it when that fails."""
         if instance.uuid in await self._registry.orphans():
             raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
         try:
@@ -324,8 +329,10 @@ class QemuDriver:
             await self._builder.start(machine)
 
     async def _destroy(self, machine: Machine) -> None:
-        with suppress(SpecNotWrittenError):  # a full disk has room again when it is gone
-            machine.record(is_built=False)  # should the agent die now, the next one goes on with it
+        # Recorded first, so that after a crash the next agent completes the removal. On a full disk
+        # this fails, but the removal itself makes room.
+        with suppress(SpecNotWrittenError):
+            machine.record(is_built=False)
         await machine.quit()
         if machine.spec.address:
             await nbd_export.withdraw(machine.folder)
@@ -339,7 +346,7 @@ class QemuDriver:
 
     @asynccontextmanager
     async def _locked_guest(self, instance_uuid: str, *powers: Power) -> AsyncGenerator[Machine]:
-        """Work on a guest that must be here, doing one of these things."""
+        """Hold the lock of a guest, which must exist and have one of these power states."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:

@@ -1,4 +1,4 @@
-"""The roster: the guests of a host, as folders and processes say."""
+"""The guests of a host, found by their folders and processes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +19,13 @@ _END_S = 5.0
 
 
 class QemuGuestRegistry:
-    """Finds guests; those of before are adopted at the first question."""
+    """Finds guests, and adopts those of earlier drivers at the first access.
+
+    Args:
+        host: the host's settings.
+        clock: the time.
+        publish: receives the events of guests.
+    """
 
     def __init__(self, host: QemuHost, clock: Clock, publish: Callable[[GuestEvent], None]) -> None:
         self._host = host
@@ -38,14 +44,14 @@ class QemuGuestRegistry:
         return list(self._machines.values())
 
     async def get(self, instance_uuid: str) -> Machine | None:
-        """Return a guest as it was last known; None when it is not here."""
+        """Return a guest in its last known state, or None."""
         await self._adopt()
         return self._machines.get(instance_uuid)
 
     async def find(self, instance_uuid: str) -> Machine | None:
-        """Return a guest, as it is now; None when it is not here.
+        """Return a guest in its current state, or None.
 
-        Nobody else may work on it: what somebody has given up building is cleared away.
+        The caller must hold the guest's lock, since the remains of an unfinished build are removed.
         """
         machine = await self.get(instance_uuid)
         if machine is None:
@@ -58,10 +64,10 @@ class QemuGuestRegistry:
         return self._machines.get(instance_uuid)
 
     async def settle(self, machine: Machine) -> str:
-        """Take up what has happened to a guest meanwhile.
+        """Record what has happened to a guest since the last access.
 
         Returns:
-            Why its process does not answer, or cannot be said to have ended, if that is so.
+            Why the current state is unknown, or an empty string.
         """
         machine.folder.trim_console()
         try:
@@ -70,7 +76,7 @@ class QemuGuestRegistry:
             status = await machine.status()
             if machine.spec.waits:
                 if not status:
-                    await machine.quit()  # nothing came, and QEMU has given up
+                    await machine.quit()  # the migration failed, and QEMU has ended
                     self.remove(machine)
                 else:
                     await migration.resume_if_arrived(machine)
@@ -82,15 +88,16 @@ class QemuGuestRegistry:
         return ""
 
     async def orphans(self) -> list[str]:
-        """Return the uuids of guests that run and have no folder."""
+        """Return the uuids of running guests without a known folder."""
         await self._adopt()
         known = set(self._machines)
         running = await self._running()
-        # One that is made or destroyed while the processes are listed is none.
+        # The known guests are read before and after listing the processes, since a guest may be
+        # created or destroyed meanwhile.
         return sorted(running.keys() - known - self._machines.keys())
 
     async def end_orphan(self, instance_uuid: str) -> None:
-        """End the process of a guest that is not known, and delete what is in its folder."""
+        """End the process of an unknown guest, and delete its folder."""
         process = (await self._running()).get(instance_uuid)
         if process is not None:
             process.kill()
@@ -99,7 +106,7 @@ class QemuGuestRegistry:
         QemuFolder(self._host.state_dir, instance_uuid).remove()
 
     def add(self, spec: GuestSpec) -> Machine:
-        """Take up a new guest, and make its folder."""
+        """Register a new guest, and create its folder."""
         machine = self._machine(spec)
         machine.folder.make()
         machine.folder.write(spec)
@@ -107,12 +114,12 @@ class QemuGuestRegistry:
         return machine
 
     def remove(self, machine: Machine) -> None:
-        """Delete a guest that has no process."""
+        """Remove a guest without a process, with its folder."""
         machine.folder.remove()
         self._machines.pop(machine.spec.uuid, None)
 
     async def close(self) -> None:
-        """Let go of the guests."""
+        """Disconnect from all guests."""
         for machine in self._machines.values():
             await machine.detach()
         self._machines.clear()
@@ -130,7 +137,7 @@ class QemuGuestRegistry:
                 try:
                     spec = folder.read()
                 except DriverError:
-                    continue  # should it run it is an orphan, and nobody writes over its disks
+                    continue  # a running guest of it is an orphan; its files are left alone
                 if spec is not None and spec.is_built:
                     self._machines[spec.uuid] = self._machine(spec)
                 elif spec is not None:
@@ -145,7 +152,7 @@ class QemuGuestRegistry:
             self._has_adopted = True
 
     async def _clear(self, folder: QemuFolder, process: HostProcess | None) -> None:
-        """Go on with what an agent has begun to destroy, or has not built to the end."""
+        """Remove a guest that an earlier agent did not finish building or destroying."""
         if process is not None:
             process.kill()
             await process.wait(_END_S)
@@ -156,9 +163,9 @@ class QemuGuestRegistry:
         try:
             await machine.attach(process)
         except QmpError:
-            return  # it is tried again whenever somebody asks about it
+            return  # each later access tries again
         if machine.spec.power not in (Power.RUNNING, Power.PAUSED):
-            # The agent died when it had started the guest, or was about to end it.
+            # The agent died after it had started the guest, or before it ended it.
             machine.record(power=Power.RUNNING, reason="")
 
     def _machine(self, spec: GuestSpec) -> Machine:

@@ -1,4 +1,4 @@
-"""One guest: its folder, its QEMU process and the connection to that."""
+"""One guest: its folder, its QEMU process and the QMP connection to it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,15 @@ _ANSWER_S = 5.0
 _QUIT_S = 5.0
 _END_S = 1.0
 _POLL_S = 0.02
+# A guest that is not listening yet has not heard the power button, so it is pressed again.
 _PRESS_NS = 2_000_000_000
-"""A guest that is not listening yet has not heard the power button, so it is pressed again."""
 _EVENTS = {
     "SHUTDOWN": (Power.STOPPED, "it turned itself off"),
     "STOP": (Power.PAUSED, ""),
     "RESUME": (Power.RUNNING, ""),
     "GUEST_PANICKED": (Power.CRASHED, "its kernel panicked"),
 }
+# By QEMU's status; a guest of any other is paused.
 _POWERS = {
     "running": (Power.RUNNING, ""),
     "shutdown": (Power.STOPPED, "it turned itself off"),
@@ -39,14 +40,20 @@ _POWERS = {
     "postmigrate": (Power.PAUSED, "it goes on elsewhere, and is yet to be cleared away here"),
     "io-error": (Power.PAUSED, "its disk does not take what it writes"),
 }
-"""By QEMU's status; a guest of any other is paused."""
 _GONE = "its process is gone"
 ARRIVED = "all of it has arrived"
-"""What is told of the target of a live migration that is to go on now."""
+"""The reason in the event of a guest whose live migration to this host is complete."""
 
 
 class Machine:
-    """What the driver knows of a guest, and does with its process."""
+    """The state of a guest, and the operations on its process.
+
+    Args:
+        host: the host's settings.
+        clock: the time.
+        spec: the guest's spec.
+        publish: receives the guest's events.
+    """
 
     def __init__(
         self, host: QemuHost, clock: Clock, spec: GuestSpec, publish: Callable[[GuestEvent], None]
@@ -56,22 +63,23 @@ class Machine:
         self._publish = publish
         self._process: HostProcess | None = None
         self._qmp: Qmp | None = None
+        # Whether the end of the process is expected, and therefore not published as a crash.
         self._ends = False
-        """Its end, if it comes now, is wanted."""
         self.folder = QemuFolder(host.state_dir, spec.uuid)
         self.spec = spec
 
     async def start(
         self, image: ImageFile, accelerator: Accelerator, *, memory: int | None = None
     ) -> None:
-        """Start QEMU; `memory` is a descriptor of the file that the guest goes on from.
+        """Start QEMU; `memory` is a descriptor of the saved memory to continue from.
 
         Raises:
-            DriverError: QEMU cannot be started, or complains and ends.
+            DriverError: QEMU cannot be started, or ended with an error.
         """
         self.folder.errors.unlink(missing_ok=True)
         if memory is None or not self.spec.accelerator:
             self.record(accelerator=accelerator.value, cpu_model=self._host.cpu_model)
+        # QEMU inherits sockets that already listen, so connecting never has to wait for a path.
         with ExitStack() as stack:
             listening = [stack.enter_context(self.folder.listening(n)) for n in ("qmp", "serial")]
             fds = [*listening, *([] if memory is None else [memory])]
@@ -92,10 +100,10 @@ class Machine:
             raise
 
     async def attach(self, process: HostProcess) -> None:
-        """Connect to a process of this guest that runs.
+        """Connect to a running process of this guest.
 
         Raises:
-            QmpError: it does not answer.
+            QmpError: the process does not answer within 10 s.
         """
         self._process, self._ends = process, False
         until_ns = self._clock.ticks_ns() + int(_CONNECT_S * 1e9)
@@ -107,19 +115,21 @@ class Machine:
                     await qmp.connect(path, timeout_s=max(left_s, 0.0))
                 self._qmp = qmp
             except QmpRefusedError:
-                # Some never come to that end, when an agent dies while it is on its way.
+                # QEMU closes its socket when it ends. It may hang there if an agent died during the
+                # shutdown, so it is killed.
                 if not await process.wait(_END_S):
                     process.kill()
                     await process.wait(_QUIT_S)
                 raise
             except QmpError:
-                # Clients that gave up while QEMU hung fill its queue, until it has met them all.
+                # QEMU greets one client at a time. Clients that gave up while it hung are still in
+                # its queue, so connecting is repeated until QEMU has processed them all.
                 if left_s <= _POLL_S or not process.is_alive():
                     raise
                 await self._clock.sleep(_POLL_S)
 
     async def detach(self) -> None:
-        """Hang up; the guest goes on."""
+        """Disconnect; the guest keeps running."""
         self._ends = True
         if self._qmp is not None:
             await self._qmp.close()
@@ -133,20 +143,20 @@ class Machine:
         fd: int | None = None,
         timeout_s: float = 30.0,
     ) -> object:
-        """Have QEMU do something; see `Qmp.execute`."""
+        """Execute a QMP command; see `Qmp.execute`."""
         if self._qmp is None:
             raise QmpError(f"guest {self.spec.uuid} has no process that answers")
         return await self._qmp.execute(command, arguments, fd=fd, timeout_s=timeout_s)
 
     async def ask(self, command: str) -> Message:
-        """Ask QEMU for a record."""
+        """Execute a QMP query that returns an object."""
         return cast("Message", await self.execute(command))
 
     async def status(self) -> str:
-        """Return QEMU's status of the guest; empty when there is no process, or it ends.
+        """Return QEMU's status of the guest, or an empty string without a process.
 
         Raises:
-            QmpError: there is one, and it does not answer.
+            QmpError: the process exists but does not answer.
         """
         process = self._process
         if process is None or not process.is_alive():
@@ -163,7 +173,7 @@ class Machine:
             raise
 
     async def power(self) -> tuple[Power, str]:
-        """Return what the guest does, and why if that is known."""
+        """Return the power state of the guest and its reason, if known."""
         try:
             status = await self.status()
         except QmpError as error:
@@ -175,7 +185,7 @@ class Machine:
         return self.spec.power, self.spec.reason
 
     async def press(self, grace_s: float) -> None:
-        """Press the power button until the guest has turned itself off, or the time is over."""
+        """Press the power button until the guest is off or the grace period is over."""
         now_ns = press_ns = self._clock.ticks_ns()
         until_ns = now_ns + int(grace_s * 1e9)
         while now_ns < until_ns:
@@ -186,15 +196,15 @@ class Machine:
                     await self.execute("system_powerdown", timeout_s=_ANSWER_S)
                     press_ns += _PRESS_NS
             except QmpError:
-                press_ns = now_ns  # a process that hangs may go on before the time is over
+                press_ns = now_ns  # press again at once if a hanging process recovers
             await self._clock.sleep(_POLL_S)
             now_ns = self._clock.ticks_ns()
 
     async def quit(self) -> None:
-        """End the process, without asking the guest.
+        """End the process without a shutdown of the guest.
 
         Raises:
-            DriverError: it does not end.
+            DriverError: the process does not end.
         """
         self._ends = True
         process = self._process
@@ -211,31 +221,31 @@ class Machine:
         self._process = None
 
     def record(self, **changes: object) -> None:
-        """Change the spec, on disk and here.
+        """Change the spec, first on disk and then in memory.
 
         Raises:
-            UnwrittenError: the disk does not take it; it is as it was.
+            SpecNotWrittenError: writing failed; the spec is unchanged.
         """
         changed = msgspec.structs.replace(self.spec, **changes)
         self.folder.write(changed)
         self.spec = changed
 
     def set_power(self, power: Power, reason: str = "") -> None:
-        """Write down what the guest does, and tell those who follow."""
+        """Record the power state of the guest, and publish the event."""
         self.record(power=power, reason=reason)
         self._publish(GuestEvent(self.spec.uuid, power, reason))
 
     async def wait_for(self, are_left: Sequence[str]) -> str:
-        """Wait until QEMU's status is none of some, and return it; empty when it has ended."""
+        """Wait until QEMU's status is not in `are_left`; return it, or "" when QEMU has ended."""
         while (status := await self.status()) in are_left:
             await self._clock.sleep(_POLL_S)
         return status
 
     async def save_memory(self) -> None:
-        """Have the guest stand still, and write its memory into its file.
+        """Pause the guest, and save its memory to a file.
 
         Raises:
-            DriverError: it could not be written; the file is gone.
+            DriverError: the memory could not be saved; the file is deleted.
         """
         self.record(is_saving=True)
         await self.execute("stop")
@@ -244,9 +254,10 @@ class Machine:
             fd = os.open(self.folder.memory, flags, 0o600)
         except OSError as error:
             self.give_up_saving()
-            raise DriverError(f"the memory cannot be written: {error.strerror}") from error
+            raise DriverError(f"cannot save the guest's memory: {error.strerror}") from error
         try:
-            # Left over from a migration these would have QEMU read from the file, or wait.
+            # Capabilities of an earlier live migration persist: with return-path QEMU would read
+            # from the file, with pause-before-switchover it would wait for a command.
             await self.set_capabilities({"return-path": False, "pause-before-switchover": False})
             await self.execute("getfd", {"fdname": "memory"}, fd=fd)
             await self.execute("migrate-set-parameters", {"max-bandwidth": 2**40})
@@ -260,18 +271,18 @@ class Machine:
             os.close(fd)
 
     def give_up_saving(self) -> None:
-        """Forget what was written of the memory."""
+        """Delete partially saved memory."""
         self.folder.memory.unlink(missing_ok=True)
         self.record(is_saving=False)
 
     async def end_saving(self) -> None:
-        """End the process of a guest whose memory is in its file."""
+        """Record that a guest is suspended, and end its process."""
         self.record(is_saving=False, power=Power.SUSPENDED, reason="")
         self._publish(GuestEvent(self.spec.uuid, Power.SUSPENDED))
         await self.quit()
 
     async def settle_saving(self) -> None:
-        """Take up the writing of the memory where an agent has left it when it died."""
+        """Complete or undo the saving of memory that a dead agent began."""
         if not await self.status():
             self.give_up_saving()
             return
@@ -283,9 +294,10 @@ class Machine:
             await self.execute("cont")
 
     async def _has_saved(self) -> bool:
-        """Wait for the end of what may be being written, and tell whether it is the memory.
+        """Wait for a save that may be in progress; return whether the memory is saved.
 
-        A guest that has come here by a migration says of it for ever that it is completed.
+        QEMU's migration status alone does not tell: a guest that arrived by live migration reports
+        "completed" forever. So the file and the run state are checked, too.
 
         Raises:
             QmpError: the process does not answer.
@@ -300,14 +312,14 @@ class Machine:
         return is_written and await self.status() == "postmigrate"
 
     async def set_capabilities(self, wanted: Mapping[str, bool]) -> None:
-        """Say what a migration is to do, before it begins."""
+        """Set the capabilities of the next migration."""
         capabilities = [{"capability": name, "state": state} for name, state in wanted.items()]
         await self.execute("migrate-set-capabilities", {"capabilities": capabilities})
 
     async def _wait_for_memory(self) -> None:
         while (state := await self.ask("query-migrate")).get("status") != "completed":
             if state.get("status") in (None, "none", "failed", "cancelled"):
-                raise DriverError(f"the memory was not written: {state.get('error-desc', '')}")
+                raise DriverError(f"saving the memory failed: {state.get('error-desc', '')}")
             await self._clock.sleep(_POLL_S)
 
     def _on_event(self, message: Message | None) -> None:

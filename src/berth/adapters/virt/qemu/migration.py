@@ -22,16 +22,17 @@ _POLL_S = 0.02
 _ARRIVING = ("inmigrate", "finish-migrate", "")
 _UNDER_WAY = ("setup", "active", "device", "pre-switchover", "wait-unplug")
 _FAILED = ("failed", "cancelled")
-# The target says at the end whether it has all; without that the source would not know.
+# With return-path the target confirms that it has everything; otherwise "completed" at the source
+# would only mean that all was sent.
 _BOTH = {"events": True, "return-path": True}
 
 
 async def listen_for_guest(machine: Machine, address: str) -> str:
-    """Have a QEMU that was started to wait listen, and return where.
+    """Make a waiting QEMU listen for a live migration, and return the address.
 
     Args:
-        machine: the guest.
-        address: of this host, as others reach it.
+        machine: the waiting guest.
+        address: the address of this host for other hosts.
     """
     await machine.set_capabilities(_BOTH)
     ports: dict[str, str | int] = {}
@@ -46,7 +47,7 @@ async def listen_for_guest(machine: Machine, address: str) -> str:
 
 
 async def resume_if_arrived(machine: Machine) -> bool:
-    """Let a guest go on that has arrived, and tell whether it has."""
+    """Continue a guest whose migration to this host is complete; return whether it is."""
     status = await machine.status()
     if status in _ARRIVING:
         return False
@@ -54,7 +55,7 @@ async def resume_if_arrived(machine: Machine) -> bool:
         state = (await machine.ask("query-migrate")).get("status")
         if state != "completed":
             return False
-        with contextlib.suppress(QmpError):  # it has, and then something came in between
+        with contextlib.suppress(QmpError):  # an earlier attempt may have stopped the server
             await machine.execute("nbd-server-stop")
         await machine.execute("cont")
     machine.record(waits=False)
@@ -62,7 +63,12 @@ async def resume_if_arrived(machine: Machine) -> bool:
 
 
 class QemuMigration:
-    """One live migration away from here."""
+    """One live migration away from this host.
+
+    Args:
+        machine: the guest.
+        clock: the time.
+    """
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
         self._machine = machine
@@ -70,19 +76,19 @@ class QemuMigration:
         self._is_cancelled = False
 
     async def cancel(self) -> None:
-        """Have it fail."""
+        """Cancel the migration."""
         self._is_cancelled = True
         with contextlib.suppress(DriverError):
             await self._machine.execute("migrate_cancel")
 
     async def run(self, address: str) -> None:
-        """Move the guest; afterwards its process here stands still.
+        """Migrate the guest; afterwards its process here is paused.
 
-        One that was under way when its agent died is taken up where it is.
+        A migration that was under way when its agent died is continued.
 
         Raises:
-            MigrationError: it goes on here.
-            UnavailableError: QEMU does not say whether it has moved.
+            MigrationError: the migration failed, and the guest runs here.
+            UnavailableError: QEMU does not answer, so the outcome is unknown.
         """
         machine = self._machine
         ran = await machine.status() == "running"
@@ -102,14 +108,17 @@ class QemuMigration:
     async def _begin(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
-            raise DriverError(f"{address[:200]!r} is no address of a QEMU driver")
+            raise DriverError(f"{address[:200]!r} is not an address of a QEMU driver")
         host, query = parts.hostname, parse_qs(parts.query)
         has_disks = bool(self._machine.spec.disks)
         if has_disks and query.get("names") != [",".join(self._machine.spec.disks)]:
-            # QEMU would take the one for the other where both have as many.
-            raise DriverError("the target has other disks; the guest's size is yet to be settled")
+            # QEMU matches devices by position, so it would mistake one disk for another.
+            raise DriverError(
+                "the target has different disks; restart the guest, so that a pending resize is "
+                "applied"
+            )
         if has_disks and await self._machine.status() != "running":
-            raise DriverError("a paused guest with disks cannot move; let it go on first")
+            raise DriverError("a paused guest with disks cannot be migrated; unpause it first")
         capabilities = {**_BOTH, "pause-before-switchover": has_disks}
         await self._machine.set_capabilities(capabilities)
         async with self._mirrors(host, query.get("disks", [""])[0]):
@@ -119,7 +128,11 @@ class QemuMigration:
             await self._follow()
 
     async def _follow(self) -> None:
-        """Wait for the end of the migration."""
+        """Wait for the end of the migration.
+
+        Raises:
+            DriverError: the migration failed or was cancelled.
+        """
         while True:
             state = await self._machine.ask("query-migrate")
             status = state.get("status")
@@ -128,18 +141,21 @@ class QemuMigration:
             if status in _FAILED:
                 raise DriverError(str(state.get("error-desc") or f"the migration has {status}"))
             if status == "pre-switchover":
+                # The guest is paused for the last time, so the mirrors are complete. They must end
+                # before the switchover, after which the target writes to the disks.
                 await self._end_mirrors()
                 await self._machine.execute("migrate-continue", {"state": "pre-switchover"})
             await self._clock.sleep(_POLL_S)
 
     @asynccontextmanager
     async def _mirrors(self, host: str, port: str) -> AsyncGenerator[None]:
-        """Copy the disks to the target, and what the guest writes there as well."""
+        """Mirror the disks to the target, including what the guest writes meanwhile."""
         disks = self._machine.spec.disks
         if disks and not port:
-            raise DriverError("the target takes no disks, and this guest has some")
+            raise DriverError("the target does not accept disks, but this guest has some")
         if disks:
-            # QEMU itself would stand still, with its guest, until somebody is there.
+            # Checked here, since QEMU connects synchronously: it and its guest would hang until the
+            # server answers.
             await wait_for_server(host, int(port))
             await self._clear_mirrors()  # of an agent that has died meanwhile
         try:
@@ -155,7 +171,7 @@ class QemuMigration:
             await self._clear_mirrors()
 
     async def _clear_mirrors(self) -> None:
-        """End all copying, whatever comes of it."""
+        """End all mirrors and remove their targets, ignoring errors."""
         with contextlib.suppress(DriverError):
             await self._end_mirrors(force=True)
         for name in self._machine.spec.disks:
@@ -175,7 +191,7 @@ class QemuMigration:
 
     async def _end_mirrors(self, *, force: bool = False) -> None:
         for job in await self._jobs():
-            with contextlib.suppress(DriverError):  # it may have come to its end by itself
+            with contextlib.suppress(DriverError):  # the job may have ended by itself
                 await self._machine.execute(
                     "block-job-cancel", {"device": job["device"], "force": force}
                 )
@@ -184,14 +200,14 @@ class QemuMigration:
 
     def _check(self) -> None:
         if self._is_cancelled:
-            raise DriverError("it was cancelled")
+            raise DriverError("the migration was cancelled")
 
     async def _has_left(self) -> bool:
-        """Have a move that has failed come to its end, and tell whether the guest has gone.
+        """Wait for the end of a failed migration; return whether the guest has left after all.
 
         Raises:
-            UnavailableError: QEMU does not answer. Nor does its silence say that the move has
-                failed: it leads it, and may have gone on with it.
+            UnavailableError: QEMU does not answer. It controls the migration and may have completed
+                it, so silence does not mean failure.
         """
         machine = self._machine
         try:
@@ -204,19 +220,19 @@ class QemuMigration:
                 await machine.execute("migrate_cancel")
                 await self._clock.sleep(_POLL_S)
         except DriverError as error:
-            reason = f"nobody can say whether guest {machine.spec.uuid} has moved: {error}"
+            reason = f"cannot determine whether guest {machine.spec.uuid} has moved: {error}"
             raise UnavailableError(reason) from error
         return False
 
     async def _go_on(self, *, ran: bool) -> None:
-        """Let the guest go on here after a failure, if QEMU has not done so itself."""
+        """Continue the guest after a failed migration, unless QEMU has done so itself."""
         with contextlib.suppress(DriverError):
             if ran and await self._machine.status() not in ("running", ""):
                 await self._machine.execute("cont")
 
 
 async def _export_disks(machine: Machine, address: str) -> int:
-    """Open the disks of a waiting guest to the source, and return the port."""
+    """Export the disks of a waiting guest for writing, and return the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
         listening.bind((address, 0))

@@ -1,7 +1,6 @@
-"""QMP: talking to one QEMU process over its control socket.
+"""A QMP client: the control connection to one QEMU process.
 
-There is a package for this, qemu.qmp. It cannot send file descriptors, which memory on disk
-needs, and 100 lines are less to carry than a dependency.
+The package qemu.qmp cannot send file descriptors, which saving memory and NBD need.
 """
 
 import asyncio
@@ -21,15 +20,15 @@ _LINE_BYTES_MAX = 16 * 1024 * 1024
 
 
 class QmpError(DriverError):
-    """QEMU refused a command, or cannot be reached."""
+    """QEMU rejected a command, or does not answer."""
 
 
 class QmpRefusedError(QmpError):
-    """QEMU takes no clients any more: it is about to end."""
+    """QEMU accepts no clients any more because it is shutting down."""
 
 
 class Qmp:
-    """A connection; `on_event` gets every event, and None when the connection has ended."""
+    """One connection; `on_event` receives every event, and None at the end of the connection."""
 
     def __init__(self, on_event: Callable[[Message | None], None]) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -43,12 +42,12 @@ class Qmp:
         self.is_closed = False
 
     async def connect(self, path: str, *, timeout_s: float) -> None:
-        """Connect, and wait until QEMU is ready for commands.
+        """Connect, and wait until QEMU accepts commands.
 
-        QEMU greets only the first client of a socket; another one waits in vain.
+        QEMU greets one client of a socket at a time; another one gets no greeting.
 
         Raises:
-            QmpError: nobody is there, or somebody else is connected.
+            QmpError: QEMU does not answer, or another client is connected.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -59,7 +58,7 @@ class Qmp:
                 await self.execute("qmp_capabilities", timeout_s=timeout_s)
         except ConnectionRefusedError as error:
             await self.close()
-            raise QmpRefusedError("QEMU is about to end") from error
+            raise QmpRefusedError("QEMU is shutting down") from error
         except (OSError, TimeoutError) as error:
             await self.close()
             raise QmpError(f"QEMU does not answer: {str(error) or 'no greeting'}") from error
@@ -75,10 +74,10 @@ class Qmp:
         fd: int | None = None,
         timeout_s: float = 30.0,
     ) -> object:
-        """Have QEMU carry out a command and return its answer; `fd` goes along with it.
+        """Execute a command, passing the descriptor `fd` along, and return its result.
 
         Raises:
-            QmpError: QEMU refuses it, or the connection ends, or there is no answer in time.
+            QmpError: QEMU rejected the command, the connection ended, or the timeout passed.
         """
         if self.is_closed:
             raise QmpError(f"{command}: the connection to QEMU has ended")
@@ -101,19 +100,20 @@ class Qmp:
         return message.get("return")
 
     async def close(self) -> None:
-        """Hang up; QEMU goes on, and greets the next client."""
+        """Disconnect; QEMU keeps running and greets the next client."""
         self.is_closed = True
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         if not self._greeted.cancel() and not self._greeted.cancelled():
-            self._greeted.exception()  # which nobody may have waited for
+            self._greeted.exception()  # retrieved, so that asyncio does not log it
         self._socket.close()
 
     async def _send(self, line: bytes, fd: int | None) -> None:
         async with self._sending:
             if fd is not None:
-                # The first byte carries the descriptor, so it cannot be cut off from it.
+                # The descriptor travels with the first byte, which is sent alone: one byte is sent
+                # completely or not at all.
                 socket.send_fds(self._socket, [line[:1]], [fd])
                 line = line[1:]
             await asyncio.get_running_loop().sock_sendall(self._socket, line)

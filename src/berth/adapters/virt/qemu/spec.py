@@ -1,4 +1,4 @@
-"""What the driver keeps of each guest on disk: a folder with its spec, disks, sockets and logs."""
+"""The folder of a QEMU guest: its spec, disks, sockets and logs."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ _NEW_SPEC = "spec.new"
 
 
 class GuestSpec(msgspec.Struct, frozen=True):
-    """What a guest is and was last told to do.
+    """The description of a guest and its last commanded state.
 
-    `power` is what it does as far as this driver knows: where its process is missing and that
-    is RUNNING or PAUSED, the guest has crashed.
+    `power` is the state as far as the driver knows. A guest that is RUNNING or PAUSED but has no
+    process has crashed.
     """
 
     uuid: str
@@ -30,61 +30,61 @@ class GuestSpec(msgspec.Struct, frozen=True):
     machine: str
     size: GuestSize
     wanted: GuestSize
-    """Its size from the next start on."""
+    """The size from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
     reason: str = ""
     is_built: bool = False
-    """All its disks are there, and nobody has begun to destroy it."""
+    """Whether all its disks exist and its destruction has not begun."""
     is_saving: bool = False
-    """Its memory is being written to disk, and it will be suspended then."""
+    """Whether its memory is being saved, after which it is suspended."""
     needs_image: bool = False
-    """It boots more of its image than what its root disk has of it."""
+    """Whether it boots from the image's file rather than from its root disk alone."""
     waits: bool = False
-    """It is the target of a live migration that has not come to its end."""
+    """Whether it is the target of an unfinished live migration."""
     address: str = ""
-    """Where that live migration arrives."""
+    """The address of that live migration, or of the export of its disks."""
     accelerator: str = ""
-    """What it runs on since its last start, or is going to where it has not been started."""
+    """The accelerator of its last start."""
     cpu_model: str = ""
-    """The processor that it sees since then; empty for the accelerator's own."""
+    """The CPU model of its last start; empty for the accelerator's default."""
 
 
 class SpecNotWrittenError(DriverError):
-    """What becomes of a guest could not be written down: its disk is full, or broken."""
+    """The spec of a guest could not be written: the disk is full or broken."""
 
 
 class QemuFolder(GuestFolder):
-    """The folder of one guest. Sockets in it may have longer paths than sockets can."""
+    """The folder of one QEMU guest."""
 
     @property
     def memory(self) -> Path:
-        """The file of a suspended guest's memory."""
+        """The saved memory of a suspended guest."""
         return self.path / "memory.img"
 
     def make(self) -> None:
-        """Make the folder, which nobody else may look into.
+        """Create the folder, accessible to this user only.
 
         Raises:
-            DriverError: there is one, with files of a guest that nothing is known of any more.
+            DriverError: the folder exists and has files of an unknown guest.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(path.name != _NEW_SPEC for path in self.path.iterdir()):
-            reason = "there are files of a guest without a spec; move them away, or destroy it"
+            reason = "files of a guest without a spec; move them away, or destroy the guest"
             raise DriverError(f"{self.path}: {reason}")
 
     def remove(self) -> None:
-        """Delete the folder with all that is in it, the spec last."""
+        """Delete the folder, the spec last, so that an interrupted removal is resumed."""
         for path in self.path.glob("*"):
             if path != self._spec:
                 path.unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
     def read(self) -> GuestSpec | None:
-        """Return the spec; None when there is none.
+        """Return the spec, or None when there is none.
 
         Raises:
-            DriverError: it cannot be read.
+            DriverError: the spec cannot be read.
         """
         try:
             return msgspec.json.decode(self._spec.read_bytes(), type=GuestSpec)
@@ -94,16 +94,18 @@ class QemuFolder(GuestFolder):
             raise DriverError(f"{self._spec} cannot be read: {error}") from error
 
     def write(self, spec: GuestSpec) -> None:
-        """Write the spec so that a crash leaves the old one or the new one.
+        """Write the spec atomically: after a crash there is the old one or the new one.
 
         Raises:
-            SpecNotWrittenError: the disk does not take it; the old one is there.
+            SpecNotWrittenError: writing failed; the old spec remains.
         """
         new = self.path / _NEW_SPEC
         try:
             with new.open("wb") as file:
                 file.write(msgspec.json.encode(spec))
                 file.flush()
+                # Before the rename, which the file system may otherwise persist first, leaving an
+                # empty spec after a power loss.
                 os.fsync(file.fileno())
             new.replace(self._spec)
         except OSError as error:
@@ -113,7 +115,7 @@ class QemuFolder(GuestFolder):
 
     @contextmanager
     def listening(self, name: str) -> Generator[int]:
-        """Open a socket in the folder that listens, for a process that inherits it."""
+        """Open a listening socket in the folder, for a process to inherit."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one, self.reaching(name) as path:
             Path(path).unlink(missing_ok=True)
             one.bind(path)
@@ -122,7 +124,10 @@ class QemuFolder(GuestFolder):
 
     @contextmanager
     def reaching(self, name: str) -> Generator[str]:
-        """Give a path to a socket in the folder that is short enough for one.
+        """Yield a short path to a socket in the folder.
+
+        Paths of Unix sockets are limited to 107 bytes, so the path leads through an open
+        descriptor of the folder.
 
         Raises:
             DriverError: the folder is gone.
