@@ -1,8 +1,9 @@
-"""Auditing: what the ledger says, checked against itself, and mended where that is safe.
+"""The audit of the ledger: it finds, rechecks and safely repairs inconsistencies.
 
-The whole ledger is read first, and suspicions are drawn from that. Then each is looked at again,
-record by record: one that has changed meanwhile is being worked on, so it is not told. So an audit
-of a cloud that runs gives no false alarm, though it was not read in one piece.
+The audit reads the whole ledger first and derives suspicions from it. It then checks each suspicion
+again, record by record. A record that has changed since is in progress, so it is not reported. An
+audit of a running cloud thus gives no false alarm, although the ledger was not read in one
+transaction.
 """
 
 from berth.services.auditing.audit_service import AuditService

@@ -37,10 +37,10 @@ from berth.services.auditing.moves import recheck_move, suspect_move
 from berth.services.auditing.repairs import repair
 from berth.services.replica.replica import Replica
 
+# The largest number of discrepancies in one report.
 DISCREPANCIES_MAX: Final = 10_000
-"""Discrepancies that one audit tells of at most."""
+# The largest number of foreign consumers in one report.
 OTHERS_MAX: Final = 1_000
-"""Consumers of others that one audit names at most."""
 _AT_ONCE: Final = 256
 
 _Look = Callable[[Ledger, AuditSnapshot, Discrepancy], Awaitable[Discrepancy | None]]
@@ -54,13 +54,13 @@ _LOOKS: Final[Mapping[Kind, _Look]] = {
 }
 _ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
     DiscrepancyCode.ORPHAN_GUEST: (
-        "look what it is on {host}; Berth leaves it alone, and counts nothing for it"
+        "check what it is on {host}; Berth does not touch it and counts no resources for it"
     ),
     DiscrepancyCode.ORPHAN_FILES: (
-        "look at the folder on {host}; move it away, or delete it if nobody wants it"
+        "check the folder on {host}; move it away, or delete it if it is not needed"
     ),
     DiscrepancyCode.ORPHAN_DISKS: (
-        "look at the folder where disks are stored; delete it if nobody wants it"
+        "check the folder of stored disks; delete it if it is not needed"
     ),
 }
 
@@ -73,13 +73,13 @@ class AuditService:
     """Audits a ledger.
 
     Args:
-        ledger: what to audit.
-        replica: of it; an audit of one host finds there which providers are the host's.
-        clock: for ages.
-        telemetry: told of what is mended.
-        first_seen_s: since when (Unix seconds) each consumer that nobody knows was seen. Nothing
-            else says how old what it holds is, so whoever audits keeps this for the next time.
-        may_mend: which of the discrepancies that can be mended are, when that is asked for.
+        ledger: the ledger to audit.
+        replica: its replica, in which an audit of one host finds the host's providers.
+        clock: the source of ages.
+        telemetry: receives repairs.
+        first_seen_s: the Unix time at which each unknown consumer was first seen. Nothing else
+            tells the age of its allocations, so the caller keeps this dictionary between audits.
+        may_mend: returns whether a repairable discrepancy may be repaired.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class AuditService:
         mends: bool = False,
         host: str | None = None,
     ) -> AuditReport:
-        """Look through the whole ledger, or at one host, for what should not be so.
+        """Audit the whole ledger, or one host.
 
         Args:
-            ages: what is too new to be told of.
+            ages: the ages below which inconsistencies are not reported.
             service_down_time_s: seconds without a heartbeat after which a service is down.
-            mends: also do what is safe about it.
-            host: the only one to look at. Server groups and requests that wait are left out then.
+            mends: also make the safe repairs.
+            host: the only host to audit; server groups and pending requests are then left out.
 
         Raises:
             NotFoundError: there is no such host.
-            UnavailableError: the ledger cannot be reached. What was mended before stays so.
+            UnavailableError: the ledger cannot be reached. Repairs that were made stay.
         """
         now_s = self._clock.now_s()
         snapshot = await self._read(ages, now_s, service_down_time_s, host)
@@ -165,7 +165,7 @@ class AuditService:
         )
 
     def _forget_strangers(self, found: Iterable[Discrepancy]) -> None:
-        """Forget those who hold nothing any more."""
+        """Forget unknown consumers that no longer hold anything."""
         there = {one.key for one in found}
         for uuid in self._first_seen_s.keys() - there:
             del self._first_seen_s[uuid]
@@ -173,7 +173,7 @@ class AuditService:
     async def _holders(
         self, snapshot: AuditSnapshot
     ) -> tuple[list[Discrepancy], list[ConsumerAllocations], bool]:
-        """Return orphans, the consumers of others, and whether there were too many orphans."""
+        """Return orphaned allocations, foreign consumers, and whether orphans were cut off."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
         for uuid in unknown_consumers(snapshot):
@@ -192,7 +192,8 @@ class AuditService:
     async def _repair_all(
         self, snapshot: AuditSnapshot, found: Iterable[Discrepancy]
     ) -> list[Discrepancy]:
-        """Free first: what is claimed may need the room."""
+        """Repair what may be repaired, and return all discrepancies with the outcomes."""
+        # Frees come first: the claims may need their capacity.
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
@@ -209,7 +210,7 @@ class AuditService:
 
 
 def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
-    """Date what nobody knows the age of by when it was first seen; a new one is not mended yet."""
+    """Return an orphan dated by when it was first seen; a recent one is not repaired yet."""
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
@@ -220,17 +221,18 @@ def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discr
 
 
 async def _suspicions(snapshot: AuditSnapshot) -> list[Discrepancy]:
-    """Draw suspicions from the snapshot, letting others run in between."""
+    """Return the suspicions of a snapshot."""
     found: list[Discrepancy] = []
     for number, some in enumerate(_each(snapshot)):
         found += some
         if number % _AT_ONCE == 0:
+            # The audit of a large ledger must not block the other tasks of the process.
             await asyncio.sleep(0)
     return found
 
 
 def _each(snapshot: AuditSnapshot) -> Iterator[Iterator[Discrepancy]]:
-    """Yield for each record what is suspected of it, the dearest kinds of damage first."""
+    """Yield each record's suspicions, the most harmful kinds first."""
     sums = sums_of(snapshot)
     members = members_of(snapshot)
     return chain(
@@ -258,7 +260,7 @@ def _audited(snapshot: AuditSnapshot) -> AuditScope:
 
 
 def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
-    """Add up what is lost, but for what is mended."""
+    """Return the lost amounts by class, without those of repaired discrepancies."""
     total: dict[str, int] = {}
     for one in found:
         if one.is_repaired:
@@ -269,13 +271,13 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
 
 
 def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[Discrepancy]:
-    """Yield what agents have seen on their hosts, or on one host, and leave to people."""
+    """Yield what agents found on their hosts, or on one host, and leave to operators."""
     for service in _of(snapshot, host):
         for note in service.audit.found:
             try:
                 code = DiscrepancyCode(note.code)
             except ValueError:
-                continue  # of a newer Berth
+                continue  # of a newer version
             if code in _ADVICE:
                 yield Discrepancy(
                     code=code,
@@ -289,7 +291,7 @@ def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[D
 
 
 def agent_repairs(snapshot: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
-    """Return what agents have mended by themselves lately, by host; the newest first."""
+    """Return the agents' recent repairs by host, the newest first."""
     return {one.host: one.audit.mended for one in _of(snapshot, host) if one.audit.mended}
 
 

@@ -1,4 +1,4 @@
-"""The snapshot of an audit: all that the ledger says, indexed by what names it."""
+"""The snapshot that an audit starts from: the ledger's records, indexed by what refers to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from berth.ports.ledger import InstanceQuery, Ledger
 _TRIES: Final = 3
 ALL: Final = 2**31 - 1
 
+# Amounts by provider and resource class, without zeros.
 Amounts = Mapping[str, Mapping[str, int]]
-"""By provider and resource class, without zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSnapshot:
-    """What the ledger said, by key. `instances` and `migrations` are the live ones.
+    """The records of the ledger by key. `instances` and `migrations` are the live ones.
 
-    `hosts` are by name and node; `waiting` are pending requests by the uuid of each instance,
-    `shelved` are instances that are on no host. `held` is by consumer.
+    `hosts` are by name and node; `waiting` are pending requests by the uuid of each instance;
+    `shelved` are instances on no host. `held` are amounts by consumer.
     """
 
     version: int
@@ -50,15 +50,15 @@ class AuditSnapshot:
     consumers: Mapping[str, Consumer]
 
     def is_older(self, since_s: float, age_s: float) -> bool:
-        """Tell whether something has been so for longer than an age in seconds."""
+        """Return whether something has lasted for longer than an age in seconds."""
         return self.now_s - since_s > age_s
 
     def is_up(self, service: Service | None) -> bool:
-        """Tell whether a compute service is there and up."""
+        """Return whether a compute service exists and is up."""
         return service is not None and service.is_up(self.now_s, self.service_down_time_s)
 
     def host_of(self, provider_uuid: str) -> str | None:
-        """Return the name of the host that a provider is, or is a part of."""
+        """Return the name of the host that a provider belongs to, or None."""
         host = self.hosts_by_uuid.get(self._root_of(provider_uuid))
         return None if host is None else host.name
 
@@ -67,29 +67,31 @@ class AuditSnapshot:
         while uuid not in self.hosts_by_uuid and uuid not in above:
             above.add(uuid)
             provider = self.providers.get(uuid)
+            # Older versions allowed loops of parents, so the climb stops at a repetition.
             uuid = uuid if provider is None else provider.parent_uuid or uuid
         return uuid
 
     def move_of(self, instance: Instance) -> Migration | None:
-        """Return the move that an instance is in the midst of."""
+        """Return the move in progress of an instance, or None."""
         return self.migrations.get(instance.migration_uuid or "")
 
 
 async def read_audit_snapshot(
     ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
 ) -> AuditSnapshot:
-    """Read the whole ledger, as of one version unless it changes all the time.
+    """Read the whole ledger, at one version unless it changes all the time.
 
     Args:
-        ledger: to be audited.
-        ages: what is not told of.
-        now_s: Unix seconds, that ages are counted to.
+        ledger: the ledger to audit.
+        ages: the ages below which inconsistencies are not reported.
+        now_s: the Unix time up to which ages count.
         service_down_time_s: seconds without a heartbeat after which a service is down.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
     read = await _read(ledger, now_s)
+    # A consistent snapshot saves rechecks, and is not required: every suspicion is checked again.
     for _ in range(_TRIES - 1):
         if await ledger.version() == read.state.version:
             break
@@ -121,7 +123,7 @@ async def read_audit_snapshot(
 
 
 class _Read(NamedTuple):
-    """What was read one after the other."""
+    """The results of consecutive reads."""
 
     state: Snapshot
     allocations: list[Allocation]
@@ -140,18 +142,18 @@ async def _read(ledger: Ledger, now_s: float) -> _Read:
 
 
 def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts by class without those of nothing."""
+    """Return amounts by class without zeros."""
     return {name: amount for name, amount in amounts.items() if amount}
 
 
 async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
-    """Read what a consumer holds now."""
+    """Return a consumer's current allocations."""
     found = await ledger.allocations(consumer_uuid=consumer_uuid)
     return {one.provider_uuid: without_zeros(one.amounts) for one in found}
 
 
 def total_by_class(amounts: Amounts) -> dict[str, int]:
-    """Add up amounts of all providers by class."""
+    """Return the sums by class over all providers."""
     total: dict[str, int] = {}
     for of_provider in amounts.values():
         for name, amount in of_provider.items():
@@ -160,12 +162,12 @@ def total_by_class(amounts: Amounts) -> dict[str, int]:
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
-    """Write amounts for people: `MEMORY_MB 512, VCPU 1`."""
+    """Return amounts as text: `MEMORY_MB 512, VCPU 1`."""
     return ", ".join(f"{name} {amount:,}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
 def age_text(snapshot: AuditSnapshot, since_s: float) -> str:
-    """Write for people how long something has been so."""
+    """Return the time since an event as text: `3 hours`."""
     seconds = max(0, int(snapshot.now_s - since_s))
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= length:

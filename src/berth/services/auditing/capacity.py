@@ -1,4 +1,4 @@
-"""Capacity: whether what is used of a provider is what is held of it, and no more than it has."""
+"""The audit of providers: whether usage equals the allocations and is within the capacity."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,7 @@ _TRIES = 5
 
 
 def sums_of(snapshot: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
-    """Add up what everybody holds, by provider and class."""
+    """Return the sums of all allocations, by provider and class."""
     sums: dict[str, dict[str, int]] = {}
     for holding in snapshot.held.values():
         for uuid, amounts in holding.items():
@@ -33,12 +33,12 @@ def sums_of(snapshot: AuditSnapshot) -> Mapping[str, Mapping[str, int]]:
 def suspect_provider(
     snapshot: AuditSnapshot, provider: Provider, held: Mapping[str, int]
 ) -> Iterator[Discrepancy]:
-    """Yield what seems wrong with what is used of a provider.
+    """Yield the suspicions about the usage of a provider.
 
     Args:
-        snapshot: of the audit.
-        provider: as it is.
-        held: of it by all consumers together, without zeros.
+        snapshot: the audit's snapshot.
+        provider: the provider.
+        held: the sum of all consumers' allocations of it, without zeros.
     """
     used = without_zeros(provider.used)
     if used != held:
@@ -66,13 +66,14 @@ def suspect_provider(
 async def recheck_provider(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Look again at a provider; one whose use changes all the time is in order."""
+    """Return the discrepancy if it still exists; constantly changing usage is in order."""
     for _ in range(_TRIES):
         before = await ledger.get(Provider, suspicion.key)
         holders = await ledger.provider_consumers(suspicion.key)
         now = await ledger.get(Provider, suspicion.key)
         if before is None or now is None:
             return None
+        # The allocations were read in between, so they may belong to either usage: read again.
         if before.used != now.used:
             continue
         held = total_by_class(
@@ -105,10 +106,10 @@ def _over(snapshot: AuditSnapshot, provider: Provider, above: Mapping[str, int])
 
 
 def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) -> str:
-    """Say why the capacity of a class is below what is used of it."""
+    """Return the reason why the capacity of a class is below its usage."""
     inventory = provider.inventories.get(name)
     if inventory is None or inventory.total == 0:
-        return "its agent reports none of it any more"
+        return "its agent no longer reports any"
     parts = f"{inventory.total:,} in all, {inventory.reserved:,} reserved"
     host = snapshot.hosts_by_uuid.get(provider.uuid)
     if host is None:

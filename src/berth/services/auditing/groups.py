@@ -1,4 +1,4 @@
-"""Groups: whether the members of each server group are where its hard policy wants them."""
+"""The audit of server groups: whether the members' hosts satisfy each hard policy."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
 def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
-    """Return the members on hosts of the groups that have a hard policy, by group."""
+    """Return the members on hosts of each group with a hard policy."""
     found: dict[str, list[Instance]] = {}
     for instance in snapshot.instances.values():
         group = snapshot.groups.get(instance.group_uuid or "")
@@ -24,7 +24,7 @@ def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
 
 
 def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[Discrepancy]:
-    """Yield what a group's members break of its policy."""
+    """Yield the members' violations of a group's policy."""
     counts = Counter((one.host or "", one.node or "") for one in members)
     if group.policy is GroupPolicy.AFFINITY:
         if len(counts) > 1:
@@ -41,7 +41,7 @@ def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[D
 async def recheck_group(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Look again at the members of a group: where each is now."""
+    """Return the discrepancy if the members' current hosts still violate the policy."""
     group = await ledger.get(ServerGroup, suspicion.key)
     if group is None:
         return None

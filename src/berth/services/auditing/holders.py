@@ -1,4 +1,4 @@
-"""Holders: whoever holds room without being an instance on a host, or a move that goes on."""
+"""The audit of consumers that are neither instances on a host nor moves in progress."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ _FREES = "`berth audit --fix` frees it"
 
 
 def unknown_consumers(snapshot: AuditSnapshot) -> Iterator[str]:
-    """Yield the uuids of those who hold something and are nobody that should."""
+    """Yield the uuids of consumers that are neither a placed instance nor a live move."""
     for uuid in snapshot.held:
         instance = snapshot.instances.get(uuid)
         is_placed = instance is not None and instance.host is not None
@@ -32,16 +32,17 @@ def unknown_consumers(snapshot: AuditSnapshot) -> Iterator[str]:
 async def recheck_consumer(
     ledger: Ledger, snapshot: AuditSnapshot, uuid: str
 ) -> Discrepancy | ConsumerAllocations | None:
-    """Look again at who holds something, and tell what is wrong with it.
+    """Check a consumer again.
 
     Returns:
-        a discrepancy; or, when it is a consumer that a client of the Placement API has made,
-        what it holds; or None when nothing is wrong, or it is too new to be told of.
+        A discrepancy; or the allocations of a consumer that a client of the Placement API has
+        created; or None when nothing is wrong, or the consumer is too new to be reported.
     """
     held = await held_by(ledger, uuid)
     migration = await ledger.get(Migration, uuid)
     consumer = await ledger.get(Consumer, uuid)
     instance = await ledger.get(Instance, uuid)
+    # Read twice, around the records: if both agree, the records belong to these allocations.
     if not held or await held_by(ledger, uuid) != held:
         return None
     if migration is not None:
@@ -69,7 +70,7 @@ def _of_instance(snapshot: AuditSnapshot, instance: Instance, held: Amounts) -> 
     is_deleted = instance.status is Status.DELETED
     since_s = instance.updated_at_s
     if not is_deleted and instance.host is not None:
-        return None  # it was placed meanwhile
+        return None  # it has been placed since
     if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     age = age_text(snapshot, since_s)

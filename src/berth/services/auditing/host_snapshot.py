@@ -1,4 +1,4 @@
-"""The snapshot of one host: what the ledger says of it, and of whoever holds something of it."""
+"""The audit snapshot of one host: its records, and those of its consumers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,14 +32,15 @@ async def read_host_snapshot(
     now_s: float,
     service_down_time_s: float,
 ) -> AuditSnapshot:
-    """Read what an audit of one host needs, a record at a time; see `read_audit_snapshot`.
+    """Read the snapshot for an audit of one host, record by record; see `read_audit_snapshot`.
 
-    Where an instance is that holds something here and belongs elsewhere is read too. What is in
-    the snapshot of other hosts as well (server groups, requests that wait) is not.
+    An instance that holds something here and belongs elsewhere is included. Records that concern
+    several hosts (server groups, pending requests) are not.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
+    # Before the reads, so that the report claims no newer version than it has seen.
     version = await ledger.version()
     providers = await _providers(ledger, replica.hosts, host)
     here: dict[str, dict[str, Mapping[str, int]]] = {}
@@ -86,10 +87,10 @@ async def read_host_snapshot(
 async def _held(
     ledger: Ledger, snapshot: AuditSnapshot, here: Mapping[str, Amounts]
 ) -> dict[str, Amounts]:
-    """Read all that is held by those of whom what they hold here does not tell enough.
+    """Return all allocations of the consumers that do not hold here exactly what they need.
 
-    An instance that holds here just what it needs is in order, as far as this host goes; what it
-    holds elsewhere beside is found when the other host is looked at.
+    An instance that holds exactly what it needs here is in order as far as this host is concerned.
+    Further allocations elsewhere are found by the audit of the other host.
     """
     held: dict[str, Amounts] = {}
     for uuid in {*here, *snapshot.instances, *snapshot.migrations}:
@@ -109,7 +110,7 @@ def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
 
 
 async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, Provider]:
-    """Read the providers of a host: its own, and those below."""
+    """Return a host's providers: its own, and those below it."""
     uuids: list[str] = []
     for row in sorted(table.rows_of_name(host)):
         uuids.append(table.uuid(row))
@@ -121,7 +122,7 @@ async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, P
 async def _add_instances(
     ledger: Ledger, instances: dict[str, Instance], uuids: Iterable[str]
 ) -> None:
-    """Read which of the consumers are instances on a host, wherever that is."""
+    """Add the consumers that are instances on any host."""
     for uuid in uuids:
         if uuid not in instances:
             one = await ledger.get(Instance, uuid)
@@ -132,7 +133,7 @@ async def _add_instances(
 async def _add_moves(
     ledger: Ledger, migrations: dict[str, Migration], instances: Iterable[Instance]
 ) -> None:
-    """Read the moves that instances are in the midst of."""
+    """Add the moves in progress of the instances."""
     for uuid in {one.migration_uuid for one in instances} - {None, *migrations}:
         one = await ledger.get(Migration, uuid or "")
         if one is not None and not one.has_ended:
@@ -145,7 +146,7 @@ def _hosts_of(
     instances: Iterable[Instance],
     migrations: Iterable[Migration],
 ) -> list[Host]:
-    """Return the hosts that anything in the snapshot is on, or on its way to."""
+    """Return the hosts that the snapshot's instances are on, or moving to."""
     names = {host, *(one.host for one in instances if one.host is not None)}
     names |= {one.destination.host for one in migrations}
     return [table.host(row) for name in sorted(names) for row in sorted(table.rows_of_name(name))]

@@ -1,4 +1,4 @@
-"""Instances: whether each is on a host, holds what it needs there, and gets on with its task."""
+"""The audit of instances: their host, allocations and tasks, and the requests they wait for."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,6 +27,7 @@ from berth.services.auditing.audit_snapshot import (
 _CLAIMS = "`berth audit --fix` claims it if there is room; else move instances away"
 _BUSY = "wait until its task is done; then `berth audit --fix` claims it"
 _RESET = "reset its state (`berth server reset-state`), or delete it"
+# Stages in which an instance holds its allocations at the destination without being there yet.
 _ON_ITS_WAY: Final = frozenset(
     {
         Stage.LEAVING,
@@ -37,11 +38,10 @@ _ON_ITS_WAY: Final = frozenset(
         Stage.WITHDRAWING,
     }
 )
-"""Stages in which an instance holds what it is to have at the destination, and is not there yet."""
 
 
 def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
-    """Yield what seems wrong with a live instance."""
+    """Yield the suspicions about a live instance."""
     if instance.host is not None:
         if (instance.host, instance.node or "") not in snapshot.hosts:
             yield _homeless(instance)
@@ -51,7 +51,7 @@ def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Di
 
 
 def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
-    """Yield what seems wrong with an instance that is shelved and on no host."""
+    """Yield the suspicions about a shelved instance on no host."""
     since_s = instance.updated_at_s
     if instance.disks is None and snapshot.is_older(since_s, snapshot.ages.grace_s):
         yield Discrepancy(
@@ -59,7 +59,7 @@ def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Dis
             kind=Kind.INSTANCE,
             key=instance.uuid,
             text=f"instance {instance.uuid} left its host, and nothing says where its disks are",
-            advice="unshelving it makes it anew of its image; look for its disks before",
+            advice="unshelving rebuilds it from its image; look for its disks before",
             since_s=since_s,
         )
 
@@ -67,7 +67,7 @@ def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Dis
 async def recheck_instance(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Look again at an instance: one that has changed meanwhile is being worked on."""
+    """Return the suspicion if the instance has not changed since; otherwise it is in progress."""
     uuid = suspicion.key
     before = snapshot.instances.get(uuid) or snapshot.shelved[uuid]
     held = await held_by(ledger, uuid)
@@ -103,7 +103,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
     try:
         needed = needed_by(snapshot, instance)
     except InvalidInputError:
-        return  # no scheduler would take it either, so nobody knows what it should have
+        return  # no scheduler could place it either, so its needs are unknown
     if needed is None or needed == held:
         return
     found = Discrepancy(
@@ -130,7 +130,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
                 "nothing"
             ),
             advice=_CLAIMS if instance.task is None else _BUSY,
-            # Whoever works on it may be about to write down that it holds nothing any more.
+            # While it has a task, its agent may be about to record that it holds nothing any more.
             mend=Repair.CLAIM if instance.task is None else None,
         )
     elif not held.keys() <= needed.keys():
@@ -146,7 +146,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
 
 
 def _surplus(held: Amounts, needed: Amounts) -> Mapping[str, int]:
-    """Return what is held beyond what is needed, by class."""
+    """Return the amounts held beyond those needed, by class."""
     more = {
         uuid: {
             name: amount - needed.get(uuid, {}).get(name, 0)
@@ -166,14 +166,17 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
         return
     turn = turn_of(instance, migration)
     if turn is None and instance.task is Task.DELETING:
-        who, advice = "any agent may do that, and none has", "see that agents run, and their logs"
+        who, advice = (
+            "any agent may do that, and none has",
+            "check that agents run, and see their logs",
+        )
     elif turn is None:
-        who, advice = "nobody has its turn", _RESET
+        who, advice = "no host has its turn", _RESET
     elif snapshot.is_up(snapshot.services.get(turn)):
         who = f"it is the turn of {turn}, whose service is up"
         advice = f"see the log of the agent of {turn}"
     elif migration is not None and migration.turn == turn:
-        return  # that the move has stalled is told already
+        return  # the stalled move is reported already
     else:
         who = f"it is the turn of {turn}, whose service is down"
         advice = f"start the agent of {turn}; if it is lost, evacuate or delete the instance"
@@ -192,7 +195,7 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
 
 
 def turn_of(instance: Instance, migration: Migration | None) -> str | None:
-    """Return the host that has to do the task of an instance about which no request waits."""
+    """Return the host that must carry out an instance's task, or None."""
     is_deleted = instance.task is Task.DELETING
     if migration is not None and migration.turn is not None and not is_deleted:
         return migration.turn
@@ -202,13 +205,14 @@ def turn_of(instance: Instance, migration: Migration | None) -> str | None:
 
 
 def place_of(instance: Instance, migration: Migration | None) -> Place:
-    """Return where an instance holds its room, and for what size.
+    """Return the place whose capacity an instance holds, with its size there.
 
-    From the first unit of a move on that is its destination: what it held before is the move's.
+    From the first unit of a move on that is the destination: the migration holds the former
+    allocations.
 
     Args:
-        instance: that is on a host.
-        migration: the move that it is in the midst of.
+        instance: an instance on a host.
+        migration: its move in progress, or None.
     """
     if migration is not None and migration.stage in _ON_ITS_WAY:
         return migration.destination
@@ -216,10 +220,10 @@ def place_of(instance: Instance, migration: Migration | None) -> Place:
 
 
 def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
-    """Return what an instance is to hold; None when its host is not there.
+    """Return the allocations that an instance needs, or None when its host does not exist.
 
     Raises:
-        InvalidInputError: its flavor or image hold a spec that cannot be read.
+        InvalidInputError: the flavor or the image has a spec that cannot be parsed.
     """
     place = place_of(instance, snapshot.move_of(instance))
     host = snapshot.hosts.get((place.host, place.node))
@@ -235,7 +239,7 @@ def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
 
 
 def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterator[Discrepancy]:
-    """Yield a pending request that has waited for long."""
+    """Yield a pending request that has waited for too long."""
     request, since_s = pending.request, pending.accepted_at_s
     if not snapshot.is_older(since_s, snapshot.ages.request_s):
         return
@@ -249,7 +253,7 @@ def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterato
             f"request {request.request_id} ({request.operation} of {which}) has waited "
             f"{age_text(snapshot, since_s)} for a scheduler"
         ),
-        advice="see that a scheduler runs (`berth scheduler`), and its log for that request",
+        advice="check that a scheduler runs (`berth scheduler`), and see its log for the request",
         since_s=since_s,
     )
 
@@ -257,7 +261,7 @@ def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterato
 async def recheck_request(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Look again at a pending request, and at what was said of its instances before."""
+    """Return the suspicion if the request is still pending, with its instance's last refusal."""
     pending = await ledger.get(PendingRequest, suspicion.key)
     if pending is None or pending != snapshot.requests[suspicion.key]:
         return None

@@ -1,4 +1,4 @@
-"""Moves: whether somebody works on each that has not ended."""
+"""The audit of moves: whether a host works on each move that has not ended."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ _ADVICE: Final[Mapping[Stage, str]] = {
     Stage.PREPARING: _GIVE_UP,
     Stage.WITHDRAWING: _GIVE_UP,
     Stage.LANDING: (
-        "wait until {host} is back: the guest has left its host, so {host} alone can have it; if "
+        "wait until {host} is back: the guest has left its host, so only {host} can have it; if "
         "it is lost for good, reset the state of the instance to ERROR and rebuild it"
     ),
     Stage.CONFIRMING: (
@@ -51,7 +51,7 @@ _ADVICE: Final[Mapping[Stage, str]] = {
 
 
 def suspect_move(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
-    """Yield what seems wrong with a move that has not ended."""
+    """Yield the suspicions about a move that has not ended."""
     instance = snapshot.instances.get(migration.instance_uuid)
     if migration.stage in _LEFT_OVER:
         yield from _left_over(snapshot, migration)
@@ -64,7 +64,7 @@ def suspect_move(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Disc
 async def recheck_move(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Look again at a move: one that has gone on meanwhile is being worked on."""
+    """Return the discrepancy if the move has not changed since; otherwise it is in progress."""
     before = snapshot.migrations[suspicion.key]
     if await ledger.get(Migration, before.uuid) != before:
         return None
@@ -81,7 +81,7 @@ async def recheck_move(
 
 
 def _host_of(migration: Migration) -> str:
-    """Return the host that a move waits for; while it waits for its owner, the one it came from."""
+    """Return the host that a move waits for; its source while it waits for its owner."""
     return migration.turn or migration.source.host
 
 
@@ -92,7 +92,7 @@ def _left_over(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discre
     if not snapshot.is_older(migration.updated_at_s, age_s):
         return
     if host not in snapshot.services and migration.uuid not in snapshot.held:
-        return  # the host was removed, and nothing is lost by it
+        return  # the host was removed, and no capacity is lost
     state = "up" if is_up else _down(snapshot, host)
     advice = (
         f"see the log of the agent of {host}"
@@ -124,7 +124,7 @@ def _forgotten(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discre
 def _stalled(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_new = not snapshot.is_older(migration.updated_at_s, snapshot.ages.grace_s)
-    # A stage that a newer Berth has made is none of those that are told about here.
+    # A stage of a newer version has no advice here.
     is_known = migration.stage in _ADVICE
     if is_new or not is_known or snapshot.is_up(snapshot.services.get(host)):
         return
@@ -138,7 +138,7 @@ def _stalled(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepa
 
 
 def _down(snapshot: AuditSnapshot, host: str) -> str:
-    """Say for people since when the service of a host is down."""
+    """Return how long a service has been down, as text."""
     service = snapshot.services.get(host)
     if service is None:
         return "not there"

@@ -1,7 +1,7 @@
-"""Mending: what can be put right without asking anybody, each in a unit of its own.
+"""Repairs that need no operator, each in a unit of its own.
 
-Whatever was read is named in the unit, by the generation of a consumer or the revision of an
-instance, so the ledger refuses it when somebody was faster, and nothing is lost.
+The unit names everything that was read, by the generation of the consumer or the revision of the
+instance. The ledger therefore rejects it after a concurrent change, and nothing is lost.
 """
 
 from dataclasses import replace
@@ -32,10 +32,10 @@ _CHANGED: Final = "not done: it has changed meanwhile; audit again"
 
 
 async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> Discrepancy:
-    """Do what may be done about a discrepancy, and return it with what came of that.
+    """Repair a discrepancy if it has a repair; return it with the outcome.
 
     Raises:
-        UnavailableError: the ledger cannot be reached; it may or may not be done.
+        UnavailableError: the ledger cannot be reached; the repair may or may not have been made.
     """
     if found.mend is None:
         return found
@@ -55,7 +55,7 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
     unit: list[Write] = [Reallocate((share,))]
     instance = await ledger.get(Instance, found.key)
     if instance is not None and instance.status is not Status.DELETED:
-        # It is on no host, and may be placed on one at any moment.
+        # The instance is on no host, and may be placed at any moment: its revision guards the unit.
         if instance.host is not None:
             return RepairOutcome(_CHANGED)
         unit.append(Put(instance))
@@ -69,6 +69,7 @@ async def _claim(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) ->
     if now is None or now.revision != known.revision:
         return RepairOutcome(_CHANGED)
     allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]
+    # The key names the revision, so that a repeated repair of one state claims only once.
     claim = Claim(f"audit {now.uuid} {now.revision}", tuple(allocations))
     (outcome,) = await ledger.commit([(Take(claim), Put(now))])
     return _told(outcome, f"claimed {amounts_text(total_by_class(found.needed))}")

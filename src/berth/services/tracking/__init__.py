@@ -1,4 +1,4 @@
-"""Instance tracking: what agents cast about the instances of their hosts, and who keeps it.
+"""Instance tracking: the casts of agents about their instances, and the lists kept from them.
 
 See docs/adr/0020-instance-information.md.
 """

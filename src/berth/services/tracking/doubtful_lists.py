@@ -1,31 +1,31 @@
-"""Doubts: hosts whose lists of instances may be wrong."""
+"""Hosts whose instance lists may be wrong, and what decisions may rest on."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+# Above every version of the ledger.
 NEWEST: Final = 2**63 - 1
-"""Above every version of the ledger."""
 
 
 class _Doubt(NamedTuple):
-    """Since when a list is in doubt, and until its agent tells of which version."""
+    """The time since when a list is doubtful, and the version whose report settles it."""
 
     at_s: float
     until: int
 
 
 class DoubtfulLists:
-    """The hosts in doubt, by name."""
+    """The hosts with doubtful instance lists, by name."""
 
     def __init__(self) -> None:
         self._doubts: dict[str, _Doubt] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether any list is doubtful."""
         return bool(self._doubts)
 
     def __contains__(self, host: str) -> bool:
-        """Tell whether the list of a host is in doubt."""
+        """Return whether the list of a host is doubtful."""
         return host in self._doubts
 
     @property
@@ -34,37 +34,38 @@ class DoubtfulLists:
         return frozenset(self._doubts)
 
     def since(self, at_s: float) -> list[str]:
-        """Return the hosts that are in doubt since a Unix time, or for longer."""
+        """Return the hosts whose lists have been doubtful since a Unix time or longer."""
         return [host for host, doubt in self._doubts.items() if doubt.at_s <= at_s]
 
     def add(self, host: str, now_s: float, until: int = NEWEST) -> None:
-        """Doubt the list of a host until its agent tells of that version, or it was read anew."""
+        """Mark a list as doubtful until its agent reports that version, or it is reloaded."""
         old = self._doubts.get(host)
         if old is not None:
+            # The older time and the later version: a new doubt must not postpone the reload.
             now_s, until = old.at_s, max(until, old.until)
         self._doubts[host] = _Doubt(now_s, until)
 
     def agree(self, host: str, version: int) -> None:
-        """End a doubt, as the list is what its agent tells of a version."""
+        """Settle a doubt: the list agrees with its agent's report of a version."""
         doubt = self._doubts.get(host)
         if doubt is not None and doubt.until <= version:
             del self._doubts[host]
 
     def end(self, host: str) -> None:
-        """End a doubt, as the list was read anew."""
+        """Settle a doubt: the list has been reloaded."""
         self._doubts.pop(host, None)
 
     def forget(self) -> None:
-        """End all doubts."""
+        """Settle all doubts."""
         self._doubts.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionBasis:
-    """Hosts that a decision has to leave out, by name, and how new what it reads is.
+    """The hosts that a decision must leave out, and the version of what it reads.
 
-    `seen` is the version of the ledger up to which the members of the request's server group are
-    known for certain; None when that is the version of the table, as it is with the feed.
+    `seen` is the ledger version up to which the members of the request's server group are known;
+    None means the version of the table, as with the change feed.
     """
 
     left_out: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Hearing: what a scheduler knows of the messages about one host."""
+"""The messages about one host that a scheduler has received."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from berth.services.tracking.messages import FORMAT, Message, MessageHead
 
 
 class MessageKind(StrEnum):
-    """What a message turns out to be when it comes."""
+    """The classification of a received message."""
 
     NEWS = "news"
     REPEATED = "repeated"
@@ -19,13 +19,13 @@ class MessageKind(StrEnum):
 
 @dataclass(slots=True)
 class HostMessages:
-    """The messages about one host so far.
+    """The state of the messages about one host.
 
     Attributes:
-        heard_s: when the last came that could be read, in Unix seconds.
-        waited_s: when the first came of those that wait; what is told for ever of versions that
-            never come must not be kept for ever.
-        version: of the ledger: the list is known to be what it was then, or later.
+        heard_s: the time of the last readable message, in Unix seconds.
+        waited_s: the time of the first waiting message. Messages about versions that never arrive
+            must not be kept for ever.
+        version: the ledger version of which the list is known, or a later one.
     """
 
     heard_s: float = 0.0
@@ -38,17 +38,19 @@ class HostMessages:
     )
 
     def take(self, head: MessageHead) -> tuple[MessageKind, int]:
-        """Return what a message is, and how many before it have not come.
+        """Return the kind of a message, and the number of messages that were lost before it.
 
-        One that overtook another makes that a repetition when it comes: what both said stands in
-        the digest of the later one.
+        A message that arrives after its successor counts as repeated: the digest of the successor
+        covers both.
         """
         if head.format != FORMAT:
             return MessageKind.UNREADABLE, 0
         is_older, lost = head.version < self.version, 0
         if head.session != self._session:
+            # A message of an earlier session of the agent, delivered late.
             if is_older and self._session:
                 return MessageKind.REPEATED, 0
+            # A restarted agent counts its messages from 1 again under a new session.
             self._session = head.session
         elif head.sequence <= self._sequence:
             return MessageKind.REPEATED, 0
@@ -59,7 +61,7 @@ class HostMessages:
         return MessageKind.REPEATED if is_older else MessageKind.NEWS, lost
 
     def wait(self, message: Message, now_s: float) -> int:
-        """Keep a message until the table is as new as it is; return how many are kept."""
+        """Keep a message until the table has its version; return how many messages wait."""
         head = message.head
         if not self._waiting:
             self.waited_s = now_s
@@ -67,16 +69,16 @@ class HostMessages:
         return len(self._waiting)
 
     def due(self, version: int) -> Iterator[Message]:
-        """Return and forget the messages that waited for a version, in their order."""
+        """Yield and forget the waiting messages that a version makes due, in their order."""
         for key in sorted(self._waiting):
             if key[0] <= version:
                 yield self._waiting.pop(key)
 
     def forget_waiting(self) -> None:
-        """Forget the messages that wait."""
+        """Forget the waiting messages."""
         self._waiting.clear()
 
     @property
     def waits(self) -> bool:
-        """Messages wait for the table."""
+        """Whether messages wait for the table."""
         return bool(self._waiting)

@@ -1,4 +1,4 @@
-"""Reloading: the list of one host read from the ledger, while the table goes on."""
+"""Reload of one host's instance list from the ledger, while the table keeps changing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """The ledger, and what a process has of it."""
+    """The ledger, and the process's follower and replica of it."""
 
     ledger: Ledger
     follower: Follower
@@ -34,12 +34,12 @@ class LedgerView:
 
     @property
     def hosts(self) -> HostTable:
-        """The table."""
+        """The host table."""
         return self.replica.hosts
 
     @property
     def version(self) -> int:
-        """The version that the table is true to."""
+        """The ledger version that the table has."""
         return self.replica.hosts.version
 
     @property
@@ -49,7 +49,7 @@ class LedgerView:
 
 
 class ReloadResult(NamedTuple):
-    """What a look at the ledger found: a list that is true at a version, or newer."""
+    """The result of a reload: the list is correct at `version` or a later one."""
 
     version: int
     instances: int
@@ -57,17 +57,18 @@ class ReloadResult(NamedTuple):
 
 
 class ListReloader:
-    """Reads lists anew, each host under a lock of its own."""
+    """Reloads instance lists, each host under a lock of its own."""
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def reload(self, host: str, is_wanted: Callable[[], bool]) -> ReloadResult | None:
-        """Make the table's list of a host what the ledger has; None when nobody wants it by then.
+        """Set the table's list of a host to the ledger's; return None when it is no longer wanted.
 
-        The ledger is read after the table has caught up, so what is read is as new as the table
-        as long as nobody has changed the list meanwhile; what the feed tells later comes on top.
+        The ledger is read after the table has caught up. What is read is therefore as new as the
+        table while the list does not change, and later changes of the feed are applied on top of
+        it.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -90,9 +91,10 @@ class ListReloader:
         read = await read_list(view.ledger, host)
         is_right = self._is_right(host, read)
         if not is_right:
-            # Perhaps the ledger is only newer than the feed was.
+            # The list may differ only because the ledger was newer than the feed.
             await view.follower.catch_up()
             is_right = self._is_right(host, read)
+        # The list changed during the read, so what was read may be older than the table: try again.
         if view.hosts is not table or not (is_right or _are_same(before, self._list(host))):
             return None
         if not is_right:
@@ -106,7 +108,7 @@ class ListReloader:
         return list_digest(self._list(host).values()) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
-        """Make the list in the table what was read; own claims that go on are newer."""
+        """Set the table's list to what was read, except for newer own claims in progress."""
         view, here = self._view, self._list(host)
         for uuid in here.keys() - {one.uuid for one in read}:
             view.overlay.remove(view.hosts, uuid, host, NEWEST)
@@ -119,12 +121,12 @@ class ListReloader:
 
 
 def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
-    """Tell whether nobody has touched a list: whoever writes makes a new resident."""
+    """Return whether a list is unchanged: every write creates a new resident."""
     return before.keys() == after.keys() and all(after[uuid] is one for uuid, one in before.items())
 
 
 async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str]:
-    """Return the hosts that have a member of a group by the ledger alone, or by the table alone.
+    """Return the hosts that have a member of a group only in the ledger, or only in the table.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -135,6 +137,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
     for row in hosts.occupants.group_rows(group_uuid):
         for uuid in hosts.occupants.on_row(row):
             one = hosts.occupants.by_uuid.get(uuid)
+            # Own claims in progress are not in the ledger yet, so they are not wrong.
             is_member = one is not None and one.group_uuid == group_uuid
             if is_member and uuid not in members and not view.replica.is_placed_by_hold(uuid):
                 found.add(hosts.name(row))
@@ -142,7 +145,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
 
 
 async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
-    """Read the instances and the moves that a host has, a page at a time.
+    """Return the instances and moves on a host, read page by page.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -154,7 +157,7 @@ async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
 
 
 async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
-    """Read where the members of a server group are, moves under way too.
+    """Return the places of a server group's members, including those of moves in progress.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -1,7 +1,7 @@
-"""Lists: the instances of a host as agents tell of them, and digests of such lists.
+"""Instance lists of hosts as agents report them, and the digests of such lists.
 
-A list has every instance that the ledger has on the host, and every move that holds room there.
-Its digest is a sum, so that it follows a change without a look at the rest of the list.
+A list has every instance that the ledger has on the host, and every move that holds capacity there.
+Its digest is a sum over its entries, so a change updates it without reading the rest of the list.
 """
 
 from collections.abc import Iterable
@@ -14,28 +14,31 @@ import msgspec
 from berth.tables.host.occupants import Resident
 
 DIGEST_BYTES: Final = 16
+# The sum is taken modulo 2^128. Entries are independent hashes, so errors do not cancel out by
+# chance.
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedInstance:
-    """One instance of a host, or one side of a move, as an agent tells of it."""
+    """An instance of a host, or one side of a move, as an agent reports it."""
 
     resident: Resident
     node: str | None
 
     @property
     def uuid(self) -> str:
-        """The instance, or the move."""
+        """The uuid of the instance or of the move."""
         return self.resident.uuid
 
 
 def resident_digest(resident: Resident) -> int:
-    """Return what one instance adds to the digest of its list: a number of 128 bits.
+    """Return the contribution of one instance to the digest of its list: a 128-bit number.
 
-    All that rules read of it goes into that, so a resize shows. The node does not: a record may
-    leave it open, and a list is of a host by its name. Format 1 of the messages is just this.
+    It covers everything that rules read of the instance, so a resize changes it. The node is left
+    out: a record may not have it, and a list belongs to a host name. Format 1 of the messages is
+    defined by this.
     """
     said = (
         resident.uuid,
@@ -50,12 +53,12 @@ def resident_digest(resident: Resident) -> int:
 
 
 def list_digest(residents: Iterable[Resident]) -> bytes:
-    """Return the digest of a list, in whatever order."""
+    """Return the digest of a list, which does not depend on the order."""
     return _digest(sum(map(resident_digest, residents)))
 
 
 def encoded_size(told: ReportedInstance) -> int:
-    """Return about how many bytes an instance takes in a message."""
+    """Return the approximate size of an instance in a message, in bytes."""
     return len(_ENCODER.encode(told))
 
 
@@ -64,32 +67,32 @@ def _digest(total: int) -> bytes:
 
 
 class HostList:
-    """The list of one host, as its agent keeps it, with its digest."""
+    """The instance list of one host and its digest, as its agent keeps them."""
 
     def __init__(self) -> None:
         self._here: dict[str, ReportedInstance] = {}
         self._total = 0
 
     def __len__(self) -> int:
-        """Return how many instances and moves are on it."""
+        """Return the number of instances and moves."""
         return len(self._here)
 
     def get(self, uuid: str) -> ReportedInstance | None:
-        """Return an entry; None when it is not on the list."""
+        """Return an entry, or None if the list does not have it."""
         return self._here.get(uuid)
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """The instances and moves that are on it."""
+        """The uuids of the instances and moves."""
         return tuple(self._here)
 
     @property
     def digest(self) -> bytes:
-        """The digest of all of it."""
+        """The digest of the whole list."""
         return _digest(self._total)
 
     def put(self, told: ReportedInstance) -> bool:
-        """Add or replace an entry; tell whether that changed anything."""
+        """Add or replace an entry; return whether that changed the list."""
         old = self._here.get(told.uuid)
         if old == told:
             return False
@@ -100,7 +103,7 @@ class HostList:
         return True
 
     def remove(self, uuid: str) -> bool:
-        """Take an entry away; tell whether it was there."""
+        """Remove an entry; return whether the list had it."""
         old = self._here.pop(uuid, None)
         if old is None:
             return False

@@ -1,8 +1,8 @@
-"""What agents cast about the instances of their hosts, to all schedulers.
+"""The messages that agents cast to all schedulers about the instances of their hosts.
 
-Every message says what the whole list comes to after it, so that one that was lost shows, and
-names single instances as they are and not what became of them, so that one that comes twice does
-no harm. Newer formats may add fields at the end; the head stays as it is.
+Every message has the digest of the whole list after it, so that a lost message is noticed. It
+states the current instances instead of changes, so that a repeated message does no harm. Newer
+formats may add fields at the end; the head does not change.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from typing import Final
 from berth.ports.bus import Bus, Command
 from berth.services.tracking.lists import ReportedInstance
 
+# The format of the messages, and of the digest's input.
 FORMAT: Final = 1
-"""Of the messages: what they say, and of what a digest is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageHead:
-    """What every message begins with.
+    """The common head of all messages.
 
-    `session` is new at each start of the agent, and `sequence` counts the messages about one host
-    in it, from 1. `version` is the ledger's that the list is true to; `count` and `digest` are
-    those of the list after the message.
+    `session` is new at each start of the agent, and `sequence` counts its messages about one host
+    from 1. `version` is the ledger version of the list; `count` and `digest` are those of the list
+    after the message.
     """
 
     format: int
@@ -36,9 +36,9 @@ class MessageHead:
 
 @dataclass(frozen=True, slots=True)
 class InstancesUpdated:
-    """Instances that came or changed, and those that went with the same change of the ledger.
+    """Instances that were added or changed, and those that the same ledger change removed.
 
-    With `is_full` they are all that the host has.
+    With `is_full` they are the complete list.
     """
 
     head: MessageHead
@@ -49,7 +49,7 @@ class InstancesUpdated:
 
 @dataclass(frozen=True, slots=True)
 class InstancesDeleted:
-    """Instances that the host does not have any more, by uuid."""
+    """Instances that the host no longer has, by uuid."""
 
     head: MessageHead
     gone: tuple[str, ...]
@@ -57,7 +57,7 @@ class InstancesDeleted:
 
 @dataclass(frozen=True, slots=True)
 class InstancesSynced:
-    """Which instances the host has, by uuid; None when they are too many for one message."""
+    """The instances of the host by uuid, or None when they are too many for one message."""
 
     head: MessageHead
     uuids: tuple[str, ...] | None = None
@@ -78,11 +78,12 @@ SYNC: Command[InstancesSynced, None] = Command(
 
 
 def serve_messages(bus: Bus, name: str, take: Callable[[Message], None]) -> Callable[[], None]:
-    """Have what agents cast taken in; return what ends that.
+    """Serve the casts of agents; return the function that ends the service.
 
     Args:
-        bus: from the agents.
-        name: of this scheduler; with one there is no queue that schedulers share.
+        bus: the bus that delivers the casts.
+        name: the scheduler's unique name; named servers do not share a queue, so each gets all
+            casts.
         take: called with each message; must not block.
     """
 

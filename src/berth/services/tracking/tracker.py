@@ -1,4 +1,4 @@
-"""The instance tracker: which hosts' lists of instances a scheduler may trust, and their repair."""
+"""The instance tracker: which hosts' instance lists a scheduler may trust, and their repair."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -42,10 +42,11 @@ from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "LedgerView", "TrackingPace"]
 
+# Messages about one host that may wait for the feed; beyond that its list is reloaded.
 _WAITING_MAX: Final = 16
-"""Messages about one host that wait for the feed; with more its list is read anew."""
+# An agent that is silent for this many sync intervals counts as not reporting: three syncs may be
+# lost or late.
 _SILENT_INTERVALS: Final = 3.5
-"""An agent that was silent for so many intervals of its syncs does not report any more."""
 _AT_ONCE: Final = 16
 _ROUNDS: Final = 3
 _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
@@ -53,10 +54,10 @@ _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 
 @dataclass(frozen=True, slots=True)
 class TrackingPace:
-    """How often agents sync, and how long a doubt may stand before its host is read anew.
+    """The interval of the agents' syncs, and the longest doubt before a host is reloaded.
 
-    Within `patience_s` a message that was overtaken may come, or one of a change that the feed
-    has told already; a decision does not wait for that.
+    Within `patience_s` a late message may arrive, or one about a change that the feed has delivered
+    already. Decisions do not wait for that.
     """
 
     sync_interval_s: float = 120.0
@@ -67,19 +68,20 @@ _PACE: Final = TrackingPace()
 
 
 class InstanceTracker:
-    """Hears what agents cast of their instances; a subscriber of the feed, after the replica.
+    """Receives the agents' casts about their instances; subscribed to the feed after the replica.
 
-    By the feed the table has all instances, and the casts are held against it. By casts the table
-    takes the instances of hosts whose agents report from the casts alone, and of others from the
-    feed, which is read for each request. A list that is not what its agent says it is, is in
-    doubt until it was read from the ledger anew; no decision rests on it before.
+    When the feed is the source, the table has all instances from it, and the casts are compared
+    with it. When casts are the source, the table has the instances of reporting hosts from casts
+    alone, and those of other hosts from the feed, which is read for each request. A list that
+    differs from its agent's digest is doubtful until it has been reloaded from the ledger, and no
+    decision rests on it before.
 
     Args:
-        view: the ledger, and what the process has of it.
-        policies: the rules in force, which say who reads instances at all.
-        clock: tells ages.
-        telemetry: told of lists that were wrong.
-        pace: of agents and repairs.
+        view: the ledger, and the process's replica of it.
+        policies: the rules in force, which tell whether instances are read at all.
+        clock: the source of ages.
+        telemetry: receives wrong lists.
+        pace: the intervals of agents and repairs.
         by_casts: take instances from the casts.
         metrics: counts messages and reloads, or None when the process has no metrics.
     """
@@ -103,18 +105,18 @@ class InstanceTracker:
         self._by_casts = by_casts
         self._metrics = metrics
         self._host_messages: dict[str, HostMessages] = {}
+        # Hosts with messages that wait for the table; a dict keeps their order.
         self._waiting: dict[str, None] = {}
-        """Hosts with messages that the table is yet to catch up with."""
         self._doubts = DoubtfulLists()
         self._reloading = ListReloader(view)
+        # Counts the hosts that begin to report or fall silent: the key of the cached `_unheard`.
         self._changes = 0
-        """How often a host was first heard of, or fell silent."""
         self._unheard: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
-    # ---- what comes ---------------------------------------------------------------------------
+    # ---- messages -----------------------------------------------------------------------------
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
-        """Hear what agents cast; `name` is this scheduler's own. Return what ends that."""
+        """Serve the casts under this scheduler's unique name; return a function that ends this."""
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
@@ -125,13 +127,13 @@ class InstanceTracker:
         self._changes += 1
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`; the replica has taken them in already."""
+        """See `Subscriber.apply`; the replica has applied the changes already."""
         self._note_losses()
         if self._waiting:
             self._take_waiting(changes[-1].version)
 
     def hear(self, message: Message) -> None:
-        """Take a message in, now or as soon as the feed has told what it rests on."""
+        """Process a message, now or when the feed has delivered the version that it is based on."""
         head = message.head
         received = self._host_messages.setdefault(head.host, HostMessages())
         if head.version <= self._view.version and not received.waits:
@@ -147,7 +149,7 @@ class InstanceTracker:
         for host in list(self._waiting):
             received = self._host_messages[host]
             for message in received.due(version):
-                # One that could not be read has had the host forgotten.
+                # An unreadable message may have removed the host's state.
                 self._take(self._host_messages.setdefault(host, received), message)
             if received.waits and host in self._host_messages:
                 self._waiting[host] = None
@@ -171,7 +173,7 @@ class InstanceTracker:
         received.heard_s = self._clock.now_s()
         overlay = self._view.overlay.hosts
         if self._by_casts and head.host not in overlay:
-            # Until now the feed told of the host, up to the version that the table has.
+            # Until now the feed was the host's source, up to the version of the table.
             overlay.add(head.host)
             received.version = self._view.version
             kind = MessageKind.REPEATED if head.version < received.version else kind
@@ -183,7 +185,7 @@ class InstanceTracker:
         self._compare(message)
 
     def _compare(self, message: Message) -> None:
-        """Hold the table's list of a host against the digest that its agent tells."""
+        """Compare the table's list of a host with its agent's digest."""
         head = message.head
         here = self._view.overlay.residents_on(self._view.hosts, head.host, head.version)
         if len(here) != head.count or list_digest(here.values()) != head.digest:
@@ -194,7 +196,7 @@ class InstanceTracker:
         self._doubts.agree(head.host, head.version)
 
     def _write(self, message: Message) -> None:
-        """Make the table what a message says of its host."""
+        """Apply a message to the table."""
         view, head = self._view, message.head
         gone: Iterable[str] = ()
         if isinstance(message, InstancesUpdated):
@@ -213,31 +215,32 @@ class InstanceTracker:
         self._note_losses()
 
     def _is_elsewhere(self, located: LocatedResident, version: int) -> bool:
-        """Tell whether an instance is known to be on another host at that version, or later."""
+        """Return whether an instance is known to be on another host at that version or later."""
         place = place_of(self._view.hosts, located.uuid)
         if place is None or place == located.name:
             return False
         if place not in self._view.overlay.hosts:
-            return True  # the feed says so, and the table is newer than the message
+            return True  # the feed is the source there, and the table is newer than the message
         return self._host_messages[place].version >= version
 
     # ---- doubts -------------------------------------------------------------------------------
 
     @property
     def is_in_doubt(self) -> bool:
-        """A decision has to ask `settle` first."""
+        """Whether a decision has to call `settle` first."""
         return self._by_casts or bool(self._doubts)
 
     @property
     def doubted(self) -> frozenset[str]:
-        """Names of the hosts whose lists are in doubt."""
+        """The names of the hosts with doubtful lists."""
         return self._doubts.hosts
 
     async def settle(self, request: Request) -> DecisionBasis:
-        """Have every list be true that the decision of a request may rest on.
+        """Reload every doubtful list that the decision of a request may rest on.
 
-        Hosts for which the ledger does not answer are to be left out.
+        Hosts whose lists cannot be read from the ledger are to be left out of the decision.
         """
+        # A policy without instance rules needs no list, so it does not wait for reloads.
         if not reads_instances(self._policies.policy, request):
             return NOTHING_LEFT_OUT
         left_out = frozenset[str]()
@@ -251,18 +254,19 @@ class InstanceTracker:
             except BerthError as error:
                 self._telemetry.failure("instances_unread", error, hosts=len(self.unheard()))
                 left_out = self.unheard()
-                # Nothing is known of the group, so no claim may pass that its guard is for.
+                # The group's members are unknown, so its guard must reject every claim.
                 seen = None if request.group_uuid is None else 0
+        # Messages that arrive during a reload may cause new doubts; what remains is left out.
         for _ in range(_ROUNDS):
             if not self._doubts or not await self._reload(self._doubts.hosts):
                 break
         return DecisionBasis(left_out | self.doubted, seen)
 
     def dated(self, decision: Decision, settled: DecisionBasis) -> Decision:
-        """Return a decision with the version up to which it has seen all that it rests on.
+        """Return a decision with the version up to which it has seen everything that it rests on.
 
-        The feed does not tell by casts who came to a group or took devices of a host, so the
-        table's own version would say too much to the ledger's guards.
+        When casts are the source, the feed does not deliver new group members or device
+        assignments, so the table's version would claim too much in the ledger's guards.
         """
         versions = [decision.table_version]
         if settled.seen is not None:
@@ -271,20 +275,21 @@ class InstanceTracker:
             name = self._name_of(uuid)
             if name in self._view.overlay.hosts:
                 versions.append(self._host_messages[name].version)
+        # The guards compare with one version, so the oldest source decides.
         least = min(versions)
         if least == decision.table_version:
             return decision
         return replace(decision, table_version=least)
 
     def note_stale(self, placements: Iterable[Placement]) -> None:
-        """Doubt the hosts of which somebody else has taken CPUs or devices meanwhile."""
+        """Doubt the hosts whose CPUs or devices another scheduler has taken concurrently."""
         for uuid in hosts_with_choices(placements):
             name = self._name_of(uuid)
             if name in self._view.overlay.hosts:
                 self._doubt(name)
 
     async def run(self) -> None:
-        """Repair lists that stay in doubt, and note agents that fall silent, for ever."""
+        """Repair lists that stay doubtful, and notice agents that fall silent, for ever."""
         silent_s = self._pace.sync_interval_s * _SILENT_INTERVALS
         looked_s = self._clock.now_s()
         while True:
@@ -306,7 +311,7 @@ class InstanceTracker:
         return self._unheard[1]
 
     def read(self) -> list[Reading]:
-        """Return how many hosts do not report, or are in doubt, for who looks at metrics."""
+        """Return the gauges: the numbers of hosts that do not report, and of doubtful hosts."""
         return [
             Reading(UNREPORTED_HOSTS, len(self.unheard())),
             Reading(DOUBTED_HOSTS, len(self._doubts.hosts)),
@@ -316,14 +321,14 @@ class InstanceTracker:
         self._doubts.add(host, self._clock.now_s(), until)
 
     def _note_losses(self) -> None:
-        """Doubt hosts that have lost instances which their agents have not told of yet."""
+        """Doubt hosts that have lost instances which their agents have not reported yet."""
         outdated = self._view.overlay.outdated
         while outdated:
             host, version = outdated.popitem()
             self._doubt(host, version)
 
     def _note_silence(self, since_s: float) -> None:
-        """Take note of agents that have said nothing since a Unix time."""
+        """Stop trusting agents that have sent nothing since a Unix time."""
         silent = [
             host
             for host, received in self._host_messages.items()
@@ -336,7 +341,7 @@ class InstanceTracker:
             self._telemetry.event("instances_unreported", hosts=len(silent), example=example)
 
     def _unhear(self, host: str) -> None:
-        """Have the feed tell of a host again: its agent does not report in a way that is known."""
+        """Take a host's instances from the feed again, as its agent's reports are unusable."""
         received = self._host_messages.pop(host, None)
         self._waiting.pop(host, None)
         self._changes += received is not None and received.heard_s > 0
@@ -345,10 +350,10 @@ class InstanceTracker:
             self._doubt(host)
 
     async def _check_group(self, request: Request) -> int | None:
-        """Doubt hosts with members of a group, or without, where the ledger says otherwise.
+        """Doubt hosts whose members of a group differ from the ledger's.
 
         Returns:
-            The version from which on the ledger was read; None where no policy must be kept.
+            The ledger version from which on the members were read, or None without a hard policy.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -362,7 +367,7 @@ class InstanceTracker:
         return seen
 
     async def _reload(self, names: Iterable[str]) -> bool:
-        """Read the lists of hosts from the ledger; tell whether it answered to the end."""
+        """Reload the lists of hosts; return whether the ledger answered to the end."""
         wanted = sorted(names)
         for first in range(0, len(wanted), _AT_ONCE):
             some = wanted[first : first + _AT_ONCE]
@@ -372,7 +377,7 @@ class InstanceTracker:
         return True
 
     async def _reload_one(self, host: str) -> bool:
-        """Read one list; tell whether the ledger answered."""
+        """Reload one list; return whether the ledger answered."""
         try:
             found = await self._reloading.reload(host, lambda: host in self._doubts)
         except BerthError as error:

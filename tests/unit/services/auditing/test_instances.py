@@ -108,8 +108,8 @@ async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
     [
         (Task.REBOOTING, "reboot", True, "the turn of host-1, whose service is up"),
         (Task.REBOOTING, "reboot", False, "the turn of host-1, whose service is down"),
-        (Task.RESIZE_PREP, "resize", True, "nobody has its turn"),
-        (Task.REBUILDING, "evacuate", True, "nobody has its turn"),
+        (Task.RESIZE_PREP, "resize", True, "no host has its turn"),
+        (Task.REBUILDING, "evacuate", True, "no host has its turn"),
         (Task.REBUILDING, "rebuild", True, "the turn of host-1"),
     ],
 )
