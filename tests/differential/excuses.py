@@ -255,7 +255,7 @@ def contrary_traits(case: Case, one: Differing) -> bool:
         for key, text in properties_of(case).items()
         if key.startswith("trait:") and (text, specs.get(key)) == ("required", "forbidden")
     ]
-    refused = [f"{key}: is required and forbidden at once" for key in both]
+    refused = [f"{key}: is both required and forbidden; remove one" for key in both]
     return one.berth in refused and one.nova is None
 
 

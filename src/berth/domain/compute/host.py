@@ -133,7 +133,7 @@ class Host:
         check_cells(self.numa_cells)
         check_pools(self.pci_pools)
         if len(self.metrics) > METRICS_MAX:
-            reason = f"{len(self.metrics)} are too many; report at most {METRICS_MAX}"
+            reason = f"{len(self.metrics)} metrics are too many; report at most {METRICS_MAX}"
             raise InvalidInputError("metrics", reason)
         for name, value in self.metrics.items():
             # JSON has no NaN or infinity: one stored would stop every follower of the change feed.

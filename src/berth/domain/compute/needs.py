@@ -77,7 +77,7 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     """
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:
-        raise InvalidInputError("disk", f"root, ephemeral and swap are above {AMOUNT_MAX} MB")
+        raise InvalidInputError("disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MB")
     amounts = {
         VCPU: flavor.vcpus,
         MEMORY_MB: flavor.memory_mb,

@@ -66,7 +66,7 @@ def _range(part: str, field: str) -> range:
     start = _number(first, part, field)
     stop = _number(last, part, field) if dash else start
     if start > stop:
-        raise InvalidInputError(field, f"{part[:80]!r} must not go backwards")
+        raise InvalidInputError(field, f"{part[:80]!r} must be an ascending range")
     return range(start, stop + 1)
 
 
@@ -74,8 +74,8 @@ def _number(text: str, part: str, field: str) -> int:
     digits = text.strip()
     # `isdigit` alone accepts digits of other scripts; the length bounds the cost of `int`.
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(CPU_MAX))):
-        reason = f"{part[:80]!r} must be a CPU or a range such as 0-3, with ^ before what to leave"
-        raise InvalidInputError(field, f"{reason} out, and no CPU above {CPU_MAX}")
+        reason = f"{part[:80]!r} must be a CPU number up to {CPU_MAX} or a range such as 0-3"
+        raise InvalidInputError(field, f"{reason}; put ^ in front to exclude it")
     number = int(digits)
     check_cpus((number,), field)
     return number

@@ -152,5 +152,7 @@ def check_size(vcpus: int) -> None:
         InvalidInputError: the guest has more than `CPU_MAX` + 1 CPUs.
     """
     if vcpus > CPU_MAX + 1:
-        reason = f"{vcpus} are more than the {CPU_MAX + 1} that a guest with a topology may have"
+        reason = (
+            f"{vcpus} CPUs exceed the maximum of {CPU_MAX + 1} for a guest with a NUMA topology"
+        )
         raise InvalidInputError("vcpus", reason)

@@ -213,15 +213,17 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
     # As in Nova: an image may restrict its flavor, but not request more than it.
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
-        reason = f"the image says {image}, the flavor {flavor}; an image may not ask for more"
+        reason = f"the image says {image}, the flavor {flavor}; an image may only restrict it"
         raise InvalidInputError("hw_cpu_policy", reason)
     policy = flavor or image
     asked = asked_cpus(specs.extra_specs)
     if policy and any(asked.values()):
-        reason = "cannot be together with hw:cpu_policy; use one or the other"
+        reason = "conflicts with hw:cpu_policy; use one or the other"
         raise InvalidInputError("resources:VCPU, resources:PCPU", reason)
     if asked["VCPU"] and asked["PCPU"]:
-        raise InvalidInputError("resources:VCPU", "cannot be together with resources:PCPU")
+        raise InvalidInputError(
+            "resources:VCPU", "conflicts with resources:PCPU; use one or the other"
+        )
     if not asked["PCPU"]:
         return policy or CpuPolicy.SHARED
     needed = specs.vcpus + isolates
@@ -253,7 +255,7 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
     policy = flavor or image
     trait = _threads_trait(specs)
     if policy and trait:
-        reason = "cannot be together with hw:cpu_thread_policy; use one or the other"
+        reason = "conflicts with hw:cpu_thread_policy; use one or the other"
         raise InvalidInputError(f"trait:{HYPERTHREADING}", reason)
     stands_for = {"required": ThreadPolicy.REQUIRE, "forbidden": ThreadPolicy.ISOLATE}
     return policy or stands_for.get(trait)
@@ -321,10 +323,10 @@ def _check_policy(
     """Reject options that require dedicated CPUs when the guest has none."""
     if policy is CpuPolicy.MIXED:
         if bool(realtime) == bool(dedicated):
-            reason = "hw:cpu_policy=mixed needs this or hw:cpu_realtime_mask, and not both"
+            reason = "hw:cpu_policy=mixed requires either this or hw:cpu_realtime_mask, not both"
             raise InvalidInputError(_DEDICATED_MASK, reason)
     elif dedicated:
-        raise InvalidInputError(_DEDICATED_MASK, "needs hw:cpu_policy=mixed")
+        raise InvalidInputError(_DEDICATED_MASK, "requires hw:cpu_policy=mixed")
     if _is_pinned(policy):
         return
     for key, given in (
@@ -334,7 +336,7 @@ def _check_policy(
         ("hw:cpu_realtime", realtime is not None),
     ):
         if given:
-            raise InvalidInputError(key, "needs hw:cpu_policy=dedicated or mixed")
+            raise InvalidInputError(key, "requires hw:cpu_policy=dedicated or mixed")
 
 
 def _nodes(specs: HardwareSpecs) -> int:
@@ -402,7 +404,7 @@ def _check_locked(specs: HardwareSpecs) -> None:
             "hw_locked_memory", "differs from the flavor's; remove one of the two"
         )
     if (_is_true(flavor) or _is_true(image)) and not any(specs.both("mem_page_size")):
-        raise InvalidInputError("hw:locked_memory", "needs hw:mem_page_size")
+        raise InvalidInputError("hw:locked_memory", "requires hw:mem_page_size")
 
 
 def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[GuestCell, ...]:

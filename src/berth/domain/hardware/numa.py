@@ -95,8 +95,10 @@ def check_cells(cells: Iterable[NumaCell]) -> None:
         # may not: guests of both cells would be pinned to it.
         mine = cell.cpuset | cell.pcpuset
         if not cpus.isdisjoint(mine):
-            raise InvalidInputError(where, f"CPU {min(cpus & mine)} is in another cell too")
+            raise InvalidInputError(
+                where, f"CPU {min(cpus & mine)} is in another cell as well; list it in one cell"
+            )
         ids.add(cell.cell_id)
         cpus |= mine
     if len(ids) > CELLS_MAX:
-        raise InvalidInputError("numa_cells", f"{len(ids)} are more than {CELLS_MAX}")
+        raise InvalidInputError("numa_cells", f"{len(ids)} cells exceed the maximum of {CELLS_MAX}")

@@ -122,7 +122,9 @@ def check_pools(pools: Sequence[PciPool]) -> None:
         InvalidInputError: there are too many pools, or two have the same key.
     """
     if len(pools) > POOLS_MAX:
-        raise InvalidInputError("pci_pools", f"{len(pools)} are more than {POOLS_MAX}")
+        raise InvalidInputError(
+            "pci_pools", f"{len(pools)} pools exceed the maximum of {POOLS_MAX}"
+        )
     keys = [pool.key for pool in pools]
     if len(set(keys)) < len(keys):
         # Quadratic, but only on the way to the error.
@@ -154,12 +156,14 @@ def device_needs(
             raise InvalidInputError(
                 _ALIAS_KEY,
                 f"{part[:80]!r} must be ALIAS:COUNT with a count of 1 to {_DEVICES_MAX}; "
-                "write several with commas between",
+                "separate several with commas",
             )
         # The parts stay separate even for equal aliases, because Nova serves each on its own.
         needs.append(DeviceNeed(name, int(count), numa_policy))
     if sum(need.count for need in needs) > _DEVICES_MAX:
-        raise InvalidInputError(_ALIAS_KEY, f"asks for more than {_DEVICES_MAX} devices")
+        raise InvalidInputError(
+            _ALIAS_KEY, f"requests more than {_DEVICES_MAX} devices; reduce the counts"
+        )
     return tuple(needs)
 
 

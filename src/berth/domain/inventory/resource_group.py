@@ -68,7 +68,7 @@ class ResourceGroupBuilder:
         both = self.required & self.forbidden
         if both:
             key = f"trait{self.suffix}:{min(both)}"
-            raise InvalidInputError(key, "is required and forbidden at once")
+            raise InvalidInputError(key, "is both required and forbidden; remove one")
         return ResourceGroup(
             self.suffix,
             # 0 removes a class: an extra spec overrides the flavor's own amount in this way.
@@ -105,7 +105,9 @@ def read_groups(
         else:
             draft.amounts[check_name(name, key)] = whole_number(value, key)
     if len(drafts) - 1 > GROUPS_MAX:
-        raise InvalidInputError("extra_specs", f"more than {GROUPS_MAX} groups of resources")
+        raise InvalidInputError(
+            "extra_specs", f"has more than {GROUPS_MAX} resource groups; use fewer"
+        )
     return tuple(_suffixed(drafts))
 
 
@@ -117,7 +119,7 @@ def _suffixed(drafts: Mapping[str, ResourceGroupBuilder]) -> Iterator[ResourceGr
         elif group.traits_required or group.traits_forbidden:
             raise InvalidInputError(
                 f"trait{suffix}:{min(group.traits_required | group.traits_forbidden)}",
-                f"its group asks for no resources; add resources{suffix}:CLASS=n",
+                f"its group requests no resources; add resources{suffix}:CLASS=n",
             )
 
 
@@ -139,8 +141,8 @@ def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
         if groups > 1:
             raise InvalidInputError(
                 GROUP_POLICY,
-                "must be given for several groups: 'isolate' to have each from a provider of its"
-                " own, or 'none' when they may share one",
+                "is required for several groups: set 'isolate' to serve each from a provider of its"
+                " own, or 'none' to let them share providers",
             )
         return False
     if policy not in _POLICIES:

@@ -43,7 +43,7 @@ class CandidateGroup:
         if any(amount < 1 for amount in self.amounts.values()):
             raise ValueError(f"group {self.suffix!r}: amounts must be at least 1")
         if not (self.amounts or self.suffix):
-            raise ValueError("the unsuffixed group must ask for a resource class")
+            raise ValueError("the unsuffixed group must request a resource class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class CandidateQuery:
         """
         suffixes = {group.suffix for group in self.groups}
         if not self.groups or len(suffixes) != len(self.groups):
-            raise ValueError("a query has at least one group, and each suffix once")
+            raise ValueError("a query must have at least one group, and distinct suffixes")
         if not any(group.amounts for group in self.groups):
-            raise ValueError("at least one group must ask for a resource class")
+            raise ValueError("at least one group must request a resource class")
         known = suffixes - {UNSUFFIXED}
         if not all(together and together <= known for together in self.same_subtree):
             raise ValueError("same_subtree must name suffixes of this query")

@@ -53,8 +53,8 @@ def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
         own = ", each with a provider of its own" if needs.isolate else ""
         return f"it has room for {fits} of the {len(groups)} groups{own}"
     if groups:
-        return "its providers cannot give the groups beside what is asked without suffix"
-    return "no provider that gives what is asked without suffix meets the traits"
+        return "its providers cannot serve the groups in addition to the unsuffixed amounts"
+    return "no provider of the unsuffixed amounts meets the traits"
 
 
 def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[GroupChange]:
@@ -148,7 +148,7 @@ def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterat
         if fits:
             subject = f"{name} of {named(kind)}"
             less = amount - fits
-            yield GroupChange(subject, f"{less:,} {name} less in {named(kind)}", won, by=-less)
+            yield GroupChange(subject, f"{less:,} less {name} in {named(kind)}", won, by=-less)
 
 
 def _fewer(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
@@ -158,7 +158,7 @@ def _fewer(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Itera
         groups = tuple(group for group in needs.groups if group.suffix not in gone)
         won = _won(hosts, replace(needs, groups=groups), rows)
         if won.size:
-            text = f"{dropped} of the {named(kind)} less"
+            text = f"{dropped} fewer of {named(kind)}"
             if dropped == kind.count:
                 text = f"without {named(kind)}"
             yield GroupChange(named(kind), text, won, by=-dropped)

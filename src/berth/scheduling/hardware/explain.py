@@ -57,8 +57,8 @@ def why_no_hardware(
     ):
         fitting = [fit_cell(cell, demand, guest, ratios) is not None for cell in cells]
         if not any(fitting):
-            who = f"guest cell {number} needs" if asked > 1 else "needs"
-            return f"{who} {nearest_shortage(cells, demand, ratios)} on one NUMA cell"
+            subject = f"guest cell {number} needs" if asked > 1 else "needs"
+            return f"{subject} {nearest_shortage(cells, demand, ratios)} on one NUMA cell"
         masks.append(sum(1 << place for place, fits in enumerate(fitting) if fits))
     if topology.wants_threads and all(cell.shape.threads <= 1 for cell in cells):
         return "none of its cores has several threads, which the image requires"

@@ -74,7 +74,7 @@ def test_a_group_of_nothing_is_no_group() -> None:
         (
             {"resources1:VCPU": "1", "resources2:VCPU": "1"},
             "group_policy",
-            "must be given for several groups",
+            "is required for several groups",
         ),
         ({"group_policy": "Isolate"}, "group_policy", "'none' or 'isolate'"),
         (
@@ -98,5 +98,5 @@ def test_a_trait_cannot_be_required_and_forbidden() -> None:
     both = {"resources1:VCPU": "1", "trait1:X": "required", "trait2:X": "forbidden"}
     both |= {"resources2:VCPU": "1", "group_policy": "none"}
     assert [group.suffix for group in needs(both).groups] == ["1", "2"]
-    with pytest.raises(InvalidInputError, match="required and forbidden at once"):
+    with pytest.raises(InvalidInputError, match="both required and forbidden"):
         needs({"trait:X": "forbidden"}, {"trait:X": "required"})

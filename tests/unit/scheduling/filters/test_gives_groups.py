@@ -66,7 +66,7 @@ def test_it_says_why_and_what_would_help(ask: Ask) -> None:
         "group _GPU: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider"
     )
     assert asked.relaxed(RULE, [0, 1]) == [
-        ("100 CUSTOM_GPU_MILLI less in group _GPU: 1 host", ("busy",)),
+        ("100 less CUSTOM_GPU_MILLI in group _GPU: 1 host", ("busy",)),
         ("without group _GPU: 2 hosts", ("bare", "busy")),
     ]
 

@@ -70,12 +70,12 @@ def shares(*amounts: int) -> dict[str, str]:
         (
             FREE,
             {"resources1:VCPU": "8"},
-            "its providers cannot give the groups beside what is asked without suffix",
+            "its providers cannot serve the groups in addition to the unsuffixed amounts",
         ),
         (
             BUSY,
             {"trait:CUSTOM_A100": "required"},
-            "no provider that gives what is asked without suffix meets the traits",
+            "no provider of the unsuffixed amounts meets the traits",
         ),
     ],
 )
@@ -90,18 +90,18 @@ def test_why_a_host_cannot_give(box: Box, specs: dict[str, str], why: str) -> No
     [
         (
             shares(800),
-            {("100 CUSTOM_GPU_MILLI less in group _0", -100, 1), ("without group _0", -1, 2)},
+            {("100 less CUSTOM_GPU_MILLI in group _0", -100, 1), ("without group _0", -1, 2)},
         ),
         (
             shares(700, 700),
             {
-                ("350 CUSTOM_GPU_MILLI less in groups _0, _1", -350, 1),
-                ("1 of the groups _0, _1 less", -1, 1),
+                ("350 less CUSTOM_GPU_MILLI in groups _0, _1", -350, 1),
+                ("1 fewer of groups _0, _1", -1, 1),
             },
         ),
         (
             {**shares(200, 200, 200), "group_policy": "isolate"},
-            {("1 of the groups _0, _1, _2 less", -1, 1), ("group_policy none", None, 1)},
+            {("1 fewer of groups _0, _1, _2", -1, 1), ("group_policy none", None, 1)},
         ),
         (
             {**shares(300), "trait_0:CUSTOM_B": "required", "trait_0:CUSTOM_C": "forbidden"},
