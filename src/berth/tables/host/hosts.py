@@ -169,6 +169,12 @@ class HostTable:
         return self._columns.name_hash[: self._rows]
 
     @property
+    def lot(self) -> Floats:
+        """Deprecated: use `name_hash`."""
+        warnings.warn("use HostTable.name_hash", DeprecationWarning, stacklevel=2)
+        return self.name_hash
+
+    @property
     def num_instances(self) -> SmallInts:
         """(N,) instances on the host, including those on hold."""
         return self._columns.num_instances[: self._rows]

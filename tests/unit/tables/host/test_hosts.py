@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from berth.domain.compute.host import Host, Service
@@ -330,3 +331,15 @@ def test_more_hosts_can_be_asked_for_than_records_are_kept() -> None:
         hosts.put_host(box.host)
     for _ in range(2):
         assert [hosts.host(row) for row in range(600)] == [box.host for box in boxes]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("everyone", "all_rows"), ("strays", "orphans"), ("lot", "name_hash")]
+)
+def test_old_names_work_with_a_warning(old: str, new: str) -> None:
+    """Plugins written for the previous version read them."""
+    hosts = HostTable()
+    with pytest.warns(DeprecationWarning, match=new):
+        found = getattr(hosts, old)
+    expected = getattr(hosts, new)
+    assert found is expected or np.array_equal(found, expected)
