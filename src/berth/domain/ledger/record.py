@@ -95,10 +95,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSpec:
-    """How the ledger keeps one kind of record: all that its stores derive their tables from.
+    """How the ledger stores one kind of record. Every store derives its tables from this.
 
     Attributes:
-        kind: the name of the kind, as it stands in the change feed.
+        kind: the kind, named as in the change feed.
         noun: the class of its records.
         collection: its plural: the name of the SQL table and, if `in_feed`, of the field of
             `Snapshot`.

@@ -102,7 +102,7 @@ class Follower:
         async with self._lock:
             changes = [] if self._needs_reload else self._feed.news(self.version)
             if changes:
-                self._tell(changes)
+                self._apply_to_all(changes)
                 self.synced_at_s = self._clock.now_s()
         return bool(changes)
 
@@ -122,11 +122,11 @@ class Follower:
                 break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE
             if changes:
-                self._tell(changes)
+                self._apply_to_all(changes)
         if self._needs_reload:
             await self._load()
 
-    def _tell(self, changes: Sequence[Change]) -> None:
+    def _apply_to_all(self, changes: Sequence[Change]) -> None:
         """Apply changes to every subscriber and advance the version."""
         self._needs_reload = True
         for subscriber in self._subscribers:

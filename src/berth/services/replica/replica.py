@@ -100,7 +100,7 @@ class Replica:
         kept = {
             uuid: _Held(held.hold, held.version)
             for uuid, held in self._held.items()
-            if uuid not in placed and not _is_told(held, snapshot.version)
+            if uuid not in placed and not _has_passed(held, snapshot.version)
         }
         self._held = kept
         for held in kept.values():
@@ -181,7 +181,7 @@ class Replica:
             if held is None:
                 continue
             held.version = version
-            if _is_told(held, self.hosts.version):
+            if _has_passed(held, self.hosts.version):
                 self.release(uuid)
 
     @property
@@ -317,5 +317,5 @@ class Replica:
         held.takes_room = held.occupies = False
 
 
-def _is_told(held: _Held, version: int) -> bool:
+def _has_passed(held: _Held, version: int) -> bool:
     return held.version is not None and held.version <= version

@@ -19,18 +19,18 @@ class Listener:
     """A subscriber that records what it receives, and fails when a test says so."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.received: list[str] = []
         self.fails = 0
 
     def load(self, snapshot: Snapshot) -> None:
         """Record the snapshot's version."""
         self._fail()
-        self.told.append(f"load {snapshot.version}")
+        self.received.append(f"load {snapshot.version}")
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Record each version once."""
         self._fail()
-        self.told += [f"{version}" for version in dict.fromkeys(one.version for one in changes)]
+        self.received += [f"{version}" for version in dict.fromkeys(one.version for one in changes)]
 
     def _fail(self) -> None:
         if self.fails:
@@ -88,7 +88,7 @@ async def test_subscribers_get_every_version_in_order(feed: SlowFeed) -> None:
     await follower.catch_up()
     await feed.put()
     await follower.catch_up()
-    assert listener.told == ["load 0", "1", "2", "3"]
+    assert listener.received == ["load 0", "1", "2", "3"]
     assert follower.version == 3
 
 
@@ -108,7 +108,7 @@ async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
     assert await follower.catch_up()
     await feed.put()
     await follower.catch_up()
-    assert listener.told == ["load 0", "load 20", "21"]
+    assert listener.received == ["load 0", "load 20", "21"]
 
 
 async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> None:
@@ -121,7 +121,7 @@ async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> No
     await restored.put()
     follower._feed = restored
     assert await follower.catch_up()
-    assert listener.told[-1] == "load 1"
+    assert listener.received[-1] == "load 1"
     assert follower.version == 1
 
 
@@ -137,8 +137,8 @@ async def test_after_a_subscriber_has_failed_all_are_loaded(feed: SlowFeed) -> N
     await follower.catch_up()
     await feed.put()
     await follower.catch_up()
-    assert first.told == ["load 0", "1", "load 1", "load 1", "2"]
-    assert second.told == ["load 0", "load 1", "2"]
+    assert first.received == ["load 0", "1", "load 1", "load 1", "2"]
+    assert second.received == ["load 0", "load 1", "2"]
 
 
 async def test_an_unreachable_ledger_breaks_nothing(feed: SlowFeed) -> None:
@@ -151,7 +151,7 @@ async def test_an_unreachable_ledger_breaks_nothing(feed: SlowFeed) -> None:
         await follower.catch_up()
     feed.is_away = False
     assert await follower.catch_up()
-    assert listener.told == ["load 0", "1"]
+    assert listener.received == ["load 0", "1"]
 
 
 async def test_catch_up_reads_ones_own_writes(feed: SlowFeed) -> None:
@@ -180,9 +180,9 @@ async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -
     await feed.put()
     feed.gate.set()
     assert await reading
-    assert listener.told == ["load 0", "1"]
+    assert listener.received == ["load 0", "1"]
     assert await follower.catch_up()
-    assert listener.told == ["load 0", "1", "2"]
+    assert listener.received == ["load 0", "1", "2"]
 
 
 async def test_a_follower_far_behind_reads_chunk_by_chunk() -> None:
@@ -191,7 +191,7 @@ async def test_a_follower_far_behind_reads_chunk_by_chunk() -> None:
     follower = await follow(feed, listener)
     await feed.put(2500)
     assert await follower.catch_up()
-    assert listener.told[-1] == "2500"
+    assert listener.received[-1] == "2500"
     assert feed.asked == 3
     await feed.put(1000)
     assert await follower.catch_up()
@@ -243,7 +243,7 @@ async def test_run_follows_the_feed(feed: SlowFeed) -> None:
         await asyncio.sleep(1.5)
         await feed.put(2)
         await asyncio.sleep(1.5)
-    assert listener.told == ["load 0", "1", "2", "3"]
+    assert listener.received == ["load 0", "1", "2", "3"]
 
 
 async def test_known_changes_are_applied_without_a_read(feed: SlowFeed) -> None:
@@ -254,10 +254,10 @@ async def test_known_changes_are_applied_without_a_read(feed: SlowFeed) -> None:
     async with running(follower.run):
         await feed.put(2)
         await asyncio.sleep(0.1)
-        assert (listener.told, feed.asked) == (["load 0", "1", "2"], 0)
+        assert (listener.received, feed.asked) == (["load 0", "1", "2"], 0)
         await feed.put()
         await asyncio.sleep(0.1)
-        assert (listener.told, feed.asked) == (["load 0", "1", "2", "3"], 1)
+        assert (listener.received, feed.asked) == (["load 0", "1", "2", "3"], 1)
 
 
 @pytest.mark.parametrize("fails", [1, 3])
@@ -278,4 +278,4 @@ async def test_run_recovers_when_it_is_started_again(feed: SlowFeed, fails: int)
     loop: Callable[[], asyncio.Future[None]] = lambda: asyncio.ensure_future(restarted())  # noqa: E731
     async with running(loop):
         await asyncio.sleep(10)
-    assert listener.told == ["load 0", "load 1"]
+    assert listener.received == ["load 0", "load 1"]

@@ -60,7 +60,7 @@ def shortages_of(
         before: by provider and class, usage from before the unit that may be reached again even if
             it is above the capacity.
     """
-    never: list[Shortage] = []
+    static: list[Shortage] = []
     asked: dict[tuple[str, str], int] = {}
     for allocation in allocations:
         uuid = allocation.provider_uuid
@@ -70,7 +70,7 @@ def shortages_of(
             if shortage is None:
                 asked[uuid, name] = asked.get((uuid, name), 0) + amount
             else:
-                never.append(shortage)
+                static.append(shortage)
     # Amounts are summed over all allocations of the unit first: each may fit alone and all together
     # not. The amounts that can never be allocated are left out of the sums.
     summed = [
@@ -81,7 +81,7 @@ def shortages_of(
             before and _is_no_worse(working_set.capacities[uuid], name, amount, before.get(uuid))
         )
     ]
-    return (*never, *summed)
+    return (*static, *summed)
 
 
 def _static_shortage(
@@ -123,23 +123,23 @@ def _not_held(uuid: str) -> Rejected:
 
 def hand_over(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
     """Transfer everything that a consumer holds to another one; nothing is free in between."""
-    working_set, giver, taker = tx.working_set, write.consumer_uuid, write.to.uuid
-    holding = working_set.held.get(giver)
+    working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
+    holding = working_set.held.get(source)
     if not holding:
-        return _not_held(giver) if write.must_hold else None
-    if giver == taker or working_set.held.get(taker):
-        return Rejected(conflict=f"consumer {taker!r} holds allocations already")
+        return _not_held(source) if write.must_hold else None
+    if source == target or working_set.held.get(target):
+        return Rejected(conflict=f"consumer {target!r} holds allocations already")
     # Usage does not change, so no inventory row is written and no generation is raised.
-    tx.drop(working_set.held, giver)
-    tx.set(working_set.change_set.freed, giver, None)
-    drop_consumer(tx, giver)
-    tx.set(working_set.held, taker, holding)
-    tx.set(working_set.change_set.taken, taker, None)
+    tx.drop(working_set.held, source)
+    tx.set(working_set.change_set.freed, source, None)
+    drop_consumer(tx, source)
+    tx.set(working_set.held, target, holding)
+    tx.set(working_set.change_set.taken, target, None)
     # An instance describes itself as a consumer; a record would only repeat it.
     if write.to.consumer_type != INSTANCE_TYPE:
         consumer = fast_replace(write.to, generation=1)
-        tx.set(working_set.consumers, taker, consumer)
-        tx.set(working_set.change_set.puts, (Kind.CONSUMER, taker), consumer)
+        tx.set(working_set.consumers, target, consumer)
+        tx.set(working_set.change_set.puts, (Kind.CONSUMER, target), consumer)
     return None
 
 

@@ -251,7 +251,7 @@ class PostgresLedger(SqlReads):
         ended = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: ended.set())
-            await connection.add_listener(CHANNEL, self._hear)
+            await connection.add_listener(CHANNEL, self._on_notification)
             # After LISTEN, since a version committed before it was not notified. Reset, since the
             # database may have been restored from a backup while it was unreachable.
             self._watch.reset(await self.version())
@@ -266,7 +266,9 @@ class PostgresLedger(SqlReads):
             self._listening.clear()
             connection.terminate()
 
-    def _hear(self, _connection: object, _pid: int, _channel: str, version: object) -> None:
+    def _on_notification(
+        self, _connection: object, _pid: int, _channel: str, version: object
+    ) -> None:
         self._watch.advance(int(str(version)))
 
 
