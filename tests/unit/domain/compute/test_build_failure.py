@@ -1,4 +1,4 @@
-"""Failed builds by cause and tenant: what they say against a host, and how that fades."""
+"""Failed builds by cause and tenant: their weight against a host, and their decay."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def level(counts: Counts, now_s: float = 0.0) -> float:
 
 
 def test_a_tenant_counts_once_however_often_it_tries() -> None:
-    """Its count goes up all the same, and takes longer to fade."""
+    """The stored count still rises, and takes longer to decay."""
     counts = failed(FailureCause.DRIVER, "a", "a", "a", "a")
     assert [one.level for one in counts] == [4.0]
     assert level(counts) == level(failed(FailureCause.DRIVER, "a")) == 1.0
@@ -56,19 +56,19 @@ def test_one_tenants_broken_image_says_nothing_about_the_host() -> None:
 
 
 def test_the_requests_own_fault_counts_nothing() -> None:
-    """Nor does a host that had no room after all; both are kept to be looked at."""
+    """Neither does a host without capacity; both counts are kept for operators."""
     for cause in (FailureCause.GUEST, FailureCause.CLAIM):
         counts = failed(cause, "a", "b", "c")
         assert (len(counts), level(counts)) == (3, 0.0)
 
 
 def test_a_cause_of_a_newer_berth_counts_as_the_hosts() -> None:
-    """It is not known to be anybody else's."""
+    """It is not known to be the fault of any other party."""
     assert level(failed(FailureCause("meteor"), "a")) == 1.0
 
 
 def test_counts_fade_by_halves_and_are_forgotten() -> None:
-    """Five times their half-life is enough for one failure."""
+    """One failure is forgotten after five half-lives."""
     counts = failed(FailureCause.DRIVER, "a")
     assert [level(counts, n * HALF_LIFE_S) for n in (0, 1, 2)] == [1.0, 0.5, 0.25]
     assert without_forgotten(counts, 4 * HALF_LIFE_S, HALF_LIFE_S) == counts
@@ -78,7 +78,7 @@ def test_counts_fade_by_halves_and_are_forgotten() -> None:
 
 
 def test_a_clock_that_goes_back_makes_no_failure_count_more() -> None:
-    """As agents of one host may have clocks that differ."""
+    """The agents of one host may have clocks that differ."""
     assert level(failed(FailureCause.DRIVER, "a", at_s=50.0), now_s=0.0) == 1.0
 
 
@@ -109,7 +109,7 @@ _failures = st.lists(st.tuples(st.integers(0, 40), _causes, st.floats(0, 300)), 
 
 @given(_failures)
 def test_laws_of_counts(drawn: list[tuple[int, FailureCause, float]]) -> None:
-    """Few are kept, no tenant and cause twice; sums are kept; the level is bounded by voters."""
+    """One count per tenant and cause, bounded tenants, preserved sums and a bounded level."""
     counts: Counts = ()
     now_s = 0.0
     for tenant, cause, pause_s in drawn:
@@ -126,7 +126,7 @@ def test_laws_of_counts(drawn: list[tuple[int, FailureCause, float]]) -> None:
 
 
 def test_an_error_knows_whom_it_blames() -> None:
-    """By its cause; a driver that only says that the host is in order blames the request."""
+    """By its cause; a driver that only clears the host blames the request."""
     assert BuildError("x").cause is FailureCause.DRIVER
     assert BuildError("x", blames_host=False).cause is FailureCause.GUEST
     assert BuildError("x", cause=FailureCause.IMAGE).blames_host

@@ -1,4 +1,4 @@
-"""Ratios: who says how far a host's capacity is stretched."""
+"""Ratios: which source decides how far a host's capacity is overcommitted."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def aggregate(name: str, **metadata: str) -> Aggregate:
 
 
 def host(**ratios: dict[str, float]) -> Host:
-    """Return a host of which these say something."""
+    """Return a host with ratios from these sources."""
     return replace(Host("u", "n", "n"), **ratios)  # type: ignore[arg-type]
 
 
@@ -63,7 +63,7 @@ def test_a_class_that_nobody_mentions_is_not_overcommitted() -> None:
 
 
 def test_some_classes_are_never_overcommitted() -> None:
-    """Whatever anybody says."""
+    """Whatever any source says."""
     found = resolve_ratio(
         "PCPU",
         host(allocation_ratios={"PCPU": 2.0}),

@@ -1,4 +1,4 @@
-"""Assignments: what an instance gets of its host, put together from several rules."""
+"""Assignments: what an instance receives from its host, merged from several filters."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_hardware_goes_with_amounts() -> None:
 def test_rules_may_not_contradict_each_other(
     one: Assignment, other: Assignment, reason: str
 ) -> None:
-    """Two rules that say different things of one thing are a mistake in the code."""
+    """Two filters that assign the same thing are a mistake in the code."""
     with pytest.raises(ValueError, match=reason):
         Assignment.merged([one, other])
 

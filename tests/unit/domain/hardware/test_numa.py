@@ -72,7 +72,7 @@ def test_two_pools_that_nothing_tells_apart_are_refused() -> None:
 
 
 def test_a_share_takes_pinned_emulator_and_idle_cpus() -> None:
-    """Nobody else may use any of them."""
+    """No other guest may use any of them."""
     share = CellShare(
         0, 1, pinned=((0, 4), (1, 5)), emulator_cpus=frozenset({6}), idle_cpus=frozenset({7})
     )

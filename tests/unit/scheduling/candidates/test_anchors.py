@@ -19,7 +19,7 @@ def named(table: ProviderTable, query: CandidateQuery) -> dict[str, bool]:
 
 
 def test_alone_are_roots_that_nobody_lends_to() -> None:
-    """A child, or a sharer that could give something, makes a tree one to be searched."""
+    """A child, or a sharer that could give something, makes a search necessary."""
     table = forest(
         provider("flat", VCPU),
         provider("tree", VCPU),
@@ -33,7 +33,7 @@ def test_alone_are_roots_that_nobody_lends_to() -> None:
 
 
 def test_traits_between_them() -> None:
-    """A tree in which nobody who could be used has a trait is none."""
+    """A tree is excluded if no usable provider has a required trait."""
     table = forest(
         provider("a", VCPU),
         provider("a0", DISK, below="a", traits="X"),

@@ -1,4 +1,4 @@
-"""The search of one anchor, with rules of its own."""
+"""The search of one anchor, with constraints of its own."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -38,7 +38,7 @@ def test_rows_are_told_in_the_order_of_the_query() -> None:
 
 
 def test_nothing_is_done_before_it_is_asked_for() -> None:
-    """The first arrangement costs the steps to it."""
+    """The first arrangement costs only the steps that lead to it."""
     steps = Steps(1)
     search = arrangements([list(range(1000))] * 3, apart, steps)
     assert steps.count == 0
@@ -47,10 +47,10 @@ def test_nothing_is_done_before_it_is_asked_for() -> None:
 
 
 def test_a_dead_end_is_entered_once() -> None:
-    """Rows that look alike lead to the same nothing."""
+    """Equivalent rows lead to the same dead end."""
 
     class Never(CapacityConstraint):
-        """Lets the last slot be given by nobody."""
+        """Lets no row give the last slot."""
 
         def allows(self, depth: int, row: int) -> bool:
             """Tell whether there is room left, and it is not the last slot."""
@@ -70,6 +70,6 @@ def test_a_dead_end_is_entered_once() -> None:
 
 
 def test_no_choice_is_no_arrangement() -> None:
-    """A slot that nobody can give leaves nothing."""
+    """A slot without any choice leaves nothing."""
     assert not list(arrangements([[1], []], None, Steps(1)))
     assert not list(arrangements([[1], []], apart, Steps(1)))

@@ -1,4 +1,4 @@
-"""What is left of providers that several groups use."""
+"""The remaining capacity of providers that several groups use."""
 
 from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.lookahead import OpenRows
@@ -30,7 +30,7 @@ def test_takes_and_releases() -> None:
 
 
 def test_slots_that_ask_nothing_leave_no_trace() -> None:
-    """What is not contested does not tell states apart."""
+    """Uncontested amounts do not distinguish states."""
     room = CapacityConstraint([[], [(0, 1)]], lambda _row: [1, 1])
     before = room.state(1, lambda row: row)
     assert room.allows(0, 7)
@@ -98,7 +98,7 @@ def test_rows_to_oneself() -> None:
 
 
 def test_many_different_amounts() -> None:
-    """With more sums than are told apart, rooms count as they are."""
+    """With too many sums, capacities count as they are."""
     costs = [2**n for n in range(12)]
     assert has_enough(room_for(costs, {1: 4095}), [[1]] * 12)
     assert not has_enough(room_for(costs, {1: 4094}), [[1]] * 12)

@@ -1,4 +1,4 @@
-"""The rules about providers that are chosen together, by themselves."""
+"""The constraints between chosen providers, each on its own."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_a_top_that_serves_not_all_is_none() -> None:
 
 @pytest.mark.parametrize("others", [0, 50])
 def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
-    """What shares with many trees is in one subtree with hardly anybody, however many share."""
+    """A sharer of many trees has few others in its own tree, however many share."""
     alone = np.arange(others, dtype=np.int32) + FOREST.root.size
     parent = np.concatenate((FOREST.parent, np.full(others, -1, dtype=np.int32)))
     forest = TreeColumns(parent, np.concatenate((FOREST.root, alone)))
@@ -121,7 +121,7 @@ def test_looking_ahead_at_traits() -> None:
 
 
 def test_looking_ahead_in_trees_of_one() -> None:
-    """Whoever is chosen closes its tree for others, but not for who gives nothing."""
+    """A chosen row closes its tree to others, except for slots without amounts."""
     rule = OnePerTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
     choices = [[1, 2], [1, 2, 5], [2]]
     assert left_of(rule, choices, 1) == [{1, 5}, {2}]
@@ -145,7 +145,7 @@ def test_belonging() -> None:
 
 
 def test_what_a_rule_forgets() -> None:
-    """After all is released a rule is as it was, and its states tell what it needs to know."""
+    """After all releases a constraint is as before, and equal states allow the same rows."""
     rule = NonSharingRequired([True, True], frozenset({8}))
     start = rule.state(0, lambda row: row)
     rule.take(0, 8)

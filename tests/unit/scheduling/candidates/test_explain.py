@@ -16,25 +16,25 @@ TABLE = forest(
     provider("d"),
 )
 
-Told = tuple[str | None, ConstraintKind, tuple[int, int], tuple[int, int]]
+StepPairs = tuple[str | None, ConstraintKind, tuple[int, int], tuple[int, int]]
 
 
-def told(table: ProviderTable, query: CandidateQuery) -> list[Told]:
-    """The steps, providers and trees in pairs."""
+def steps_of(table: ProviderTable, query: CandidateQuery) -> list[StepPairs]:
+    """Return the steps, with providers and trees as pairs."""
 
     def pair(left: Remaining) -> tuple[int, int]:
         return left.providers, left.trees
 
-    def tell(step: ExplainStep) -> Told:
+    def as_pairs(step: ExplainStep) -> StepPairs:
         return step.group, step.constraint, pair(step.before), pair(step.after)
 
-    return [tell(step) for step in explain(table, query).steps]
+    return [as_pairs(step) for step in explain(table, query).steps]
 
 
 def test_a_group_is_told_step_by_step() -> None:
     """Aggregates and traits first, then for each class who has it, its units, and its room."""
     ask = asking(group("1", {"VCPU": 2}, member_of=["ag"], required=["X"]))
-    assert told(TABLE, ask) == [
+    assert steps_of(TABLE, ask) == [
         ("1", ConstraintKind.MEMBER_OF, (5, 4), (2, 2)),
         ("1", ConstraintKind.REQUIRED, (2, 2), (1, 1)),
         ("1", ConstraintKind.INVENTORY, (1, 1), (1, 1)),
@@ -46,14 +46,14 @@ def test_a_group_is_told_step_by_step() -> None:
 
 
 def test_units_and_room_are_told_apart() -> None:
-    """What one provider lacks is told by the step that removes it."""
-    steps = told(TABLE, asking(group(amounts={"VCPU": 2})))
+    """What one provider lacks is reported by the step that removes it."""
+    steps = steps_of(TABLE, asking(group(amounts={"VCPU": 2})))
     assert [after for _, _, _, after in steps[:3]] == [(3, 3), (2, 2), (1, 1)]
 
 
 def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
     """Classes may come from different providers, and traits are had between them."""
-    steps = told(TABLE, asking(group(amounts={"VCPU": 2, "DISK_GB": 1}, required=["X"])))
+    steps = steps_of(TABLE, asking(group(amounts={"VCPU": 2, "DISK_GB": 1}, required=["X"])))
     assert [(constraint, before) for _, constraint, before, _ in steps] == [
         (ConstraintKind.INVENTORY, (5, 4)),
         (ConstraintKind.UNITS, (3, 3)),
@@ -69,7 +69,7 @@ def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
 
 def test_the_root_is_asked_of_what_is_left() -> None:
     """Before groups are looked at together."""
-    steps = told(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
+    steps = steps_of(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
     assert steps[-3:] == [
         (None, ConstraintKind.ROOT, (2, 2), (1, 1)),
         (None, ConstraintKind.TOGETHER, (1, 1), (1, 1)),
@@ -79,13 +79,13 @@ def test_the_root_is_asked_of_what_is_left() -> None:
 
 def test_the_whole_begins_with_what_any_group_leaves() -> None:
     """Not with the fleet again: where no group finds room, nothing comes back."""
-    full = told(TABLE, asking(group("1", {"VCPU": 5})))
+    full = steps_of(TABLE, asking(group("1", {"VCPU": 5})))
     assert full[-3:] == [
         ("1", ConstraintKind.ROOM, (0, 0), (0, 0)),
         (None, ConstraintKind.TOGETHER, (0, 0), (0, 0)),
         (None, ConstraintKind.COMBINATION, (0, 0), (0, 0)),
     ]
-    some = told(TABLE, asking(group("1", {"VCPU": 5}), group("2", {"DISK_GB": 1}), root="X"))
+    some = steps_of(TABLE, asking(group("1", {"VCPU": 5}), group("2", {"DISK_GB": 1}), root="X"))
     assert some[-3:] == [
         (None, ConstraintKind.ROOT, (2, 2), (1, 1)),
         (None, ConstraintKind.TOGETHER, (1, 1), (0, 0)),
@@ -94,7 +94,7 @@ def test_the_whole_begins_with_what_any_group_leaves() -> None:
 
 
 def test_the_combination_is_searched() -> None:
-    """Groups that each have somebody in a tree may not fit in it together."""
+    """Groups that each fit in a tree may not fit in it together."""
     two = (group("1", {"VCPU": 3}), group("2", {"VCPU": 3}))
     explanation = explain(TABLE, asking(*two))
     last = explanation.ends_at
@@ -127,7 +127,7 @@ def test_trees_that_are_lent_to_count() -> None:
         provider("b", {"VCPU": 1}, aggregates="ag"),
         provider("nfs", {"DISK_GB": 1}, traits=SHARES, aggregates="ag"),
     )
-    steps = told(table, asking(group("1", {"DISK_GB": 1})))
+    steps = steps_of(table, asking(group("1", {"DISK_GB": 1})))
     assert steps[-1] == (None, ConstraintKind.COMBINATION, (1, 3), (1, 3))
-    both = told(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1})))
+    both = steps_of(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1})))
     assert both[-1] == (None, ConstraintKind.COMBINATION, (3, 2), (3, 2))

@@ -60,7 +60,7 @@ def tangle(random: Random) -> tuple[ProviderTable, CandidateQuery]:
 
 
 def test_groups_apart_in_overlapping_subtrees() -> None:
-    """Some have a candidate and some have none; neither takes long to tell."""
+    """Some have a candidate and some have none; neither takes long to decide."""
     answers = [find_candidates(*tangle(Random(seed))) for seed in range(60)]
     assert {len(answer.composed) for answer in answers} == {0, 1}
     assert max(answer.steps for answer in answers) < FEW_STEPS

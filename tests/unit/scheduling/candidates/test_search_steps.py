@@ -1,4 +1,4 @@
-"""What a query may take."""
+"""The step budget of a query."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_anchors_and_candidates_allow_more() -> None:
 
 
 def test_what_nobody_could_wait_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In words for whoever asked, rather than answered with a part."""
+    """With a message for the caller, rather than a partial list."""
     monkeypatch.setattr(limits, "STEPS_AT_LEAST", 10)
     monkeypatch.setattr(limits, "STEPS_AN_ANCHOR", 0)
     devices = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(4))

@@ -1,4 +1,4 @@
-"""Explaining: which group found no provider, and which one change would help."""
+"""Which group finds no provider, and which single change would help."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Counting: how many instances the providers of a host could give to."""
+"""How many instances the providers of a host can serve."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.group_fit import COUNT_MAX, counts_of

@@ -1,4 +1,4 @@
-"""Giving: verdicts for many rows, and what the chosen one is assigned."""
+"""Verdicts for many rows, and what the chosen one is assigned."""
 
 from collections.abc import Mapping
 
@@ -81,7 +81,7 @@ def test_what_is_not_settled_counts_as_no_unless_it_is_searched(hosts: HostTable
 
 
 def test_without_children_and_groups_there_is_nothing_to_say() -> None:
-    """Everybody passes, whatever else is asked."""
+    """Every row passes, whatever else is requested."""
     hosts = table_of(snapshot_of([Box("a")]))
     needs = query({"trait:CUSTOM_X": "required"}).needs
     assert fits_groups(hosts, needs, hosts.all_rows).tolist() == [True]

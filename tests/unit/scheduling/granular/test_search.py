@@ -1,4 +1,4 @@
-"""The search: best fit, whole devices, and the few cases in which it has to think again."""
+"""The exact search: best fit, whole devices, and the cases that need backtracking."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ def ask(
     vcpus: int = 0,
     specs: Mapping[str, str] | None = None,
 ) -> TreeRequest:
-    """Return an ask for groups with suffixes a, b, c and so on."""
+    """Return a request for groups with suffixes a, b, c and so on."""
     extra = {
         f"resources{chr(97 + number)}:{name}": str(amount)
         for number, group in enumerate(groups)
@@ -38,7 +38,7 @@ def ask(
 def givers(
     one: TreeRequest, *free: Mapping[str, int], traits: Sequence[str] = ()
 ) -> list[ProviderView]:
-    """Return providers with so much free of each class; the first is the root."""
+    """Return providers with these free amounts by class; the first is the root."""
     return [
         ProviderView(
             tuple(
@@ -54,7 +54,7 @@ def givers(
 def found(
     one: TreeRequest, *free: Mapping[str, int], traits: Sequence[str] = ()
 ) -> list[int] | None:
-    """Return who gives each group, by suffix; None when nobody was found."""
+    """Return the provider of each group, by suffix; None if the search fails."""
     result = search(one, givers(one, *free, traits=traits))
     return None if result is None else [result.groups[key] for key in sorted(result.groups)]
 
@@ -125,7 +125,7 @@ def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
 
 
 def test_a_class_that_nobody_has_is_left_out() -> None:
-    """The filter of resources refuses that; groups are looked at all the same."""
+    """The filter of resources rejects such hosts; the groups are still searched."""
     one = ask(NONE, {"M": 1}, vcpus=2)
     assert search(one, givers(one, {}, {"M": 1})) == GroupAssignment({}, {"a": 1})
 
@@ -155,10 +155,7 @@ def test_traits_of_a_group_are_those_of_its_provider() -> None:
 def test_traits_of_the_unsuffixed_group(
     specs: dict[str, str], traits: Sequence[str], giver: int | None
 ) -> None:
-    """The root and who else gives have them together, and nobody who gives has a forbidden one.
-
-    One that no provider has at all is for the filter of traits to refuse.
-    """
+    """The root and its helpers have them together, and no helper has a forbidden one."""
     one = ask(NONE, specs={"resources:M": "1", **specs})
     result = search(one, givers(one, *gpus(1, 2), {}, traits=traits))
     assert (None if result is None else result.unsuffixed["M"]) == giver

@@ -1,4 +1,4 @@
-"""Asks: groups sorted out before they are placed."""
+"""Requests to a tree: groups sorted into kinds before they are placed."""
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
@@ -6,13 +6,13 @@ from berth.scheduling.granular.tree_request import TreeRequest, tree_request_of
 
 
 def ask(**specs: str) -> TreeRequest:
-    """Return the ask of a flavor of one VCPU."""
+    """Return the request of a flavor of one VCPU."""
     extra = {"group_policy": "none", **specs}
     return tree_request_of(needs_of(Flavor("1", "f", 1, 0, extra_specs=extra)))
 
 
 def test_groups_that_are_alike_are_of_one_kind() -> None:
-    """Their suffix is all that tells them apart; traits do, too."""
+    """They differ in their suffix alone; groups with other traits are another kind."""
     found = ask(
         **{"resources1:M": "5", "resources2:M": "5", "resources3:M": "5", "trait3:T": "required"}
     )

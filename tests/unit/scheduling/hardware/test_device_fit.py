@@ -26,14 +26,14 @@ VF, PF = DeviceType.VIRTUAL, DeviceType.PHYSICAL
 
 
 def free(*pools: PciPool) -> tuple[FreePool, ...]:
-    """Return what is left of pools that nobody uses."""
+    """Return the free devices of pools that are not in use."""
     devices = PciDevices(1)
     devices.put(0, pools)
     return devices.pools(0)
 
 
 def asked(*needs: DeviceNeed) -> tuple[DeviceDemand, ...]:
-    """Return what needs stand for."""
+    """Return the demands that needs stand for."""
     return device_demands(needs, ALIASES)
 
 
@@ -68,7 +68,7 @@ def test_devices_come_from_several_pools() -> None:
 
 
 def test_special_devices_go_only_to_who_names_their_type() -> None:
-    """Nor do devices that another host manages go to anybody."""
+    """Devices managed by another host are never given out either."""
     remote = {"remote_managed": "true"}
     pools = free(
         PciPool("10de", "1eb8", PF, address="a"),

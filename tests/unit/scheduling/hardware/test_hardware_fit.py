@@ -99,7 +99,7 @@ POOLS = (
 
 
 def test_cells_near_devices_are_for_who_asks_for_devices() -> None:
-    """Whoever wants none gets another cell, however the CPUs are used."""
+    """A guest without devices gets another cell, however the CPUs are used."""
     where = room(4, 6, 6, pools=POOLS)
     assert cells_of(where, 2) == [0]
     assert cells_of(where, 2, gpus=1) == [2]
