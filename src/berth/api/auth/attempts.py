@@ -1,4 +1,4 @@
-"""Failed attempts to log in, counted so that guessing passwords is slow."""
+"""Rate limit of failed logins, which makes guessing passwords slow."""
 
 from collections import OrderedDict
 
@@ -9,13 +9,13 @@ _NS_PER_S = 1_000_000_000
 
 
 class FailedAttempts:
-    """Counts failures by key in windows; a key with too many is refused until its window ends.
+    """Counts failures per key and window; a key with too many is refused until its window ends.
 
     Args:
-        clock: tells durations.
+        clock: measures durations.
         failures_max: failures that a window allows.
-        window_s: length of a window, from its first failure on.
-        keys_max: keys kept; the oldest window is forgotten first.
+        window_s: length of a window in seconds, starting at its first failure.
+        keys_max: maximum number of keys; the oldest window is dropped first.
     """
 
     def __init__(
@@ -31,13 +31,14 @@ class FailedAttempts:
         """Refuse a key with too many failures.
 
         Raises:
-            HttpError: 429, saying when to try again.
+            HttpError: 429, with the time to wait.
         """
         began_ns, failures = self._windows.get(key, (0, 0))
         if failures < self._failures_max:
             return
         left_ns = began_ns + self._window_ns - self._clock.ticks_ns()
         if left_ns > 0:
+            # Rounded up: a client that retries exactly then must not be refused again.
             after_s = left_ns // _NS_PER_S + 1
             raise HttpError(
                 429,
@@ -47,18 +48,19 @@ class FailedAttempts:
         del self._windows[key]
 
     def note(self, key: str) -> None:
-        """Count a failure."""
+        """Count one failure of a key."""
         now_ns = self._clock.ticks_ns()
         began_ns, failures = self._windows.get(key, (now_ns, 0))
         if now_ns - began_ns >= self._window_ns:
             began_ns, failures = now_ns, 0
             self._windows.pop(key, None)
         self._windows[key] = (began_ns, failures + 1)
+        # Attackers choose user names, so the number of keys must be bounded.
         if len(self._windows) > self._keys_max:
             self._windows.popitem(last=False)
 
     def forgive(self, key: str) -> None:
-        """Take back one failure that was counted and was none."""
+        """Undo one failure that turned out to be a success."""
         began_ns, failures = self._windows.get(key, (0, 0))
         if failures > 1:
             self._windows[key] = (began_ns, failures - 1)

@@ -1,4 +1,4 @@
-"""Who calls: without authentication, or by HTTP Basic against a file of bcrypt hashes."""
+"""Authentication: none, or HTTP Basic against a file of bcrypt hashes."""
 
 import asyncio
 import base64
@@ -18,8 +18,9 @@ from berth.ports.clock import Clock
 
 ADMIN = "admin"
 _NAME_MAX = 255
+# bcrypt ignores everything after 72 bytes. Longer passwords are refused rather than truncated,
+# since otherwise any suffix would be accepted.
 _PASSWORD_BYTES_MAX = 72
-"""What bcrypt reads of a password; a longer one is refused, never cut."""
 _HEADER_MAX = 1024
 _DIGEST_BYTES = 32
 _NS_PER_S = 1_000_000_000
@@ -28,11 +29,11 @@ CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charse
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls, for which project.
+    """The authenticated caller and its project.
 
-    `roles` are in lower case; None when authentication knows of none. `is_system` says that the
-    caller asked for the system instead of a project. `parent` is the zone that has stated who
-    calls; None for everybody who has logged in here.
+    `roles` are in lower case, or None when the authentication mode has no roles. `is_system` is set
+    when the caller requested system scope instead of a project. `parent` is the parent zone that
+    asserted this identity, or None for a caller that authenticated here.
     """
 
     user_id: str
@@ -44,10 +45,10 @@ class Identity:
 
 
 class Credentials(NamedTuple):
-    """What a request says about its sender. `address` is where the connection comes from.
+    """The credentials in a request. `address` is the client's address.
 
-    `roles`, `project` and `system_scope` are headers that anybody could send: only `NoAuth2`,
-    which believes everything, looks at them.
+    `roles`, `project` and `system_scope` are headers that any client can send, so only `NoAuth2`,
+    which trusts every client, reads them.
     """
 
     authorization: str | None
@@ -59,26 +60,26 @@ class Credentials(NamedTuple):
 
 
 class Auth(Protocol):
-    """Tells who calls."""
+    """Authenticates callers."""
 
     async def identify(self, credentials: Credentials) -> Identity:
-        """Return who calls.
+        """Return the identity of the caller.
 
         Raises:
-            HttpError: nobody that is known (401), or too many failures before (429).
+            HttpError: the credentials are invalid (401), or too many attempts failed (429).
         """
         ...
 
 
 class NoAuth:
-    """Believes everybody. The token `user:project` names both; without one it is an admin.
+    """Trusts every client. The token `user:project` names both; without a token it is an admin.
 
     Args:
         admins: users that are administrators.
     """
 
+    # Tokens that name no user; keystoneauth's plugin `none` sends `notused`.
     _ANYBODY = frozenset({"", "notused", ADMIN})
-    """Tokens that say nothing: keystoneauth's plugin `none` sends `notused`."""
 
     _ANY_ADMIN = Identity(ADMIN, ADMIN, is_admin=True)
 
@@ -99,11 +100,10 @@ class NoAuth:
 
 
 class NoAuth2:
-    """Believes everybody who says anything, as OpenStack's `noauth2` does; for tests.
+    """Trusts every client that sends a token, like OpenStack's `noauth2`; for tests.
 
-    The token `user` or `user:project` is required. Headers may name other roles, another project,
-    or the scope of the system; without them administrators have the role `admin` and all others
-    none.
+    The token `user` or `user:project` is required. Headers may set roles, another project, or
+    system scope. Without a roles header, administrators have the role `admin` and other users none.
 
     Args:
         admins: users that are administrators.
@@ -137,10 +137,10 @@ class NoAuth2:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One user: the bcrypt hash of the password, and the project that the user works in.
+    """A user with the bcrypt hash of the password and the user's project.
 
-    Without a project somebody may do next to nothing: it is for parent zones, which bring
-    statements for all that they ask.
+    A user without a project has almost no rights: such accounts are for parent zones, which send a
+    signed assertion with every request.
     """
 
     user: str
@@ -149,20 +149,20 @@ class Account:
 
 
 class Accounts(Protocol):
-    """The users that may log in."""
+    """The users that can authenticate."""
 
     @property
     def generation(self) -> int:
-        """Raised whenever anything has changed; reading it looks for changes."""
+        """A counter that grows with every change; reading it checks for changes."""
         ...
 
     @property
     def dummy_hash(self) -> bytes:
-        """A hash that no password has, as costly to check as those of the users."""
+        """A hash that no password matches, as expensive to check as a user's."""
         ...
 
     def find(self, user: str) -> Account | None:
-        """Return the account of a user."""
+        """Return the account of a user, or None if there is none."""
         ...
 
     def users(self) -> Collection[str]:
@@ -171,20 +171,20 @@ class Accounts(Protocol):
 
 
 class HttpBasic:
-    """Checks HTTP Basic, or a user and a password, against accounts.
+    """Authenticates by HTTP Basic, or by user and password, against accounts.
 
-    What was verified is remembered for a minute, as its MAC under a key of this process, so
-    that the costly check is not made at each request. It is forgotten when an account changes.
+    A verified password is cached for a minute as its MAC under a key of this process, so that not
+    every request pays for bcrypt. The cache is cleared when an account changes.
 
     Args:
         accounts: the users.
-        clock: tells durations.
-        key: random bytes for the MAC, 64 at most, new in each process.
+        clock: measures durations.
+        key: random bytes for the MAC, at most 64, new in each process.
         admins: users that are administrators.
-        remembered_s: how long a verified password is remembered.
-        remembered_max: how many are.
-        checks_max: passwords checked at the same time.
-        waiting_max: passwords that may wait for that; more are answered with 503.
+        remembered_s: how long a verified password is cached, in seconds.
+        remembered_max: maximum number of cached passwords.
+        checks_max: maximum number of concurrent password checks.
+        waiting_max: maximum number of waiting checks; further logins get a 503.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs, then limits with defaults
@@ -220,18 +220,20 @@ class HttpBasic:
         return await self.log_in(*_parse(header), credentials.address)
 
     async def log_in(self, user: str, password: bytes, address: str) -> Identity:
-        """Return who a user with a password is.
+        """Return the identity of a user after checking the password.
 
         Args:
-            user: the name.
-            password: as it was typed, in UTF-8.
-            address: where the connection comes from; failures are counted by it.
+            user: name of the user.
+            password: the password in UTF-8.
+            address: address of the client; failures are counted per address and user.
 
         Raises:
-            HttpError: nobody that is known (401), too many failures before (429), or too many
-                are logging in at once (503).
+            HttpError: user or password is wrong (401), too many attempts failed (429), or too many
+                logins are in progress (503).
         """
         self._forget_if_changed()
+        # A keyed MAC instead of the password: a memory dump does not reveal it, and the lookup
+        # compares digests, whose timing tells an attacker nothing about the password.
         said = user.encode() + b"\0" + password
         digest = hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._key).digest()
         identity = self._recall(digest)
@@ -242,7 +244,8 @@ class HttpBasic:
             attempt = f"{address}/{user}"
             self._failed.check(attempt)
             task = self._begin_check(digest, user, password, attempt)
-        # Whoever goes away must not take the check from others who wait for it.
+        # Requests with the same password share one check, and a client that disconnects must not
+        # cancel it for the others.
         identity = await asyncio.shield(task)
         if identity is None:
             raise HttpError(401, "User or password is wrong.", CHALLENGE)
@@ -252,6 +255,7 @@ class HttpBasic:
         generation = self._accounts.generation
         if generation != self._generation:
             self._generation = generation
+            # Running checks read the old accounts: new logins must not join them.
             self._remembered.clear()
             self._checking.clear()
 
@@ -267,7 +271,8 @@ class HttpBasic:
     ) -> "asyncio.Task[Identity | None]":
         if len(self._checking) >= self._waiting_max:
             raise HttpError(503, "Too many are logging in at once.", {"Retry-After": "2"})
-        # Counted before it has failed, so that many at once do not get past the limit.
+        # Counted before the check, and undone on success, so that concurrent attempts cannot
+        # exceed the limit.
         self._failed.note(attempt)
         task = asyncio.create_task(self._check(digest, user, password))
         self._checking[digest] = task
@@ -285,13 +290,14 @@ class HttpBasic:
     async def _check(self, digest: bytes, user: str, password: bytes) -> Identity | None:
         generation = self._generation
         account = self._accounts.find(user)
-        # An unknown user takes as long as a wrong password.
+        # An unknown user costs a hash too, so that timing does not reveal which users exist.
         password_hash = self._accounts.dummy_hash if account is None else account.password_hash
         async with self._slots:
             right = await asyncio.to_thread(_is_right, password, password_hash)
         if account is None or not right:
             return None
         identity = Identity(user, account.project_id, is_admin=user in self._admins)
+        # An account that changed during the check must not enter the new cache.
         if generation == self._generation:
             self._remember(digest, identity)
         return identity
@@ -308,7 +314,7 @@ def _is_right(password: bytes, password_hash: bytes) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text could be the name of a user or project."""
+    """Return whether a text is a valid name of a user or project."""
     return 0 < len(text) <= _NAME_MAX and text.isprintable()
 
 
@@ -327,7 +333,7 @@ def _parse(header: str) -> tuple[str, bytes]:
 
 
 def credentials_of(scope: Scope) -> Credentials:
-    """Return the credentials of a request, without what only `NoAuth2` believes."""
+    """Return the credentials of a request, without the headers that only `NoAuth2` trusts."""
     client = scope.get("client")
     return Credentials(
         authorization=header_of(scope, b"authorization"),

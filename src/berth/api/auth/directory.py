@@ -1,4 +1,4 @@
-"""Which users and projects there are, for clients that look names up."""
+"""The directory of users and projects, for clients that look up names."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from berth.api.auth.authentication import ADMIN, Accounts, is_name
 
 
 class Person(NamedTuple):
-    """One user. Users and projects have names, which are their ids."""
+    """A user. The name of a user or project is also its id."""
 
     name: str
     project_id: str
@@ -16,38 +16,38 @@ class Person(NamedTuple):
 
 
 class Directory(Protocol):
-    """Knows users and projects."""
+    """Looks up users and projects."""
 
     def find_user(self, name: str) -> Person | None:
-        """Return a user."""
+        """Return a user by name, or None if there is none."""
         ...
 
     def users(self) -> Sequence[Person]:
-        """Return all users by name."""
+        """Return all users, ordered by name."""
         ...
 
     def has_project(self, name: str) -> bool:
-        """Tell whether there is such a project."""
+        """Return whether a project exists."""
         ...
 
     def projects(self) -> Sequence[str]:
-        """Return all projects by name."""
+        """Return all projects, ordered by name."""
         ...
 
 
 def may_work_in(directory: Directory, person: Person, project: str) -> bool:
-    """Tell whether a user may have a token for a project."""
+    """Return whether a user may have a token for a project."""
     return project == person.project_id or (person.is_admin and directory.has_project(project))
 
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
-    """Return the projects that a user may work in: for administrators all of them."""
+    """Return the projects that a user may have tokens for; administrators may for all."""
     own = [person.project_id] if person.project_id else []
     return directory.projects() if person.is_admin else own
 
 
 class AccountDirectory:
-    """The users of accounts, and the projects that these name; see `Directory`.
+    """A `Directory` of the users in the accounts file and of the projects that these name.
 
     Args:
         accounts: the users.
@@ -80,12 +80,14 @@ class AccountDirectory:
         return list(self._projects)
 
     def password_mark(self, name: str) -> str:
-        """Return a mark of a user's password hash, another one whenever the password is changed."""
+        """Return a digest of a user's password hash, which changes with the password."""
+        # Not the hash itself: the digest goes into tokens, and must not help to guess passwords.
         account = self._accounts.find(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 
     def _read(self) -> dict[str, Person]:
         generation = self._accounts.generation
+        # The index is rebuilt only after a change, so that lookups cost no file access.
         if generation != self._generation:
             accounts = filter(None, map(self._accounts.find, sorted(self._accounts.users())))
             self._people = {
@@ -99,10 +101,10 @@ class AccountDirectory:
 
 
 class OpenDirectory:
-    """Where everybody is believed: any name is a user and a project; see `Directory`.
+    """A `Directory` for modes without authentication: any valid name is a user and a project.
 
     Args:
-        admins: users that are administrators, the only ones in lists.
+        admins: users that are administrators, and the only users in lists.
     """
 
     def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:

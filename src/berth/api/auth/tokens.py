@@ -1,4 +1,4 @@
-"""Tokens: what a client shows instead of a password, until they expire."""
+"""Tokens, which clients send instead of a password until the tokens expire."""
 
 from typing import NamedTuple, Protocol
 
@@ -17,11 +17,11 @@ from berth.ports.clock import Clock, Ids
 
 
 class Revoked:
-    """Remembers ended tokens until they expire by themselves; memory of one process.
+    """Remembers revoked tokens until they expire, in the memory of this process.
 
     Args:
-        clock: tells the time.
-        kept_max: how many are remembered; none is forgotten for another one.
+        clock: provides the time.
+        kept_max: maximum number of tokens; none is dropped to make room for another.
     """
 
     def __init__(self, clock: Clock, *, kept_max: int = 100_000) -> None:
@@ -36,8 +36,9 @@ class Revoked:
         """Remember a token by its audit id.
 
         Raises:
-            HttpError: 503, too many are remembered.
+            HttpError: 503 when too many unexpired tokens are revoked.
         """
+        # Dropping an entry would make a revoked token valid again, so a full set refuses instead.
         if len(self._until_s) >= self._kept_max:
             self._forget_expired()
         if len(self._until_s) >= self._kept_max:
@@ -56,10 +57,10 @@ _TEXT_MAX = 4096
 
 
 class Grant(Model):
-    """What a token says. Times are Unix seconds; without a project it is for none.
+    """The content of a token. Times are Unix seconds; `project` is None for an unscoped token.
 
-    `password` is a digest of the hash that the user's password has: who changes the password ends
-    the tokens.
+    `password` is a digest of the user's password hash, so changing the password ends the user's
+    tokens.
     """
 
     user: str
@@ -72,7 +73,7 @@ class Grant(Model):
 
 
 class Token(NamedTuple):
-    """A token, what it says, and whose it is."""
+    """A token with its content and its user."""
 
     text: str
     grant: Grant
@@ -80,68 +81,68 @@ class Token(NamedTuple):
 
 
 class Seals(Protocol):
-    """Seals texts as `berth.services.crypto.sealing.Sealer` does, which loads only when needed."""
+    """Seals texts, as `berth.services.crypto.sealing.Sealer`, which loads only when needed."""
 
     def seal(self, purpose: str, content: bytes) -> str:
         """Return a text that only `unseal` for the same purpose can read."""
         ...
 
     def unseal(self, purpose: str, text: str) -> bytes | None:
-        """Return what was sealed; None when that was not done here for this purpose."""
+        """Return the sealed content, or None unless it was sealed here for the same purpose."""
         ...
 
 
 class Tokens(Protocol):
-    """Gives tokens and reads them."""
+    """Issues, reads and revokes tokens."""
 
     async def log_in(self, user: str, password: str, address: str) -> Person:
-        """Return the user who has a password.
+        """Return the user after checking the password.
 
         Raises:
-            HttpError: nobody that is known (401), or too many failures before (429).
+            HttpError: user or password is wrong (401), or too many attempts failed (429).
         """
         ...
 
     def issue(self, person: Person, project: str | None, before: Token | None = None) -> Token:
-        """Give a token for a project that the user may work in, or for none.
+        """Return a new token for a project that the user may work in, or an unscoped token.
 
         Args:
-            person: whose it is.
-            project: what it is for.
-            before: the token that the user showed for it; the new one lasts no longer.
+            person: the user.
+            project: project of the token, or None for an unscoped token.
+            before: token that the user authenticated with; the new token expires with it.
         """
         ...
 
     def read(self, text: str) -> Token:
-        """Return what a token says.
+        """Return the token that a text stands for.
 
         Raises:
-            HttpError: it is none, or no longer (401).
+            HttpError: 401 when the text is not a token or the token has expired.
         """
         ...
 
     def revoke(self, token: Token) -> None:
-        """End a token.
+        """Revoke a token.
 
         Raises:
-            HttpError: that cannot be remembered (503), or is not possible here (403).
+            HttpError: too many tokens are revoked (503), or this mode cannot revoke (403).
         """
         ...
 
 
 class SealedTokens:
-    """Tokens that nobody can read or make without a key; see `Tokens`.
+    """Tokens that only holders of the key can read or make; see `Tokens`.
 
-    What an account says counts when a token is shown, not when it was given: a user who is
-    removed, or is no administrator any more, is none at once.
+    The account is checked whenever a token is used, not when it is issued, so removing a user or
+    its administrator role takes effect at once.
 
     Args:
         basic: checks passwords.
         directory: the users.
-        seals: seals and opens.
-        clock: tells the time.
-        ids: names tokens.
-        lifetime_s: how long a token lasts.
+        seals: seals and opens tokens.
+        clock: provides the time.
+        ids: generates audit ids.
+        lifetime_s: lifetime of a token in seconds.
     """
 
     def __init__(
@@ -177,6 +178,8 @@ class SealedTokens:
             project=project,
             methods=("password",) if before is None else ("token", *before.grant.methods)[:2],
             issued_at_s=now_s,
+            # A token obtained with a token inherits its end: otherwise a stolen one could be
+            # renewed for ever.
             expires_at_s=(
                 now_s + int(self._lifetime_s) if before is None else before.grant.expires_at_s
             ),
@@ -202,7 +205,7 @@ class SealedTokens:
         return Token(text, grant, person)
 
     def revoke(self, token: Token) -> None:
-        """See `Tokens.revoke`; other processes still take it."""
+        """See `Tokens.revoke`. Other processes still accept the token."""
         self._revoked.add(token.grant.audit_id, token.grant.expires_at_s)
 
     def _person(self, name: str) -> Person:
@@ -213,12 +216,12 @@ class SealedTokens:
 
 
 class NamedTokens:
-    """Tokens `USER:PROJECT`, where everybody is believed; any password is right; see `Tokens`.
+    """Tokens `USER:PROJECT` for modes that trust every client and accept any password.
 
     Args:
         directory: the users.
-        clock: tells the time.
-        lifetime_s: how long clients are told that a token lasts.
+        clock: provides the time.
+        lifetime_s: lifetime that clients are shown, in seconds.
     """
 
     def __init__(self, directory: OpenDirectory, clock: Clock, *, lifetime_s: float) -> None:
@@ -263,12 +266,12 @@ class NamedTokens:
 
 
 class TokenAuth:
-    """Checks tokens, and HTTP Basic where a request has none; see `Auth`.
+    """Authenticates by token, or by HTTP Basic when a request has no token; see `Auth`.
 
     Args:
         tokens: reads tokens.
         directory: the users and projects.
-        basic: checks the rest.
+        basic: authenticates requests without a token.
     """
 
     def __init__(self, tokens: Tokens, directory: Directory, basic: Auth) -> None:
@@ -277,7 +280,7 @@ class TokenAuth:
         self._basic = basic
 
     async def identify(self, credentials: Credentials) -> Identity:
-        """See `Auth.identify`; of a token for no project the identity has none, and no role."""
+        """See `Auth.identify`. An unscoped token yields an identity without project and roles."""
         if credentials.token:
             return identity_of(self._tokens.read(credentials.token), self._directory)
         if not credentials.authorization:
@@ -286,10 +289,10 @@ class TokenAuth:
 
 
 def identity_of(token: Token, directory: Directory) -> Identity:
-    """Return who shows a token.
+    """Return the identity that a token stands for.
 
     Raises:
-        HttpError: the user may not work in its project any more (401).
+        HttpError: 401 when the user may no longer work in the token's project.
     """
     person, project = token.person, token.grant.project
     if project is None:
