@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from berth.adapters.ledger.engine.claims import free, hand_over, take
-from berth.adapters.ledger.engine.quota_counts import count_in_unit, uncount_in_unit, within
+from berth.adapters.ledger.engine.claims import free, take, transfer
+from berth.adapters.ledger.engine.quota_counts import check_quota, count_in_unit, uncount_in_unit
 from berth.adapters.ledger.engine.reallocation import reallocate
 from berth.adapters.ledger.engine.working_set import (
     InventoryLimits,
@@ -370,10 +370,10 @@ _HANDLERS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected 
     Add: _add,
     Remove: _remove,
     Free: free,
-    TransferAllocations: hand_over,
+    TransferAllocations: transfer,
     Heartbeats: _record_heartbeats,
     Guard: _guard,
     ReplaceProvider: _revise,
     Reallocate: reallocate,
-    QuotaCheck: within,
+    QuotaCheck: check_quota,
 }

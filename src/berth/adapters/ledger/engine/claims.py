@@ -121,7 +121,7 @@ def _not_held(uuid: str) -> Rejected:
     return Rejected(conflict=conflict, cause=RejectionCause.NOT_HELD, subject=uuid)
 
 
-def hand_over(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
+def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
     """Transfer everything that a consumer holds to another one; nothing is free in between."""
     working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(source)

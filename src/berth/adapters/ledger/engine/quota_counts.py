@@ -90,7 +90,7 @@ def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footpr
     tx.set(working_set.sums, project, total.plus(before, times=-1).plus(_counts(counted, uuid)))
 
 
-def within(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
+def check_quota(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
     """Refuse a unit that makes the usage of a project exceed its limits."""
     after = tx.working_set.sums[write.project_id]
     before = tx.counted.get(write.project_id, after)
