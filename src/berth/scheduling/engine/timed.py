@@ -1,5 +1,6 @@
 """Cursors into the journal, and verdicts that change by time alone, shared by all profiles."""
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -69,27 +70,32 @@ class TimedVerdicts:
     def catch_up(self, query: Query) -> None:
         """Update the verdicts for the table and the time of the query."""
         changed = self._positions.changed()
-        # Before `_evaluated_s` and from `_until_s` on, time alone may have changed verdicts.
-        if changed is None or not self._evaluated_s <= query.now_s < self._until_s:
+        # The cursor has passed the changed rows. If the filter fails on them, the next call must
+        # evaluate all rows, so the verdicts count as expired meanwhile.
+        until_s, self._until_s = self._until_s, -math.inf
+        # Before `_evaluated_s` and from `until_s` on, time alone may have changed verdicts.
+        if changed is None or not self._evaluated_s <= query.now_s < until_s:
             old = self.verdicts
             self._evaluate(query)
             self._log(np.flatnonzero(self.verdicts != old))
-        elif changed:
+            return
+        if changed:
             rows = np.array(list({row for rows in changed.values() for row in rows}))
             verdicts = self._verdicts(query, rows)
             # The verdicts of these rows are known from this time on only. A later query with an
             # earlier time must evaluate all rows again.
             self._evaluated_s = query.now_s
-            self._until_s = min(self._until_s, self._holds_until(query, rows))
+            until_s = min(until_s, self._holds_until(query, rows))
             self._log(rows[verdicts != self.verdicts[rows]])
             self.verdicts[rows] = verdicts
+        self._until_s = until_s
 
     def _evaluate(self, query: Query) -> None:
         self._positions = JournalCursor(self._hosts.journal, self.rule.reads.columns)
         rows = np.arange(len(self._hosts))
-        self.verdicts = self._verdicts(query, rows)
-        self._evaluated_s = query.now_s
-        self._until_s = self._holds_until(query, rows)
+        verdicts, until_s = self._verdicts(query, rows), self._holds_until(query, rows)
+        # Assigned together: a failure in between would leave changed verdicts without a log entry.
+        self.verdicts, self._evaluated_s, self._until_s = verdicts, query.now_s, until_s
 
     def _verdicts(self, query: Query, rows: Rows) -> Mask:
         verdicts = self.rule.keep(self._hosts, query, rows)
