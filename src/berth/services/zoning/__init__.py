@@ -1,1 +1,1 @@
-"""Zoning: requests that are placed over a tree of zones (ADR 0025)."""
+"""Placement of requests over a tree of zones (ADR 0025)."""

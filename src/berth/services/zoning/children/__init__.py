@@ -1,1 +1,1 @@
-"""Child zones: their records, their state, and what a zone tells of itself."""
+"""Child zones: their records and state, and the capabilities that a zone reports to parents."""

@@ -1,4 +1,4 @@
-"""Telling capabilities: what a zone says of itself, and no more than its settings allow."""
+"""The capabilities that a zone reports to its parents, limited to what its settings allow."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -14,15 +14,15 @@ VALUE_KINDS = ("free", "total", "metric", "stat")
 
 
 class CapabilityReport:
-    """Rolls up what hosts report: the least and the greatest value over those that are in use.
+    """Reports a zone's capabilities, with the range of values over its hosts in service.
 
     Args:
-        name: of this zone.
-        capabilities: what the settings say of it (`hypervisor`: `kvm`, `qemu`).
-        told: the names of values that may be told: `free.CLASS`, `total.CLASS`, `metric.NAME` or
-            `stat.NAME`.
-        replica: has the hosts.
-        clock: tells the time.
+        name: the zone's name.
+        capabilities: fixed values from the settings (`hypervisor`: `kvm`, `qemu`).
+        told: the names of host values that may be reported: `free.CLASS`, `total.CLASS`,
+            `metric.NAME` or `stat.NAME`.
+        replica: the in-memory copy with the hosts.
+        clock: the time of day.
         stale_s: seconds without a heartbeat after which a host is left out.
 
     Raises:
@@ -53,8 +53,9 @@ class CapabilityReport:
         self._stale_s = stale_s
 
     def info(self) -> ZoneInfo:
-        """Return what the zone tells now; a name that no host reports is left out."""
-        # Where nothing is told, the time that it takes says nothing of the number of hosts, too.
+        """Return the current report; a name that no host has a value for is left out."""
+        # Without names the hosts are not read at all, so that the time of an answer does not
+        # disclose how many there are.
         rows = self._rows() if self._told else []
         ranges: dict[str, tuple[float, float]] = {}
         for name in self._told if rows else ():
@@ -64,7 +65,7 @@ class CapabilityReport:
         return ZoneInfo(self._name, self._capabilities, ranges)
 
     def _rows(self) -> list[int]:
-        """Return the rows of hosts that are enabled and fresh."""
+        """Return the rows of hosts that are enabled and have a recent heartbeat."""
         hosts, oldest_s = self._replica.hosts, self._clock.now_s() - self._stale_s
         found: list[int] = []
         for row in hosts.alive_rows().tolist():

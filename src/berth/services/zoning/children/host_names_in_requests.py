@@ -1,7 +1,7 @@
-"""Naming hosts: requests that ask which host of a zone has a name, an address or a uuid.
+"""Recognises requests that select hosts by their name, address or uuid.
 
-A zone does not answer them for its parents, and asks none of its children: from whether there are
-offers one could learn the names of its hosts, one letter after the other.
+A zone refuses them from parents and does not pass them on to children. Otherwise a parent could
+learn the names of a zone's hosts letter by letter from whether a comparison yields offers.
 """
 
 from collections.abc import Mapping
@@ -18,21 +18,22 @@ _SCOPE: Final = "capabilities"
 
 
 class FlavorAndHints(Protocol):
-    """What a request asks for, or its message."""
+    """The parts of a request, or of its message, that can name hosts."""
 
     @property
     def flavor(self) -> Flavor:
-        """The flavor, with extra specs."""
+        """The flavor, with its extra specs."""
         ...
 
     @property
     def hints(self) -> Mapping[str, tuple[str, ...]]:
-        """The hints of the scheduler."""
+        """The scheduler hints by name."""
         ...
 
 
 def host_naming_field(request: FlavorAndHints) -> str | None:
-    """Return the field of a request that asks for hosts by what names them; None for none."""
+    """Return the first field of a request that names hosts, or None when no field does."""
+    # Extra specs name an attribute either with the scope of the capabilities filters or bare.
     for key in request.flavor.extra_specs:
         scope, _, rest = key.partition(":")
         attribute = rest.partition(":")[0] if scope == _SCOPE else key
@@ -49,6 +50,6 @@ def _query_names(text: str) -> bool:
     try:
         query = parse(text) if text.strip() else None
     except InvalidInputError:
-        return False  # no rule can read it either
+        return False  # JsonFilter cannot read it either, so it selects nothing
     attributes = () if query is None else attributes_of(query)
     return any(attribute.path[0] in HOST_ATTRIBUTES for attribute in attributes)

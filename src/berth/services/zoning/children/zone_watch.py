@@ -1,4 +1,4 @@
-"""Watching: which child zones are up, and what they tell of themselves (the zone manager of D1)."""
+"""Monitors which child zones are up and what capabilities they report (D1's zone manager)."""
 
 import asyncio
 from collections import Counter
@@ -23,11 +23,14 @@ _DISABLED: Final = "disabled"
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """How children are watched.
+    """How children are polled.
 
-    One is asked each `interval_s`, and has `timeout_s` to answer. After `failures_to_offline`
-    failures in a row it is down; from then on it is asked less and less often, up to
-    `pause_max_s`, until it answers.
+    Attributes:
+        interval_s: seconds between two polls of a child.
+        timeout_s: seconds a child may take to answer.
+        failures_to_offline: failures in a row after which a child counts as down.
+        pause_max_s: the longest pause between two polls of a child that is down; pauses double
+            with each failure up to it.
     """
 
     interval_s: float = 30.0
@@ -37,8 +40,8 @@ class WatchSettings:
 
 
 @dataclass(slots=True)
-class _Sight:
-    """What is known of a child: it is up until it has failed too often."""
+class _PolledChild:
+    """The polling state of a child, which counts as up until it has failed too often."""
 
     zone: Zone
     failures: int = 0
@@ -49,9 +52,10 @@ class _Sight:
 
 @dataclass(frozen=True, slots=True)
 class ChildZoneState:
-    """A child as operators see it: `seen_s` is when it last answered, None for never.
+    """A child's state for operators.
 
-    One that `is_active` is up and enabled: requests for new instances go to it.
+    `is_active` means up and enabled: requests for new instances go to it. `seen_s` is the Unix
+    time of its latest answer, or None when it has never answered.
     """
 
     zone: Zone
@@ -63,13 +67,13 @@ class ChildZoneState:
 
 
 class ZoneWatch:
-    """Follows the records of the zones, and asks each child now and then; see `Subscriber`.
+    """Follows the records of child zones as a `Subscriber`, and polls each child.
 
     Args:
-        children: asks them.
-        clock: tells the time.
-        telemetry: is told when one goes down or comes back.
-        rng: for the jitter between two questions.
+        children: the client of the child zones.
+        clock: the time of day and a monotonic counter.
+        telemetry: receives an event when a child goes down or comes back.
+        rng: the source of jitter.
         settings: see `WatchSettings`.
     """
 
@@ -87,7 +91,7 @@ class ZoneWatch:
         self._telemetry = telemetry
         self._rng = rng
         self._settings = settings
-        self._sights: dict[int, _Sight] = {}
+        self._polled: dict[int, _PolledChild] = {}
         self._changed = asyncio.Event()
 
     # ---- the records ----------------------------------------------------------------------
@@ -95,8 +99,8 @@ class ZoneWatch:
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
         known = {zone.zone_id: zone for zone in snapshot.zones if not zone.is_removed}
-        for zone_id in self._sights.keys() - known.keys():
-            del self._sights[zone_id]
+        for zone_id in self._polled.keys() - known.keys():
+            del self._polled[zone_id]
         for zone in known.values():
             self._put(zone)
 
@@ -105,69 +109,70 @@ class ZoneWatch:
         for change in changes:
             match change.event:
                 case Zone(is_removed=True) as zone:
-                    self._sights.pop(zone.zone_id, None)
+                    self._polled.pop(zone.zone_id, None)
                 case Zone():
                     self._put(change.event)
                 case RecordRemoved(Kind.ZONE, key):
-                    self._sights.pop(int(key), None)
+                    self._polled.pop(int(key), None)
                 case _:
                     pass
 
     def _put(self, zone: Zone) -> None:
-        sight = self._sights.get(zone.zone_id)
-        if sight is not None and sight.zone == zone:
+        child = self._polled.get(zone.zone_id)
+        if child is not None and child.zone == zone:
             return
-        if sight is None or sight.zone.api_url != zone.api_url:
-            self._sights[zone.zone_id] = _Sight(zone)
+        # Failures at the old URL say nothing about the new one, so the state starts afresh.
+        if child is None or child.zone.api_url != zone.api_url:
+            self._polled[zone.zone_id] = _PolledChild(zone)
         else:
-            sight.zone, sight.next_s = zone, 0.0
+            child.zone, child.next_s = zone, 0.0
         self._changed.set()
 
     # ---- what is known --------------------------------------------------------------------
 
     def active(self) -> Sequence[Zone]:
-        """Return the children that are enabled and up, in order of their numbers."""
-        states = (self._sights[zone_id] for zone_id in sorted(self._sights))
-        return [sight.zone for sight in states if self._is_active(sight)]
+        """Return the children that are enabled and up, ordered by number."""
+        states = (self._polled[zone_id] for zone_id in sorted(self._polled))
+        return [child.zone for child in states if self._is_active(child)]
 
     def zone_of(self, zone_id: int) -> Zone | None:
-        """Return a child by its number, whether it is up or not; None when there is none."""
-        sight = self._sights.get(zone_id)
-        return None if sight is None else sight.zone
+        """Return a child by its number, whether up or not, or None when there is none."""
+        child = self._polled.get(zone_id)
+        return None if child is None else child.zone
 
     def states(self) -> Mapping[int, ChildZoneState]:
-        """Return what is known of each child, by its number."""
+        """Return the state of each child, by its number."""
         return {
             zone_id: ChildZoneState(
-                zone=sight.zone,
-                is_active=self._is_active(sight),
-                is_up=self._is_up(sight),
-                failures=sight.failures,
-                info=sight.info,
-                seen_s=sight.seen_s,
+                zone=child.zone,
+                is_active=self._is_active(child),
+                is_up=self._is_up(child),
+                failures=child.failures,
+                info=child.info,
+                seen_s=child.seen_s,
             )
-            for zone_id, sight in sorted(self._sights.items())
+            for zone_id, child in sorted(self._polled.items())
         }
 
     def read(self) -> list[Reading]:
-        """Take the readings for monitoring: how many children are in each state."""
+        """Return the gauges of children in each state."""
         states = Counter(map(_state_of, self.states().values()))
         return [Reading(CHILD_ZONES, states[one], (one,)) for one in (_ACTIVE, _OFFLINE, _DISABLED)]
 
-    def _is_active(self, sight: _Sight) -> bool:
-        return sight.zone.is_enabled and self._is_up(sight)
+    def _is_active(self, child: _PolledChild) -> bool:
+        return child.zone.is_enabled and self._is_up(child)
 
-    def _is_up(self, sight: _Sight) -> bool:
-        return sight.failures < self._settings.failures_to_offline
+    def _is_up(self, child: _PolledChild) -> bool:
+        return child.failures < self._settings.failures_to_offline
 
-    # ---- asking ---------------------------------------------------------------------------
+    # ---- polling --------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Ask every child in its time, for ever."""
+        """Poll every child when it is due, for ever."""
         while True:
             self._changed.clear()
             at_s = self._steady_s()
-            due = [one for one in self._sights.values() if one.next_s <= at_s]
+            due = [one for one in self._polled.values() if one.next_s <= at_s]
             await asyncio.gather(*map(self._ask, due))
             pause_s = self._until_next()
             wakes = asyncio.ensure_future(self._changed.wait())
@@ -180,36 +185,39 @@ class ZoneWatch:
 
     def _until_next(self) -> float:
         at_s = self._steady_s()
-        times = [one.next_s - at_s for one in self._sights.values()]
+        times = [one.next_s - at_s for one in self._polled.values()]
         return max(0.01, min(times, default=self._settings.interval_s))
 
-    async def _ask(self, sight: _Sight) -> None:
-        zone = sight.zone
-        was_active = self._is_active(sight)
+    async def _ask(self, child: _PolledChild) -> None:
+        zone = child.zone
+        was_active = self._is_active(child)
         try:
             info = await self._children.info(zone, timeout_s=self._settings.timeout_s)
         except BerthError as error:
-            sight.failures += 1
-            if was_active and not self._is_active(sight):
+            child.failures += 1
+            if was_active and not self._is_active(child):
                 self._telemetry.failure("zone_went_down", error, zone=zone.name)
         else:
             if info.name != zone.name:
-                # Offers and statements are bound to the name, so nothing of it would work.
-                sight.failures = max(sight.failures + 1, self._settings.failures_to_offline)
+                # Offers and assertions are bound to the name, so every order would be refused.
+                # The child is therefore taken offline at once.
+                child.failures = max(child.failures + 1, self._settings.failures_to_offline)
                 self._telemetry.event("zone_has_another_name", zone=zone.name, says=info.name)
             else:
-                sight.failures, sight.info, sight.seen_s = 0, info, self._clock.now_s()
+                child.failures, child.info, child.seen_s = 0, info, self._clock.now_s()
                 if not was_active and zone.is_enabled:
                     self._telemetry.event("zone_came_back", zone=zone.name)
-        sight.next_s = self._steady_s() + self._pause_s(sight)
+        child.next_s = self._steady_s() + self._pause_s(child)
 
     def _steady_s(self) -> float:
-        """Return seconds that go on when the time of day is set."""
+        """Return monotonic seconds, which do not change when the time of day is set."""
         return self._clock.ticks_ns() / 1e9
 
-    def _pause_s(self, sight: _Sight) -> float:
+    def _pause_s(self, child: _PolledChild) -> float:
         settings = self._settings
-        beyond = max(0, sight.failures - settings.failures_to_offline)
+        # The exponent is capped, as 2 ** failures would overflow a float after a long outage.
+        # The jitter of 10 % keeps schedulers from polling a child at the same moment.
+        beyond = max(0, child.failures - settings.failures_to_offline)
         pause_s: float = min(settings.interval_s * 2 ** min(beyond, 16), settings.pause_max_s)
         return pause_s * self._rng.uniform(0.9, 1.1)
 

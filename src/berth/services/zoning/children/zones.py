@@ -1,4 +1,4 @@
-"""Zones: the records of child zones, and the passwords in them."""
+"""The records of child zones, and the sealed passwords in them."""
 
 import re
 from collections.abc import Callable
@@ -18,12 +18,13 @@ _GUARD = "zones"
 ZONES_MAX = 1_000
 URL_MAX = 2_048
 _PASSWORD_MAX = 1_024
+# Characters that no URL may have, and percent-encoded control characters.
 _ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
-"""What has no place in a URL, and control characters in other words."""
+# A host name, optionally with a final dot, or the IPv6 address from within brackets.
 _HOST: Final = re.compile(r"[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?")
-"""A name, with a dot at its end or not, or an address: of version 6 what is within brackets."""
+# Path segments that no proxy between two zones rewrites: an assertion signs the path, so a
+# rewritten one would be refused.
 _PATH: Final = re.compile(r"(?:/(?!\.\.?(?:/|$))[A-Za-z0-9._~\-]+)*/?")
-"""Segments in which no server between the two zones could see something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class NewZone:
 
 @dataclass(frozen=True, slots=True)
 class ZoneChange:
-    """What is to be changed of a zone; None leaves it as it is."""
+    """New values for a zone's fields; None keeps a field as it is."""
 
     api_url: str | None = None
     username: str | None = None
@@ -52,11 +53,11 @@ class ZoneChange:
 
 
 class Zones:
-    """Use cases about child zones. Changes are made one at a time, so that none is lost.
+    """Use cases of child zones. All changes take one guard, so that no update is lost.
 
     Args:
-        ledger: keeps the records.
-        sealer: seals the passwords, so that the ledger alone tells none.
+        ledger: stores the records.
+        sealer: seals the passwords, so that a copy of the ledger does not disclose them.
         zone: the name of this zone, which cannot be its own child.
     """
 
@@ -66,11 +67,11 @@ class Zones:
         self._zone = zone
 
     async def create(self, new: NewZone) -> Zone:
-        """Keep a new child. One that was removed before has the number that it had.
+        """Create a child and return its record. A removed child of that name is revived.
 
         Raises:
-            InvalidInputError: a field is wrong.
-            ConflictError: its name is taken, or there are too many.
+            InvalidInputError: a field is invalid.
+            ConflictError: the name is taken, or the zone has `ZONES_MAX` children.
         """
         check_url(new.api_url)
         check_username(new.username)
@@ -95,6 +96,8 @@ class Zones:
                 raise ConflictError(f"zone with name {zone.name} already exists")
             if len(children) >= ZONES_MAX:
                 raise ConflictError(f"a zone has at most {ZONES_MAX} children")
+            # A revived child gets its old number: the instances that were delegated to it, and
+            # groups that live there, refer to it.
             earlier = next((other for other in others if other.name == zone.name), None)
             zone_id = zone.zone_id if earlier is None else earlier.zone_id
             sealed = self._sealed(zone_id, new.password)
@@ -105,15 +108,15 @@ class Zones:
         return kept[0]
 
     async def all(self) -> list[Zone]:
-        """Return all children by number."""
+        """Return all children, ordered by number."""
         children = [one for one in await self._ledger.all(Zone) if not one.is_removed]
         return sorted(children, key=lambda zone: zone.zone_id)
 
     async def get(self, zone_id: int) -> Zone:
-        """Return a child.
+        """Return a child by its number.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no child has this number.
         """
         zone = await self._ledger.get(Zone, str(zone_id))
         if zone is None or zone.is_removed:
@@ -121,10 +124,10 @@ class Zones:
         return zone
 
     async def delete(self, zone_id: int) -> None:
-        """Forget a child but for its name and number; what it runs goes on running there.
+        """Remove a child, but keep its name and number; its instances continue to run there.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no child has this number.
         """
 
         async def read() -> Unit:
@@ -134,11 +137,11 @@ class Zones:
         await save_guarded(self._ledger, _GUARD, read)
 
     async def change(self, zone_id: int, change: ZoneChange) -> Zone:
-        """Change a child's record.
+        """Change a child's record and return it.
 
         Raises:
-            NotFoundError: there is none.
-            InvalidInputError: a field is wrong.
+            NotFoundError: no child has this number.
+            InvalidInputError: a field is invalid.
         """
         if change.api_url is not None:
             check_url(change.api_url)
@@ -156,24 +159,23 @@ class Zones:
         return await self._change(zone_id, lambda old: replace(old, **fields))  # type: ignore[arg-type]
 
     def password(self, zone: Zone) -> str:
-        """Return the password for a child's account; empty when there is none or it is void."""
+        """Return the password of a child's account, or "" when it is unset or its key is gone."""
         opened = self._sealer.unseal(_purpose(zone.zone_id), zone.sealed_password)
         return "" if opened is None else opened.decode()
 
     async def reseal(self) -> int:
-        """Seal passwords anew that an older key has sealed; return how many.
-
-        So rotations of the keys lose none of them.
+        """Seal passwords with the newest key that an older key has sealed, and return how many.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
+        # A rotation drops the oldest key; passwords that it alone has sealed would be lost.
         old = [one for one in await self.all() if self._resealed(one) is not one]
         for one in old:
             try:
                 await self._change(one.zone_id, self._resealed)
             except NotFoundError:
-                continue  # an operator was faster to forget it
+                continue  # an operator has removed the child in the meantime
         return len(old)
 
     def _resealed(self, zone: Zone) -> Zone:
@@ -181,7 +183,7 @@ class Zones:
             return zone
         password = self.password(zone)
         if not password:
-            return zone  # its key is gone, so all that could be sealed is nothing
+            return zone  # its key is gone, so there is nothing left to seal
         return replace(zone, sealed_password=self._sealed(zone.zone_id, password))
 
     async def _change(self, zone_id: int, change: Callable[[Zone], Zone]) -> Zone:
@@ -201,41 +203,41 @@ class Zones:
 
 
 def check_username(username: str) -> None:
-    """Refuse what cannot be a name in HTTP Basic: a colon would end it.
+    """Refuse a user name that HTTP Basic cannot transport; a colon would end it.
 
     Raises:
-        InvalidInputError: naming what is wrong.
+        InvalidInputError: the name has a colon or unprintable characters.
     """
     if ":" in username or not username.isprintable():
-        raise InvalidInputError("username", "must not have colons, line breaks and the like")
+        raise InvalidInputError("username", "must not have colons or unprintable characters")
 
 
 def check_url(url: str) -> None:
-    """Refuse what is no address of an HTTP API.
+    """Refuse a URL that cannot be the address of a zone's API.
 
     Raises:
-        InvalidInputError: naming what is wrong.
+        InvalidInputError: naming the fault.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidInputError("api_url", f"is no URL: {error}") from error
-    # The parser leaves out line breaks, so it is the text itself that is looked at.
+        raise InvalidInputError("api_url", f"is not a URL: {error}") from error
+    # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(
             "api_url", "must be ASCII without blanks, backslashes and control characters"
         )
     if _PATH.fullmatch(parts.path) is None:
-        reason = "must have a path of letters, digits and - . _ ~, without /../ and %"
+        reason = "must have a path of letters, digits and - . _ ~, without /../ or %"
         raise InvalidInputError("api_url", reason)
     if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidInputError("api_url", "must be http://HOST[:PORT][/PATH] or https://...")
     if port == 0 or _HOST.fullmatch(parts.hostname) is None:
-        reason = "must name a host by letters, digits and - _ or by its address, and a port but 0"
+        reason = "must have a host of letters, digits, - and _, or an address, and no port 0"
         raise InvalidInputError("api_url", reason)
     if "@" in parts.netloc:
-        raise InvalidInputError("api_url", "must not hold the account; give username and password")
+        raise InvalidInputError("api_url", "must not include the account; set username, password")
     if parts.query or parts.fragment:
         raise InvalidInputError("api_url", "must not have a query or fragment")
 

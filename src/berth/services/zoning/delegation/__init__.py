@@ -1,1 +1,1 @@
-"""Delegation: instances that child zones build, from the order to the end."""
+"""Instances that child zones build: delegation, its saga, and withdrawal."""

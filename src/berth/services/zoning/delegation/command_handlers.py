@@ -1,4 +1,4 @@
-"""Serving: what one scheduler does for its zone, at the commands of the bus."""
+"""Handlers of the bus commands that a scheduler serves for its zone."""
 
 from berth.domain.zones.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
@@ -23,14 +23,14 @@ from berth.services.zoning.offers.selection import OfferSelector
 
 
 class ZoneCommandHandlers:
-    """Answers the commands of a zone.
+    """Serves the commands of a zone.
 
     Args:
-        selecting: makes offers.
-        building: builds by them.
-        releasing: lets go what is not wanted.
-        letting_go: lets go offers, whichever scheduler of the zone has made them.
-        scheduler: names this process, in eight bytes.
+        selector: makes offers.
+        builder: builds instances from offers.
+        release_handler: releases offers and withdraws instances.
+        offer_releaser: releases offers, whichever scheduler of the zone made them.
+        scheduler: this process's id in offers, eight bytes.
     """
 
     def __init__(
@@ -56,12 +56,13 @@ class ZoneCommandHandlers:
         bus.serve(RELEASE_OFFERS, self._let_go)
 
     async def select(self, order: SelectOrder) -> Offers:
-        """Let go what the parent does not use of before, and make offers.
+        """Release the parent's unused offers of earlier selects, and make new ones.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
+        # Released first, so that the new offers may use the room that the old ones held.
         await self._offer_releaser.release(order.surplus, order.audience)
         return await self._selector.offers(order)
 

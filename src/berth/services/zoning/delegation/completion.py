@@ -1,4 +1,4 @@
-"""Ends of journeys: a request whose instances are all somewhere, or are all taken back."""
+"""Completion of sagas: all instances of a request are placed, or all of them are withdrawn."""
 
 import asyncio
 from collections import Counter
@@ -27,14 +27,14 @@ from berth.services.zoning.delegation.sagas import Saga
 
 
 class SagaCompletion:
-    """Ends journeys.
+    """Completes sagas and records the decision about their request.
 
     Args:
-        ledger: has instances, errands and what is pending.
-        sending: takes back what was passed on to children.
-        instances: deletes what was placed here in vain.
-        clock: tells the time.
-        withdrawn: is told of instances that are to be taken back later.
+        ledger: stores instances, remote instances and pending requests.
+        delegator: withdraws instances from children.
+        instances: deletes instances that were placed on this zone's own hosts.
+        clock: the time of day.
+        on_withdrawing: called with the uuids of instances that are to be withdrawn later.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class SagaCompletion:
         self._on_withdrawing = on_withdrawing
 
     async def finish(self, saga: Saga) -> Decision:
-        """Forget what stands here of instances that are in other zones, and record the decision.
+        """Remove the local records of delegated instances and record the decision.
 
-        One that its owner has deleted meanwhile is taken back, now or later.
+        An instance that its owner has deleted in the meantime is withdrawn, now or later.
 
         Raises:
-            ConflictError: something has changed just now; end it again.
+            ConflictError: a record has changed; complete the saga again.
             UnavailableError: the ledger cannot be reached.
         """
         forgotten: list[Write] = []
@@ -66,7 +66,8 @@ class SagaCompletion:
         for uuid in [uuid for uuid, zone_id in saga.placed.items() if zone_id]:
             stored = await self._ledger.get(Instance, uuid)
             if stored is not None and stored.status is not Status.DELETED:
-                # The first write sees to it that nobody has changed it since it was read.
+                # `Remove` alone takes any revision. The `Put` before it fails when the owner has
+                # deleted the instance since it was read, so a delete is never lost.
                 forgotten += [Put(stored), Remove(Kind.INSTANCE, uuid)]
             elif stored is not None:
                 deleted.append(uuid)
@@ -77,9 +78,10 @@ class SagaCompletion:
         return await self._end(saga, decision, forgotten)
 
     async def give_up(self, saga: Saga) -> Decision:
-        """Take back all that was placed, and put the instances in ERROR.
+        """Withdraw all placed instances, put the request's instances in ERROR, and record why.
 
-        What a child still does not answer for keeps its errand, and is taken back later.
+        An instance whose child does not answer keeps its remote-instance record and is withdrawn
+        later.
         """
         below = {uuid for uuid, zone_id in saga.placed.items() if zone_id}
         here = saga.placed.keys() - below
@@ -109,6 +111,8 @@ class SagaCompletion:
             return
 
     async def _end(self, saga: Saga, decision: Decision, writes: Iterable[Write]) -> Decision:
+        # One transaction ends the request and marks the remote instances that are still open:
+        # a crash between two writes would leave instances at a child that no record asks for.
         gone = Remove(Kind.PENDING_REQUEST, saga.request.request_id)
         remotes = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(saga.unsettled)]
         later = (
@@ -139,15 +143,26 @@ class SagaCompletion:
         )
 
     async def settle(self, saga: Saga, uuids: Iterable[str], *, keeps_built: bool) -> None:
-        """Find out what came of instances that were sent; see `Delegator.settle`.
+        """Ask children whether they have instances that were sent; see `Delegator.settle`.
 
-        Those that are there, or not, are noted in the journey; it goes on having lost the others.
+        The saga is updated with the answers. Instances whose child does not answer stay
+        unsettled.
+
+        Args:
+            saga: the saga, changed in place.
+            uuids: the instances to ask about.
+            keeps_built: whether instances that a child has built stay there; otherwise the child
+                deletes them.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
         """
         remotes: list[RemoteInstance] = []
         for uuid in sorted(uuids):
             remote = await self._ledger.get(RemoteInstance, uuid)
             saga.placed.pop(uuid, None)
             if remote is None:
+                # Its record is gone: the child has refused it, or an earlier settle ended it.
                 saga.unsettled.discard(uuid)
             else:
                 saga.unsettled.add(uuid)
@@ -176,8 +191,8 @@ def _failure(saga: Saga) -> str:
     asked = len(saga.request.instance_uuids)
     if saga.unsettled:
         return (
-            f"A zone below did not say what came of {len(saga.unsettled)} of the {asked} instances."
-            " None is kept: what it has is deleted once it answers."
+            f"A child zone did not answer for {len(saga.unsettled)} of the {asked} instances."
+            " None of them is kept: the child deletes what it has once it answers."
         )
     return (
         f"{len(saga.unplaced)} of the {asked} instances found no place in the tree of zones,"

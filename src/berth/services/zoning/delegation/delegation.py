@@ -1,4 +1,4 @@
-"""Sending: instances that are passed on to child zones, written down before and after."""
+"""Delegation of instances to child zones, recorded in the ledger before and after the call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ from berth.services.providers.guarded_saves import save
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.offers.selection import portable_request
 
+# Why each instance was refused, by uuid; None for an instance that is being built.
 Flaws = Mapping[str, OfferRefusalReason | None]
-"""Why each instance was refused, by uuid; None for those that are there."""
 
 
 class Delegation(NamedTuple):
-    """An instance that goes to a child, and the child's offer for it."""
+    """An instance to be built by a child, the child's offer for it, and when it was sent."""
 
     instance: Instance
     blob: bytes
@@ -36,13 +36,14 @@ class Delegation(NamedTuple):
 
 
 WithdrawnCheck = Callable[[Sequence[Delegation]], Awaitable[frozenset[str]]]
-"""Tells the uuids of the parcels that were released since they were sent."""
+"""Returns the uuids of the delegations that a parent has withdrawn since they were sent."""
 
 
 class Settlement(NamedTuple):
-    """Uuids of instances that are there, and of those that are not and will not be.
+    """What children have answered about instances, by uuid.
 
-    Of the others nothing is known, as their child did not answer.
+    `present` are being built or running; `absent` are not there and will not be. An instance in
+    neither set is unknown, because its child did not answer.
     """
 
     present: frozenset[str]
@@ -53,17 +54,18 @@ _UNSETTLED: Final = Settlement(frozenset(), frozenset())
 
 
 class Delegator:
-    """Sends instances to children, and takes them back.
+    """Delegates instances to children, and withdraws them.
 
     Args:
-        ledger: keeps the errands.
-        zone_of: returns a child by its number, None when there is none any more.
-        children: asks them.
-        clock: tells the time.
-        telemetry: is told of children that do not answer.
+        ledger: stores the remote instances.
+        zone_of: returns a child by its number, or None when it has been removed.
+        children: the client of the child zones.
+        clock: the time of day.
+        telemetry: receives failures of children that do not answer.
         zone: the name of this zone.
-        timeout_s: how long a child may take.
-        limits: returns what keeps a project within its limits; nobody has any without it.
+        timeout_s: seconds a child may take to answer.
+        limits: returns the quota check of a project, or None when it has no limits; without this
+            argument no project has limits.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -88,7 +90,7 @@ class Delegator:
         self._limits = limits
 
     def name_of(self, zone_id: int) -> str:
-        """Return what a child is called, or this zone for 0; one that is gone has its number."""
+        """Return the name of a child, of this zone for 0, or `zone N` for a removed child."""
         if not zone_id:
             return self._zone
         zone = self._zone_of(zone_id)
@@ -104,26 +106,30 @@ class Delegator:
         withdrawn: WithdrawnCheck | None = None,
         earlier: Mapping[str, RemoteInstance] | None = None,
     ) -> Flaws:
-        """Have a child build instances; tell of each what came of it.
+        """Delegate instances to a child and return the outcome of each.
 
         Args:
-            request: what they were asked by.
-            group: its server group, which the child may not know.
-            zone_id: the child.
-            delegations: what it is to build.
-            withdrawn: tells which of them are not to be sent any more. It is asked when their
-                errands stand, so that a release sees them, or its mark is seen.
-            earlier: errands of those that the child was sent before; they stand again for those
-                that it refuses now, as it may have them by what came first.
+            request: the request that the instances belong to.
+            group: its server group, which the child may not know yet.
+            zone_id: the child's number.
+            delegations: the instances, each with the child's offer.
+            withdrawn: returns the delegations that a parent has withdrawn. It is called after
+                the remote instances are recorded, so that a concurrent release either sees the
+                records or has left a tombstone that this check sees.
+            earlier: remote instances from an earlier attempt at the same child, by uuid. When
+                the child refuses now, the earlier record is restored, because the child may have
+                built the instance from the first order.
 
         Raises:
-            UnavailableError: the ledger here cannot be reached.
+            UnavailableError: this zone's ledger cannot be reached.
         """
         zone = self._zone_of(zone_id)
         if zone is None:
             return dict.fromkeys(
                 (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
             )
+        # Recorded before the call: after a crash, or when the answer is lost, the record is all
+        # that tells which child may be running the instance.
         unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
@@ -135,11 +141,13 @@ class Delegator:
                 return dict.fromkeys(
                     (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
                 )
+            # Shared: members may go to the home zone at the same time, but none may go while
+            # the home itself is being changed.
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
-            # More than the project may have here, or its group has just gone to another zone; the
-            # parent learns no more than that it is gone.
+            # The project's quota is exhausted, or the group has just moved to another zone. The
+            # parent gets the same refusal for both, as quotas are this zone's own business.
             return dict.fromkeys(
                 (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
             )
@@ -162,7 +170,7 @@ class Delegator:
         return flaws
 
     async def _is_latest(self, delegation: Delegation) -> bool:
-        """Tell whether an instance was not sent again meanwhile, by whoever has sent it here."""
+        """Return whether no newer order for the instance has arrived from the parent."""
         remote = await self._ledger.get(RemoteInstance, delegation.instance.uuid)
         return remote is None or remote.sent_ms <= delegation.sent_ms
 
@@ -187,7 +195,8 @@ class Delegator:
         except NotAskedError:
             return dict.fromkeys(uuids, OfferRefusalReason.GONE)
         except UnavailableError:
-            # The errands stay: whoever asks for these instances is sent on, until a release.
+            # The child may have built them, so the records stay and requests about these
+            # instances go to the child until a release settles the question.
             return dict.fromkeys(uuids, OfferRefusalReason.UNSETTLED)
         told = {one.instance_uuid: one.flaw for one in outcomes}
         return {uuid: told.get(uuid, OfferRefusalReason.UNSETTLED) for uuid in uuids}
@@ -196,19 +205,19 @@ class Delegator:
         try:
             await save(self._ledger, Remove(Kind.REMOTE_INSTANCE, uuid))
         except ConflictError:
-            return  # another one was faster to remove it
+            return  # another process has removed it
 
     async def settle(self, remotes: Sequence[RemoteInstance], *, keeps_built: bool) -> Settlement:
-        """Find out what came of instances that were sent, so that none of them is built any more.
+        """Ask children about instances that were sent, and stop any late build of them.
 
-        What is not there loses its errand.
+        The records of absent instances are removed.
 
         Args:
-            remotes: of any children.
-            keeps_built: what is there stays there; else it is deleted.
+            remotes: remote instances at any children.
+            keeps_built: whether built instances stay at the child; otherwise it deletes them.
 
         Raises:
-            UnavailableError: the ledger here cannot be reached.
+            UnavailableError: this zone's ledger cannot be reached.
         """
         by_zone: dict[int, list[RemoteInstance]] = {}
         for one in remotes:
@@ -228,7 +237,7 @@ class Delegator:
     ) -> Settlement:
         zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in remotes)
         if zone is None:
-            # It was removed, and runs what it runs: it is asked when it is added again.
+            # An operator has removed the child; it is asked once it is added again.
             return _UNSETTLED
         order = ReleaseOrder(
             self._zone,
@@ -252,7 +261,7 @@ class Delegator:
             try:
                 await save(self._ledger, write)
             except ConflictError:
-                continue  # another one was faster to remove it
+                continue  # another process has removed it
         return Settlement(there, uuids - there)
 
     async def _note(
@@ -262,7 +271,7 @@ class Delegator:
         flaws: Flaws,
         earlier: Mapping[str, RemoteInstance],
     ) -> None:
-        """Write down which instances are there, and forget those that the child has refused."""
+        """Record the accepted instances, and remove the records of the refused ones."""
         writes: list[Write] = []
         for one in delegations:
             uuid = one.instance.uuid
@@ -271,7 +280,7 @@ class Delegator:
                 remote = self._remote(one, zone_id)
                 writes.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
             elif flaw is OfferRefusalReason.UNSETTLED:
-                continue  # a release has to name what was sent last
+                continue  # a release has to name the latest time stamp, so the record stays
             elif uuid in earlier:
                 writes.append(Put(earlier[uuid]))
             else:
@@ -298,5 +307,5 @@ class Delegator:
 
 
 def _fresh(instance: Instance) -> Instance:
-    """Return an instance as a ledger has it that has never seen it."""
+    """Return an instance as a new record for the child's ledger, which counts from revision 0."""
     return replace(instance, revision=0)

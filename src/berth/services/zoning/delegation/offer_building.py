@@ -1,4 +1,4 @@
-"""Building: what a parent has chosen of the offers, made into claims here or passed on below."""
+"""Builds instances from offers: claims on this zone's hosts, or delegation to children."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,39 +36,40 @@ from berth.services.zoning.offers.offer_seals import OfferSeals, request_digest
 
 
 class BuildRouter(Protocol):
-    """Whoever has offers built by the scheduler that holds their room."""
+    """Routes the build of an offer to the scheduler that holds its room."""
 
     async def build(
         self,
         order: HeldBuildOrder,
         here: Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]],
     ) -> OfferRefusalReason | None:
-        """See `Holders.build`."""
+        """See `HoldRouter.build`."""
         ...
 
 
 class _Opened(NamedTuple):
-    """An item, and what was sealed into its offer."""
+    """An item of a build order, and the terms inside its sealed offer."""
 
     item: BuildItem
     terms: OfferTerms
 
 
 class OfferBuilder:
-    """Builds what offers were made for.
+    """Builds instances from the offers that this zone has made.
 
     Args:
-        ledger: where claims and errands are kept.
-        replica: tells hosts by their providers.
-        placer: claims.
-        held: what this process holds for parents.
-        seals: opens offers of this zone.
-        homes: knows where groups are.
-        sending: passes on what is for children.
-        clock: tells the time.
-        on_gone: what becomes of offers without a hold.
-        holders: reaches other schedulers of this zone; without it there are none.
-        limits: returns what keeps a project within its limits; nobody has any without it.
+        ledger: stores claims and remote instances.
+        replica: maps providers to hosts.
+        placer: claims room on this zone's hosts.
+        held: the offers that this process holds for parents.
+        seals: opens this zone's offers.
+        homes: the home zones of server groups.
+        delegator: delegates instances to children.
+        clock: the time of day.
+        on_gone: how an offer whose hold has ended is treated.
+        hold_router: reaches the other schedulers of this zone; None when there are none.
+        limits: returns the quota check of a project, or None when it has no limits; without this
+            argument no project has limits.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -99,13 +100,13 @@ class OfferBuilder:
         self._limits = limits
 
     async def build(self, order: BuildOrder) -> tuple[BuildOutcome, ...]:
-        """Build each item whose offer holds; one outcome each, in their order.
+        """Build each item whose offer is valid, and return one outcome an item, in order.
 
-        An offer is used once: the same instance gets the same answer again.
+        An offer is used once. A repeated order for the same instance gets the same outcome.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
-            UnavailableError: the ledger cannot be reached; what was built is not known.
+            InvalidInputError: the flavor or the image has a malformed spec.
+            UnavailableError: the ledger cannot be reached; instances may have been built.
         """
         flaws: dict[str, OfferRefusalReason | None] = {}
         here: list[_Opened] = []
@@ -127,7 +128,8 @@ class OfferBuilder:
         first = next((one.terms.where for one in (*here, *chain(*below.values()))), None)
         home = None if first is None else home_of(await self._homes.bind(order.group, first))
         if home is not None:
-            # Where its group is since the offers were made, it may go to that zone alone.
+            # The group got its home zone after the offers were made, so offers from any other
+            # zone are void.
             elsewhere = [one for one in here if home]
             elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
             flaws.update((one.item.instance.uuid, OfferRefusalReason.GONE) for one in elsewhere)
@@ -155,7 +157,7 @@ class OfferBuilder:
         return [(instance.uuid, flaw)]
 
     async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
-        """Make a claim of one offer in this process, as `build_here` does."""
+        """Claim the room of one offer in this process; see `build_here`."""
         key, where = order.key, order.where
         return await self.build_here(
             order.request, order.instance, key, where, sent_ms=order.sent_ms
@@ -170,11 +172,14 @@ class OfferBuilder:
         *,
         sent_ms: int,
     ) -> OfferRefusalReason | None:
-        """Make a claim of one offer of this zone's own hosts; return why not, or None.
+        """Claim the room of one offer on this zone's own hosts.
+
+        Returns:
+            None when the instance is being built, otherwise the reason for the refusal.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
-            UnavailableError: the ledger cannot be reached; what came of it is not known.
+            InvalidInputError: the flavor or the image has a malformed spec.
+            UnavailableError: the ledger cannot be reached; the claim may have been made.
         """
         order = self._order(request, instance, key, where)
         if order is None:
@@ -184,7 +189,9 @@ class OfferBuilder:
         except ConflictError:
             return await self._why(instance, key)
         except QuotaExceededError:
-            return OfferRefusalReason.GONE  # which is all that the parent learns of it
+            # The parent gets no other answer than for taken room: a different one would tell it
+            # how much of its quota a project of this zone has used.
+            return OfferRefusalReason.GONE
         if decision.verdict is Verdict.REFUSED:
             return OfferRefusalReason.GONE
         return (
@@ -194,7 +201,7 @@ class OfferBuilder:
         )
 
     async def _place(self, order: PlaceOrder, sent_ms: int) -> Decision:
-        """Place an order, in the place of a mark that was left before it was sent, too."""
+        """Place an order; a tombstone older than the order is overwritten."""
         (instance,) = order.instances
         try:
             return await self._placer.place(order)
@@ -209,10 +216,14 @@ class OfferBuilder:
     def _order(
         self, request: Request, instance: Instance, key: OfferKey, where: HostTerms
     ) -> PlaceOrder | None:
-        """Return the order that makes a claim of a hold; the hold ends in the same step.
+        """End the hold of an offer and return the order that claims its room.
 
-        Nothing else runs between this and the decision about it, but for members of groups.
+        Returns:
+            The order, or None when the host is gone, or the hold has ended and such offers are
+            refused.
         """
+        # Between the end of the hold and the decision there is no await, except for members of
+        # groups, so no other request in this process can take the room.
         place = OfferKey(key.select_id, where.place)
         offered = self._held.offered(place)
         held = self._held.take(place)
@@ -221,6 +232,8 @@ class OfferBuilder:
             return None
         host, node, _ = self._replica.hosts.identity(row)
         is_bound = held is not None or self._on_gone is LapsedHoldAction.TAKE
+        # The offer's key is the claim's key, which the ledger accepts only once: a second use of
+        # the offer fails in the ledger, whichever process tries it.
         wanted = replace(
             request,
             request_id=key.claim_key,
@@ -232,7 +245,7 @@ class OfferBuilder:
         return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
 
     async def _why(self, instance: Instance, key: OfferKey) -> OfferRefusalReason | None:
-        """Tell why an instance could not be saved: it is there already, or was released before."""
+        """Return why an instance could not be saved, or None when this very offer built it."""
         stored = await self._ledger.get(Instance, instance.uuid)
         if stored is None or stored.status is Status.DELETED:
             return OfferRefusalReason.WITHDRAWN
@@ -269,17 +282,21 @@ class OfferBuilder:
             )
         for uuid, remote in earlier.items():
             if flaws[uuid] is not None and remote.stage is not RemoteInstanceStage.THERE:
-                flaws[uuid] = OfferRefusalReason.UNSETTLED  # what was sent first may have it there
+                # The child refuses this offer, but may have built the instance from an earlier
+                # order whose answer was lost.
+                flaws[uuid] = OfferRefusalReason.UNSETTLED
         return list(flaws.items())
 
     async def _flaw_of(
         self, delegation: Delegation, zone_id: int, remote: RemoteInstance | None
     ) -> OfferRefusalReason | None:
-        """Tell why an instance is not to be passed on, before its errand takes another's place.
+        """Return why an instance must not be delegated, or None when it may be.
 
-        It is in another child, or another project's; or the order comes late, and the instance was
-        sent again since.
+        An instance is refused when it is at another child, belongs to another project, or was
+        sent again after this order.
         """
+        # Checked before the new record replaces the stored one: afterwards nothing would lead to
+        # an instance at another child.
         if remote is not None and remote.project_id != delegation.instance.project_id:
             return OfferRefusalReason.USED
         is_late = remote is not None and remote.sent_ms > delegation.sent_ms
@@ -289,11 +306,11 @@ class OfferBuilder:
         return OfferRefusalReason.USED if is_elsewhere else None
 
     async def _withdrawn(self, delegations: Sequence[Delegation]) -> frozenset[str]:
-        """Tell which were released here since they were sent, and are not to be passed on."""
+        """Return the uuids of delegations that were withdrawn here after they were sent."""
         return frozenset([one.instance.uuid for one in delegations if await self._is_past(one)])
 
     async def _is_past(self, delegation: Delegation) -> bool:
-        """Tell whether an instance was released here since it was sent, or has come here itself."""
+        """Return whether an instance was withdrawn after it was sent, or is in this zone."""
         stored = await self._ledger.get(Instance, delegation.instance.uuid)
         if stored is None:
             return False

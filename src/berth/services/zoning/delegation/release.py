@@ -1,4 +1,4 @@
-"""Releasing: letting go what a parent does not want, so that none of it is built any more."""
+"""Handling of a parent's release orders: unused offers and withdrawn instances."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -15,12 +15,13 @@ from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.delegation import Delegator
 
 _TRIES = 5
+# Key in the `extra` field of a tombstone. Ledgers contain it, so its text never changes.
 _MARK = "berth:withdrawn_ms"
 _NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
 
 
 class InstanceDeleter(Protocol):
-    """Whoever deletes instances."""
+    """Deletes instances of this zone."""
 
     async def delete(self, uuid: str) -> None:
         """See `Instances.delete`."""
@@ -28,22 +29,22 @@ class InstanceDeleter(Protocol):
 
 
 class SurplusReleaser(Protocol):
-    """Whoever has made offers."""
+    """Releases offers, whichever scheduler of this zone made them."""
 
     async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
-        """See `LettingGo.release`."""
+        """See `OfferReleaser.release`."""
         ...
 
 
 class ReleaseHandler:
-    """Releases offers and instances for a parent.
+    """Releases offers and withdraws instances for a parent.
 
     Args:
-        ledger: has instances and errands.
-        selecting: lets go offers, whichever scheduler of the zone has made them.
-        instances: deletes what is there.
-        sending: takes back what was passed on to children.
-        clock: tells the time.
+        ledger: stores instances and remote instances.
+        selector: releases offers, whichever scheduler of the zone made them.
+        instances: deletes instances on this zone's hosts.
+        delegator: withdraws instances from this zone's own children.
+        clock: the time of day.
     """
 
     def __init__(
@@ -62,13 +63,13 @@ class ReleaseHandler:
         self._clock = clock
 
     async def release(self, order: ReleaseOrder) -> frozenset[str]:
-        """Let go all that is named; return the instances that are there and stay.
+        """Release what an order names and return the uuids of the instances that stay.
 
-        Once this returns none of the others is there or will be. Instances of other projects than
-        the order's are left alone, as if they were not there.
+        After the return no other instance of the order exists here or will be built, not even by
+        an order that is still on its way. Instances of other projects are treated as absent.
 
         Raises:
-            UnavailableError: the ledger or a child cannot be reached; release it again.
+            UnavailableError: the ledger or a child cannot be reached; repeat the release.
         """
         await self._selector.release(order.surplus, order.audience)
         kept, foreign = await self._settle(order, order.withdrawn)
@@ -80,14 +81,20 @@ class ReleaseHandler:
                 kept.add(one.instance_uuid)
             else:
                 gone.append(one)
-        # One that was just being passed on has its errand by now, or will find the mark.
+        # A build may run at the same time. It records its remote instance first and reads the
+        # tombstone after that, while this call writes the tombstone first and reads the records
+        # after that. So at least one of the two sees the other.
         came, _ = await self._settle(order, gone)
         return frozenset(kept | came)
 
     async def _settle(
         self, order: ReleaseOrder, withdrawn: Iterable[Withdrawal]
     ) -> tuple[set[str], set[str]]:
-        """Take back what was passed on; return the uuids that stay there, and those of others."""
+        """Withdraw delegated instances from children.
+
+        Returns:
+            The uuids that stay at their child, and the uuids that belong to other projects.
+        """
         remotes: list[RemoteInstance] = []
         foreign: set[str] = set()
         for one in withdrawn:
@@ -98,11 +105,15 @@ class ReleaseHandler:
                 foreign.add(one.instance_uuid)
         settled = await self._delegator.settle(remotes, keeps_built=order.keeps_built)
         if len(settled.present) + len(settled.absent) < len(remotes):
-            raise UnavailableError("a zone below did not answer; release it again")
+            raise UnavailableError("a child zone did not answer; repeat the release")
         return set(settled.present), foreign
 
     async def _stays(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
-        """Delete an instance, or leave a mark in its place; tell whether it is there and stays."""
+        """Delete an instance, or write a tombstone for one that has not arrived.
+
+        Returns:
+            Whether the instance exists and stays.
+        """
         uuid = withdrawal.instance_uuid
         for _ in range(_TRIES):
             stored = await self._ledger.get(Instance, uuid)
@@ -116,9 +127,9 @@ class ReleaseHandler:
             try:
                 await save(self._ledger, Put(self._mark(withdrawal, order, stored)))
             except ConflictError:
-                continue  # it has come just now
+                continue  # the build has written the instance since it was read
             return False
-        raise UnavailableError(f"instance {uuid} keeps changing; release it again")
+        raise UnavailableError(f"instance {uuid} keeps changing; repeat the release")
 
     async def _delete(self, instance: Instance) -> None:
         if instance.status is Status.DELETED:
@@ -126,15 +137,16 @@ class ReleaseHandler:
         try:
             await self._instances.delete(instance.uuid)
         except NotFoundError:
-            return  # its owner was faster
+            return  # its owner deleted it first
 
     def _mark(
         self, withdrawal: Withdrawal, order: ReleaseOrder, earlier: Instance | None
     ) -> Instance:
-        """Return the record of an instance that was deleted before it came.
+        """Return the tombstone of an instance that was withdrawn before its build arrived.
 
-        A build that was sent until then finds it, and is refused.
+        A build that was sent no later than the withdrawal finds the tombstone and is refused.
         """
+        # Withdrawals may arrive out of order, so an earlier tombstone never gets a lower stamp.
         now_s = self._clock.now_s()
         sent_ms = max(withdrawal.sent_ms, (earlier and withdrawn_ms(earlier)) or 0)
         return Instance(
@@ -156,6 +168,10 @@ class ReleaseHandler:
 
 
 def withdrawn_ms(instance: Instance) -> int | None:
-    """Return until when what was sent of an instance is not built; None for a real instance."""
+    """Return the time stamp in a tombstone, or None when the record is a real instance.
+
+    Builds of the instance that were sent at or before the stamp (milliseconds of Unix time) are
+    refused.
+    """
     found = instance.extra.get(_MARK)
     return found if isinstance(found, int) else None

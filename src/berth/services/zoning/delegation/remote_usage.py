@@ -1,9 +1,8 @@
-"""Counting below: what servers in child zones count for in the quotas of this zone.
+"""The size that each server in a child zone counts with in the quotas of this zone.
 
-A server counts for the size that this zone has asked for. What its child makes of that is not
-known here, so a server that is resized counts for the larger of both sizes until its owner has
-confirmed or reverted the resize through this zone, as it does where it is (`limiting`). What comes
-of it otherwise is asked for now and then; see `Recounting`.
+A server counts with the size that this zone ordered. During a resize it counts with the larger of
+the two sizes, as it does at its own zone, until its owner confirms or reverts the resize through
+this zone. `UsageRecount` asks the child about resizes that end in another way.
 """
 
 from collections.abc import Callable
@@ -18,19 +17,21 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.requests.quotas import check_excess
 
+# Virtual CPUs and MiB of memory.
 _Size = tuple[int, int]
 _TRIES = 20
 
 
 def size_guard(instance_uuid: str) -> str:
-    """Return the guard of what a server in a child zone counts for."""
+    """Return the key of the guard on the size that a server in a child zone counts with."""
     return f"size below {instance_uuid}"
 
 
 class PendingResize(NamedTuple):
-    """A resize, or the end of one, that a child is being asked for.
+    """A resize, or the end of one, that is being ordered from a child.
 
-    `before` is the errand as it was, `to` the size that was asked for, None for an end.
+    `before` is the record before the order; `to` is the ordered size, or None for the end of a
+    resize.
     """
 
     before: RemoteInstance
@@ -38,17 +39,17 @@ class PendingResize(NamedTuple):
 
 
 class RemoteUsage:
-    """Changes what errands count for.
+    """Changes the sizes that remote instances count with.
 
-    Of one server a child is asked for one resize, or the end of one, at a time. Which of two it has
-    taken, and in which order, could not be told from its answers.
+    Only one resize, or end of a resize, of a server is ordered at a time: from the answers to two
+    concurrent orders one could not tell which of them the child has accepted, or in which order.
 
     Args:
-        ledger: keeps the errands.
-        clock: tells the time.
-        asking_s: so long a child may be asked; a process that dies over it keeps others from
-            asking no longer.
-        limits: returns what keeps a project within its limits; nobody has any without it.
+        ledger: stores the remote instances.
+        clock: the time of day.
+        asking_s: seconds for which an order blocks further ones, should its process die.
+        limits: returns the quota check of a project, or None when it has no limits; without this
+            argument no project has limits.
     """
 
     def __init__(
@@ -65,19 +66,23 @@ class RemoteUsage:
         self._limits = limits
 
     async def begin(self, remote: RemoteInstance, to: Flavor | None) -> PendingResize | None:
-        """Have a server count for what it may come to, before its child is asked.
+        """Charge a server's largest possible size before its child is ordered to resize it.
 
         Args:
-            remote: of the server.
-            to: what it is to be resized to, None for the end of a resize.
+            remote: the server's record.
+            to: the new flavor, or None for the end of a resize.
 
-        Returns what was begun, for one of the methods below; None where its size is not counted.
+        Returns:
+            The pending resize, which one of the methods below ends; None when the server's size
+            is not counted.
 
         Raises:
-            QuotaExceededError: its project would have more than it may.
-            ConflictError: its child is being asked already.
+            QuotaExceededError: the new size exceeds the project's quota.
+            ConflictError: another order to the child is still pending.
             UnavailableError: the ledger cannot be reached.
         """
+        # Charged before the order: charging afterwards could exceed the quota, and a lost answer
+        # would leave a larger server uncharged.
         new = None if to is None else (to.vcpus, to.memory_mb)
         within = None if self._limits is None or to is None else self._limits(remote.project_id)
         begun: list[PendingResize] = []
@@ -91,7 +96,8 @@ class RemoteUsage:
                 raise ConflictError(f"server {stored.instance_uuid} is being resized; try again")
             begun.append(PendingResize(stored, new))
             most = stored.counts_as if new is None else _larger(stored.counts_as, new)
-            # What stands when nobody comes back to it: any size up to that.
+            # If this process dies, the record says "any size up to the largest", which is safe
+            # for the quota and is what `UsageRecount` later corrects.
             resize = stored.resize if new is None else (most, most)
             until_s = now_s + self._asking_s
             return replace(stored, counts_as=most, resize=resize, asking_until_s=until_s)
@@ -100,9 +106,10 @@ class RemoteUsage:
         return begun[0] if begun else None
 
     async def take(self, begun: PendingResize) -> None:
-        """Have a resize be under way, as the child has taken it.
+        """Record that the child has accepted a resize.
 
-        It takes none before the one before has ended, in one of its two sizes.
+        A child accepts none before the previous one has ended, so the server has either of the
+        previous sizes when the new resize starts.
         """
         before, new = begun.before, begun.to
 
@@ -115,9 +122,10 @@ class RemoteUsage:
         await self._change(before, take)
 
     async def end(self, begun: PendingResize, *, is_reverted: bool) -> None:
-        """Have a server count for one size again, as the child has ended its resize.
+        """Record that the child has confirmed or reverted a resize.
 
-        It stays open, with that size alone, until the child shows the server in it.
+        The server counts with one size again. The record stays open for `UsageRecount` until the
+        child shows the server in that size.
         """
 
         def end(stored: RemoteInstance) -> RemoteInstance | None:
@@ -129,7 +137,7 @@ class RemoteUsage:
         await self._change(begun.before, end)
 
     async def undo(self, begun: PendingResize) -> None:
-        """Have a server count as before, as its child was not asked, or has refused."""
+        """Restore the size from before an order that was not sent or that the child refused."""
 
         def undo(stored: RemoteInstance) -> RemoteInstance | None:
             if stored.counts_as is None:
@@ -139,11 +147,11 @@ class RemoteUsage:
         await self._change(begun.before, undo)
 
     async def leave_open(self, begun: PendingResize) -> None:
-        """Have a server count for all that it may come to, as its child's answer is lost."""
+        """Keep the largest possible size, because the child's answer was lost."""
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 
     async def count_no_more(self, remote: RemoteInstance) -> None:
-        """Have a server that is deleted count no more."""
+        """Stop counting a server that its owner has deleted."""
         await self._change(
             remote, lambda one: None if one.counts_as is None else _done(one, None, None)
         )
@@ -154,7 +162,13 @@ class RemoteUsage:
         change: Callable[[RemoteInstance], RemoteInstance | None],
         within: QuotaCheck | None = None,
     ) -> None:
-        """Change what a server counts for, by what it counts for now."""
+        """Apply a change to a server's stored record, and retry when the record changes.
+
+        Raises:
+            QuotaExceededError: the change exceeds the project's quota.
+            ConflictError: the record kept changing through all retries.
+            UnavailableError: the ledger cannot be reached.
+        """
         uuid = remote.instance_uuid
         for _ in range(_TRIES):
             seen = await self._ledger.version()
@@ -168,13 +182,13 @@ class RemoteUsage:
             if not (isinstance(outcome, Rejected) and outcome.stale):
                 check_excess(outcome)
                 return
-        raise ConflictError(f"what server {uuid} counts for is changed all the time; try again")
+        raise ConflictError(f"the quota record of server {uuid} keeps changing; try again")
 
 
 def _done(
     stored: RemoteInstance, counts_as: _Size | None, resize: tuple[_Size, _Size] | None
 ) -> RemoteInstance:
-    """Return an errand for which nobody is asked any more."""
+    """Return a remote instance with a new size and no pending order."""
     return replace(stored, counts_as=counts_as, resize=resize, asking_until_s=0.0)
 
 

@@ -1,4 +1,9 @@
-"""Journeys: how far a request has come whose instances go to several zones, and who does it."""
+"""Sagas: the progress of requests whose instances go to several zones, and the leases on them.
+
+A request over several zones spans several ledgers, so no transaction covers it. The zone that was
+asked keeps a pending request and a `RemoteInstance` for each delegated instance instead; from
+these any of its schedulers can resume the request after a crash.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -21,11 +26,17 @@ _TRIES = 3
 
 @dataclass(slots=True)
 class Saga:
-    """How far a request is: the instances that wait for a place, and those that have one.
+    """The progress of one request, kept in memory while a scheduler works on it.
 
-    `there` has the child of each instance that is placed, 0 for this zone; `lost` are those of
-    which nobody knows whether a child has them. `sent_ms` is the latest time that any was sent at:
-    what is sent anew is newer, though the clock may have been set back.
+    Attributes:
+        request: the request.
+        group: its server group, or None.
+        unplaced: instances that have no place yet, by uuid.
+        placed: the child zone's number for each placed instance, 0 for this zone.
+        unsettled: uuids of instances that a child may or may not be building, because its answer
+            was lost.
+        zones_late: how many children missed the deadline of the latest select.
+        sent_ms: the latest time at which an instance was sent, in milliseconds of Unix time.
     """
 
     request: Request
@@ -37,20 +48,25 @@ class Saga:
     sent_ms: int = 0
 
     def next_ms(self, now_s: float) -> int:
-        """Return the time to send at, in milliseconds of Unix time."""
+        """Return the time stamp for the next message to a child, in milliseconds of Unix time.
+
+        Stamps rise strictly, even when the system clock is set back.
+        """
+        # A child refuses a build whose stamp is not above that of a withdrawal it has recorded,
+        # so a repeated or falling stamp would make it refuse a valid retry.
         self.sent_ms = max(int(now_s * 1000), self.sent_ms + 1)
         return self.sent_ms
 
 
 class SagaStore:
-    """Begins journeys, and keeps other schedulers from them while one does them.
+    """Starts and resumes sagas, and holds the lease that keeps other schedulers from them.
 
     Args:
-        ledger: has what is pending, and errands.
-        clock: tells the time.
-        telemetry: is told of failures.
-        scheduler: names this process among those that share the ledger.
-        lease_s: how long a scheduler that dies keeps its requests from others.
+        ledger: stores pending requests and remote instances.
+        clock: the time of day.
+        telemetry: receives failures of lease renewals.
+        scheduler: this process's name among the schedulers that share the ledger.
+        lease_s: seconds after which another scheduler may take over from one that has died.
     """
 
     def __init__(
@@ -69,13 +85,16 @@ class SagaStore:
         self._lease_s = lease_s
 
     async def begin(self, order: PlaceOrder, group: ServerGroup | None) -> Saga:
-        """Write a request down as pending, with its instances, and taken by this scheduler.
+        """Record a request as pending, with its instances, leased to this scheduler.
 
         Raises:
-            ConflictError: the instances have changed meanwhile.
-            QuotaExceededError: the project would have more than it may.
+            ConflictError: an instance's record has changed.
+            QuotaExceededError: the request exceeds its project's quota.
             UnavailableError: the ledger cannot be reached.
         """
+        # One transaction, before any child is asked: after a crash the pending request is what
+        # makes another scheduler look for instances that children already have. Its lease is
+        # part of the same write, so no scheduler can take the request between the two.
         now_s = self._clock.now_s()
         pending = PendingRequest(order.request, now_s, self._scheduler, now_s + self._lease_s)
         limits = () if order.within is None else (order.within,)
@@ -84,45 +103,55 @@ class SagaStore:
         check_excess(outcome)
         if isinstance(outcome, Rejected):
             raise ConflictError(outcome.conflict or "the instances have changed meanwhile")
+        # The ledger has raised each record's revision; later writes are checked against it.
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
         return Saga(order.request, group, {one.uuid: one for one in stored})
 
     async def take(self, pending: PendingRequest) -> PendingRequest:
-        """Take a pending request for this scheduler, unless another one has it."""
+        """Lease a pending request to this scheduler and return its record.
+
+        Raises:
+            ConflictError: another scheduler's lease has not expired, or the request has ended.
+        """
         now_s = self._clock.now_s()
         if pending.taken_by not in {"", self._scheduler} and pending.taken_until_s > now_s:
             raise ConflictError(
-                f"request {pending.request.request_id} is in the hands of another scheduler"
+                f"request {pending.request.request_id} is leased to another scheduler"
             )
         return await self.renew(pending.request.request_id)
 
     async def give_up(self, request_id: str) -> None:
-        """Write down that what was placed of a request is taken back, before any of it is.
+        """Record that a request has failed and its placed instances are to be withdrawn.
 
-        Whoever goes on with it after a crash takes back the rest, and places nothing.
+        A scheduler that resumes the request afterwards withdraws the rest and places nothing.
 
         Raises:
-            ConflictError: it is not pending any more, or another scheduler has it.
+            ConflictError: the request has ended, or another scheduler has it.
             UnavailableError: the ledger cannot be reached.
         """
+        # Recorded before the first withdrawal: without the mark, a scheduler that resumes after
+        # a crash would place the withdrawn instances again, and their owner would get part of a
+        # request that is all or nothing.
         for _ in range(_TRIES - 1):
             try:
                 await self.renew(request_id, is_given_up=True)
             except ConflictError:
-                continue  # by this scheduler itself, as its lease was due
+                continue  # this scheduler's own lease renewal came in between
             return
         await self.renew(request_id, is_given_up=True)
 
     async def renew(self, request_id: str, *, is_given_up: bool = False) -> PendingRequest:
-        """Put this scheduler's name on a pending request for some more time.
+        """Extend this scheduler's lease on a pending request and return the record.
 
         Raises:
-            ConflictError: it is not pending any more, or another scheduler was faster.
+            ConflictError: the request has ended, or another scheduler wrote its record first.
         """
+        # The version is read before the record: a write between the two reads then fails the
+        # guard, while the other order would overwrite it.
         seen = await self._ledger.version()
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
-            raise ConflictError(f"request {request_id} is not pending any more")
+            raise ConflictError(f"request {request_id} is no longer pending")
         until_s = self._clock.now_s() + self._lease_s
         mine = replace(
             pending,
@@ -138,7 +167,7 @@ class SagaStore:
     async def resume(
         self, request: Request, group: ServerGroup | None, instances: Iterable[Instance]
     ) -> Saga:
-        """Find out how far a request is: by its instances here, and its errands."""
+        """Rebuild a request's progress from its instances here and its remote instances."""
         saga = Saga(request, group, {one.uuid: one for one in instances})
         for uuid in request.instance_uuids:
             remote = await self._ledger.get(RemoteInstance, uuid)
@@ -146,6 +175,8 @@ class SagaStore:
                 saga.placed[uuid] = remote.zone_id
                 saga.unplaced.pop(uuid, None)
             elif remote is not None:
+                # The record is written before the child is asked, so the child may have the
+                # instance or may never have received the order.
                 saga.unsettled.add(uuid)
             elif uuid not in saga.unplaced:
                 stored = await self._ledger.get(Instance, uuid)
@@ -155,6 +186,7 @@ class SagaStore:
 
     async def keep_lease(self, request_id: str) -> None:
         """Renew the lease until cancelled."""
+        # A third of the lease, so that two renewals may fail in a row before it expires.
         while True:
             await self._clock.sleep(self._lease_s / 3)
             try:
@@ -164,5 +196,6 @@ class SagaStore:
 
 
 def saga_guard(request_id: str) -> str:
-    """Return the guard of a request that a scheduler may have in its hands."""
+    """Return the key of the guard on a request's lease."""
+    # Schedulers of different versions share a ledger, so the text of a key never changes.
     return f"journey {request_id}"

@@ -1,7 +1,8 @@
-"""Tree placing: requests placed at the best hosts of this zone and of all zones below it.
+"""Places requests on the best hosts of this zone and of all zones below it.
 
-A request whose best places are all here is placed as in a zone without children. Any other stands
-in the ledger as pending until the last of its instances is somewhere, or all of them are nowhere.
+A request whose best hosts are all in this zone is placed as in a zone without children. Any other
+request is a saga: it is pending in the ledger until all of its instances are placed or all of
+them are withdrawn.
 """
 
 import asyncio
@@ -35,8 +36,12 @@ from berth.services.zoning.offers.selection import (
     Selection,
 )
 
+# A request waits for these retries, so they start fast: most lost answers come from a child that
+# restarts within seconds. They slow down to spare a child that is overloaded.
 _SETTLE_PAUSE_S = 0.5
 _SETTLE_PAUSE_MAX_S = 5.0
+# No host has this name, so every host of this zone refuses the request, and the record of the
+# decision names the reason.
 _NOWHERE = Destination("the child zone of its server group")
 
 
@@ -44,9 +49,12 @@ _NOWHERE = Destination("the child zone of its server group")
 class TreeSettings:
     """How requests are placed over a tree.
 
-    `select_s` is how long a select may take, `attempts_max` how often one is made for a request,
-    and `settle_s` how long a child that did not answer is asked what came of it. `levels_max`
-    is how many levels of zones below this one are asked.
+    Attributes:
+        select_s: seconds that a select may take.
+        attempts_max: selects for one request.
+        settle_s: seconds for which a child that did not answer is asked again before the
+            request fails.
+        levels_max: levels of zones below this one that are asked.
     """
 
     select_s: float = 2.0
@@ -56,7 +64,7 @@ class TreeSettings:
 
 
 class _Place(NamedTuple):
-    """One entry of a plan: the key of this zone's offer, and where it leads."""
+    """One entry of a plan: the key of this zone's offer, and the host or child it is for."""
 
     key: OfferKey
     where: HostTerms | ChildTerms
@@ -66,17 +74,18 @@ class TreePlacement:
     """Places requests over a tree; see the protocol `Placer`.
 
     Args:
-        ledger: keeps what is pending, and errands.
-        replica: has the server groups.
-        local: places what stays here.
-        selecting: asks this zone's hosts, and its children.
-        building: claims places here.
-        sending: passes instances on, and takes them back.
-        instances: deletes what was placed in vain.
-        zones: tells which children are there.
-        journeys: keeps other schedulers from what this one does.
-        withdrawn: is told of instances that are to be taken back later; see `TakingBack`.
-        clock: tells the time.
+        ledger: stores pending requests and remote instances.
+        replica: the in-memory copy with the server groups.
+        local: places requests that stay in this zone.
+        selector: collects offers of this zone's hosts and of its children.
+        builder: claims room on this zone's hosts.
+        delegator: delegates instances to children, and withdraws them.
+        instances: deletes instances of a failed request.
+        zones: the children that are up and enabled.
+        sagas: the store of sagas and their leases.
+        on_withdrawing: called with the uuids of instances to withdraw later; see
+            `WithdrawalWorker.note`.
+        clock: the time of day.
         zone: the name of this zone.
         settings: see `TreeSettings`.
     """
@@ -108,8 +117,8 @@ class TreePlacement:
             on_withdrawing=on_withdrawing,
         )
         self._homes = GroupHomes(ledger, replica)
+        # Requests that are being placed, each with an event that is set at its end.
         self._at_work: dict[str, asyncio.Event] = {}
-        """Requests that are being placed; the event is set when one is done."""
         self._replica = replica
         self._local = local
         self._selector = selector
@@ -121,15 +130,17 @@ class TreePlacement:
         self._settings = settings
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """Place all instances of an order somewhere in the tree, or none, and say why.
+        """Place all instances of an order in the tree, or none, and return the decision.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
-            ConflictError: an instance of the order has changed, or another scheduler has taken it.
+            InvalidInputError: the flavor or the image has a malformed spec.
+            ConflictError: an instance has changed, or another scheduler has leased the request.
             UnavailableError: the ledger cannot be reached; place the same order again.
         """
         if not await self._may_leave(order):
             return await self._local.place(order)
+        # The lease keeps other processes out; within this process a repeated order has to wait,
+        # or both would delegate the same instances.
         request_id = order.request.request_id
         while request_id in self._at_work:
             await self._at_work[request_id].wait()
@@ -150,9 +161,9 @@ class TreePlacement:
         return found if isinstance(found, Decision) else await self._execute(order, found)
 
     async def _here_or(self, order: PlaceOrder, wanted: Request) -> Decision | Selection:
-        """Place a request here if all its best places are, or return where else they are.
+        """Place a request on this zone's hosts, or return a selection that includes children.
 
-        Others may take the room here just then: so the tree is asked again.
+        When another request takes the room here first, the tree is asked again.
         """
         attempt = 1
         while True:
@@ -178,9 +189,10 @@ class TreePlacement:
         return await self._local.place(told)
 
     async def _may_leave(self, order: PlaceOrder) -> bool:
-        """Tell whether a request may go to another zone: only new instances, for no named host.
+        """Return whether a request may go to other zones.
 
-        One that a scheduler has begun may be in other zones already, whether they are up or not.
+        Only new instances may, and only when the request names no host. A saga that a scheduler
+        has started may have instances in other zones, even when all children are down now.
         """
         request = order.request
         is_bound = request.destination or request.force_hosts or request.force_nodes
@@ -193,23 +205,24 @@ class TreePlacement:
         return pending is not None and bool(pending.taken_by)
 
     def _is_local(self, selection: Selection, order: PlaceOrder) -> bool:
-        """Tell whether all places are here, or there are too few in the whole tree."""
+        """Return whether all places are in this zone, or the whole tree has too few."""
         is_short = len(selection.choices) < len(order.request.instance_uuids)
         return is_short or all(isinstance(one.where, HostTerms) for one in selection.choices)
 
-    # ---- taking up ------------------------------------------------------------------------
+    # ---- start and resumption -------------------------------------------------------------
 
     async def _go_on(self, order: PlaceOrder) -> Decision:
-        """Go on with a request in the ledger, which a scheduler that died may have begun."""
+        """Resume a request from the ledger, which a scheduler that died may have started."""
         request_id = order.request.request_id
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
-            raise ConflictError(f"request {request_id} is not pending any more")
+            raise ConflictError(f"request {request_id} is no longer pending")
         taken = await self._sagas.take(pending)
         group = await self._group_of(taken.request)
         saga = await self._sagas.resume(taken.request, group, order.instances)
         if taken.is_given_up:
             return await self._completion.give_up(saga)
+        # Nothing has left this zone, so the request may still be placed here without a saga.
         if not saga.placed and not saga.unsettled:
             wanted = replace(saga.request, instance_uuids=tuple(saga.unplaced))
             found = await self._here_or(order, wanted)
@@ -217,7 +230,7 @@ class TreePlacement:
         return await self._travel(saga, None)
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
-        """Write a request down as pending and taken, and do it."""
+        """Record a request as pending and leased, and run its saga."""
         group = await self._group_of(order.request)
         try:
             saga = await self._sagas.begin(order, group)
@@ -226,10 +239,10 @@ class TreePlacement:
             raise
         return await self._travel(saga, selection)
 
-    # ---- on the way -----------------------------------------------------------------------
+    # ---- the saga -------------------------------------------------------------------------
 
     async def _travel(self, saga: Saga, selection: Selection | None) -> Decision:
-        """Find a place for each waiting instance; all or none."""
+        """Place all unplaced instances of a saga, or withdraw all, and return the decision."""
         lease = asyncio.create_task(self._sagas.keep_lease(saga.request.request_id))
         try:
             await self._settle(saga)
@@ -259,16 +272,21 @@ class TreePlacement:
             if not _suits(saga.group, chosen):
                 await self._release(chosen)
                 continue
-            # Others may have the spares meanwhile; what is held of them is not needed to use them.
+            # The holds of the spares are released at once: a spare can be used without a hold,
+            # and other requests should not be refused because of room that is rarely needed.
             await self._release(chosen, keep=len(chosen.choices))
             await self._use(saga, chosen)
             if saga.unplaced:
-                # What is selected next is not to find its own earlier room taken.
+                # Otherwise the next select would find its own held room taken.
                 await self._release(chosen)
                 without |= await self._left(saga)
 
     async def _left(self, saga: Saga) -> set[int]:
-        """Return the zone that took no member of a group, which goes to another one now."""
+        """Free a group from a home zone that took none of its members.
+
+        Returns:
+            The number of that zone, which the next select leaves out; empty when the group stays.
+        """
         home = home_of(saga.group)
         if saga.group is None or home is None or saga.unsettled:
             return set()
@@ -279,7 +297,7 @@ class TreePlacement:
         return {home}
 
     async def _use(self, saga: Saga, selection: Selection) -> None:
-        """Build by the entries of a plan, and by its spares where one fails."""
+        """Build instances from the entries of a plan, and from its spares when one fails."""
         entries, now_s = selection.choices, self._clock.now_s
         if not is_together(saga.group):
             entries += selection.spares
@@ -301,7 +319,8 @@ class TreePlacement:
                 await _all(self._send(saga, zone_id, some) for zone_id, some in below.items())
                 await self._settle(saga)
             elif here:
-                # Last, since what is claimed here and not wanted would have to be deleted.
+                # This zone's own claims come last. A child can still refuse, and a claim that is
+                # then not wanted has to be deleted; a child's refusal costs nothing here.
                 mine, here = here, {}
                 await _all(self._build_here(saga, uuid, one) for uuid, one in mine.items())
 
@@ -327,7 +346,7 @@ class TreePlacement:
                 saga.unsettled.add(uuid)
 
     async def _settle(self, saga: Saga) -> None:
-        """Ask children what came of what they did not answer for, as long as the settings say."""
+        """Ask children about unsettled instances for at most `settle_s` seconds."""
         until_s = self._clock.now_s() + self._settings.settle_s
         pause_s = _SETTLE_PAUSE_S
         while saga.unsettled:
@@ -337,7 +356,7 @@ class TreePlacement:
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _SETTLE_PAUSE_MAX_S)
 
-    # ---- parts ----------------------------------------------------------------------------
+    # ---- helpers --------------------------------------------------------------------------
 
     async def _select(
         self,
@@ -351,7 +370,7 @@ class TreePlacement:
         if waiting is not None:
             wanted = replace(request, instance_uuids=tuple(waiting))
         deadline_s = self._clock.now_s() + self._settings.select_s
-        # This zone's own layer is never sealed, as nobody is above it.
+        # The root of a request does not seal its own layer, so its children get that room, too.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
         return await self._selector.select(order, without=without)
@@ -364,17 +383,22 @@ class TreePlacement:
         if uuid is None:
             return None
         known = self._replica.hosts.server_groups.get(uuid)
-        # It may be newer than the replica: children have to be told of it all the same.
+        # The group may be newer than the replica. Children need it in their orders, so the ledger
+        # is read in that case.
         return known or await self._ledger.get(ServerGroup, uuid)
 
 
 def _suits(group: ServerGroup | None, selection: Selection) -> bool:
-    """Tell whether a plan goes where a group is that was bound since it was made."""
+    """Return whether a plan leads to the home zone that its group has been bound to."""
     return home_of(group) in {None, home_at(selection.choices[0].where)}
 
 
 async def _all(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all calls, and then raise what the first one raised that failed."""
+    """Wait for all calls, then raise the first one's error.
+
+    A plain `gather` would return at the first error and leave the others running while the saga
+    is already being given up.
+    """
     for result in await asyncio.gather(*calls, return_exceptions=True):
         if result is not None:
             raise result
@@ -386,15 +410,15 @@ def _places(selection: Selection, entries: Iterable[OfferChoice]) -> Iterable[_P
 
 
 def _told(selection: Selection) -> str:
-    """Return what is said of the zones below when there was no room."""
+    """Return the sentence about child zones in the tenant's refusal message."""
     if not selection.late:
         return "The zones below have too little room, too."
-    # Nothing is known of the room of these, and there may be no others.
-    late = f"{selection.late} of the zones below gave no answer that helps."
-    return f"{late} What others have is too little."
+    # Nothing is known about the room of the late zones, and there may be no other zones.
+    late = f"{selection.late} of the zones below gave no usable answer."
+    return f"{late} The other zones have too little room."
 
 
 def _told_operators(selection: Selection) -> str:
-    """Return how much room there was below, which is no tenant's business."""
+    """Return the sentence about child zones that only operators see: their room is private."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
     return f"The zones below have room for {below}."

@@ -1,8 +1,8 @@
-"""Leftovers: instances that children have, or may have, of which their owners want none.
+"""Finds delegated instances that no request or owner wants any more.
 
-Whoever ends a request ends what was sent for it too, in the same unit. Should that ever fail, be it
-by a process that stood still for too long or by an older Berth, a child would run an instance that
-nobody can name: it is deleted here. So the errands are looked through now and then.
+The transaction that ends a request also ends its delegations. If that fails, because a process
+stalled past its lease or because of a fault in an older version, a child keeps running an
+instance that no record of its owner names. A periodic scan of the remote instances finds these.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,9 @@ from berth.services.zoning.delegation.release import withdrawn_ms
 
 
 async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence[RemoteInstance]:
-    """Return the errands of a request that ends without its instances, as they are to be then.
+    """Return the remote instances of a failed request, marked as withdrawing.
+
+    The caller writes them in the transaction that ends the request.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -34,17 +36,17 @@ async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence
 
 
 class UnwantedInstances(NamedTuple):
-    """Uuids of instances to take back: those that were just found, and those known before."""
+    """Uuids of instances to withdraw: those just found, and those already marked."""
 
     left_behind: frozenset[str]
     known: frozenset[str]
 
 
 class UnwantedInstanceFinder:
-    """Finds what is to be taken back.
+    """Finds delegated instances to withdraw.
 
     Args:
-        ledger: has errands, instances and what is pending.
+        ledger: stores remote instances, instances and pending requests.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -52,12 +54,13 @@ class UnwantedInstanceFinder:
         self._wanted: frozenset[str] = frozenset()
 
     async def find(self) -> UnwantedInstances:
-        """Have what nobody wants be withdrawing.
+        """Mark unwanted instances as withdrawing and return all instances to withdraw.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
-        # In this order: what is pending when its errand is read may have ended well meanwhile.
+        # Remote instances are read before the pending requests. In the other order a request
+        # that is recorded between the two reads would look like one that has ended.
         remotes = await self._ledger.remote_instances()
         pending = await self._ledger.all(PendingRequest)
         on_the_way = {uuid for one in pending for uuid in one.request.instance_uuids}
@@ -76,7 +79,9 @@ class UnwantedInstanceFinder:
                 continue
             stored = await self._ledger.get(Instance, uuid)
             if stored is None and remote.stage is RemoteInstanceStage.THERE:
-                wanted.add(uuid)  # for good: nothing of it stands here that could be deleted
+                # Its request has succeeded and removed the local record, so no record is left
+                # that could turn DELETED: later scans skip it.
+                wanted.add(uuid)
             elif stored is not None and _is_unwanted(remote, stored):
                 found |= await self._withdraw(remote)
         self._wanted = frozenset(wanted)
@@ -86,7 +91,7 @@ class UnwantedInstanceFinder:
         try:
             await save(self._ledger, Put(_withdrawn(remote)))
         except ConflictError:
-            return set()  # something else is done with it; it is looked at again
+            return set()  # the record is changing; the next scan reads it again
         return {remote.instance_uuid}
 
 
@@ -95,7 +100,7 @@ def _withdrawn(remote: RemoteInstance) -> RemoteInstance:
 
 
 def _is_unwanted(remote: RemoteInstance, stored: Instance) -> bool:
-    """Tell whether an instance was deleted here, or released by a parent since it was sent on."""
+    """Return whether an instance was deleted here, or withdrawn by a parent after it was sent."""
     if stored.status is not Status.DELETED:
         return False
     marked_ms = withdrawn_ms(stored)

@@ -1,8 +1,8 @@
-"""Recounting: asking children what became of servers that may count for too much here.
+"""Periodic check of the sizes that servers in child zones count with in the quotas of this zone.
 
-A child may find no host for a resize, or end one by itself, and a server that was deleted is gone
-only when the child has cleared it away. Nobody tells the parent, and an owner who does not look
-would pay for it with quota. So those servers are asked for now and then.
+A child can fail a resize or revert it by itself, and a deleted server is gone only when the child
+has cleaned up. A child does not report these changes, so without a check the owner's quota would
+stay charged until the owner looks at the server.
 """
 
 import asyncio
@@ -24,27 +24,29 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 from berth.services.zoning.delegation.remote_usage import size_guard
 
+# Seconds between two checks. A server is asked for only when its record is the same in two checks
+# in a row, so an order that is still on its way to the child has arrived or failed by then.
 PAUSE_S: Final = 300.0
-"""From look to look. What is asked of a child has reached it by then, or never will."""
+# Servers that one child is asked for in one check; they are asked one after the other.
 _ASKED_MAX: Final = 1000
-"""Most servers of one child that are asked for in one look."""
 
 _ZONE_OF = attrgetter("zone_id")
 
 
 class UsageRecount:
-    """Has servers in child zones count for what they are.
+    """Corrects the sizes that servers in child zones count with.
 
-    What a child says is believed where it is no more than was asked of it. A server that its owner
-    has not deleted is never forgotten here: a child may have lost its ledger for a while.
+    A child's answer is used only when it does not exceed what was ordered. A server that its
+    owner has not deleted keeps its record even when the child does not know it, because the child
+    may have lost its ledger temporarily.
 
     Args:
-        ledger: has the errands.
-        zone_of: returns a child by its number, None when there is none any more.
-        children: asks them.
-        clock: tells the time.
-        telemetry: is told of what was found, and of children that do not answer.
-        timeout_s: how long a child may take.
+        ledger: stores the remote instances.
+        zone_of: returns a child by its number, or None when it has been removed.
+        children: the client of the child zones.
+        clock: measures the pauses.
+        telemetry: receives the number of corrections, and failures of children.
+        timeout_s: seconds a child may take to answer.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class UsageRecount:
         self._last: dict[int, str] = {}
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Check at every interval, for ever."""
         while True:
             try:
                 await self.look()
@@ -77,11 +79,12 @@ class UsageRecount:
             await self._clock.sleep(PAUSE_S)
 
     async def look(self) -> None:
-        """Ask for the servers that are open, and were as they are at the look before.
+        """Ask for the servers whose size is open and whose record the last check saw unchanged.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
+        # The version is read first: a change of a record after it fails the guard of its write.
         seen = await self._ledger.version()
         found = {
             one.instance_uuid: one for one in await self._ledger.remote_instances() if _is_open(one)
@@ -97,7 +100,7 @@ class UsageRecount:
             self._telemetry.event("zone_instances_recounted", instances=sum(counts))
 
     def _turn(self, zone_id: int, theirs: Sequence[RemoteInstance]) -> Sequence[RemoteInstance]:
-        """Return whose turn it is at a child, which is asked for so many at most."""
+        """Return the next servers to ask a child for, in rotation and at most `_ASKED_MAX`."""
         last = self._last.get(zone_id, "")
         after = [one for one in theirs if one.instance_uuid > last]
         others = [one for one in theirs if one.instance_uuid <= last]
@@ -106,7 +109,7 @@ class UsageRecount:
         return turn
 
     async def _ask_for(self, remotes: Sequence[RemoteInstance], seen: int) -> int:
-        """Ask one child, and return how many servers count for less now."""
+        """Ask one child for servers and return how many records were corrected."""
         zone, count = self._zone_of(remotes[0].zone_id), 0
         if zone is None:
             return 0
@@ -117,7 +120,7 @@ class UsageRecount:
                 self._telemetry.failure("zone_recounting_failed", error, zone=zone.name)
                 break
             if remote.asking_until_s > self._clock.now_s():
-                continue
+                continue  # a resize is being ordered, so the answer may be from before it
             change = _change(remote, server)
             if change is not None and not await self._stands_here(remote):
                 guard = Guard(size_guard(remote.instance_uuid), seen)
@@ -126,22 +129,27 @@ class UsageRecount:
         return count
 
     async def _stands_here(self, remote: RemoteInstance) -> bool:
-        """Tell whether its request has not come to its end; whoever ends that ends the errand."""
+        """Return whether the server's request is still running here.
+
+        The end of the request then also ends the remote instance.
+        """
         return await self._ledger.get(Instance, remote.instance_uuid) is not None
 
 
 def _is_open(remote: RemoteInstance) -> bool:
-    """Tell whether a server was deleted, or resized, and what became of that is not known."""
+    """Return whether a deletion or a resize of a server is not known to have ended."""
     is_there = remote.stage is RemoteInstanceStage.THERE
     return is_there and (remote.counts_as is None or remote.resize is not None)
 
 
 def _change(remote: RemoteInstance, server: RemoteServer | None) -> Write | None:
-    """Return what an answer changes; nothing while the child is at it."""
+    """Return the write that an answer calls for, or None while the child is still working."""
     if remote.counts_as is None:
         return Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid) if server is None else None
     if server is None or server.is_resizing:
         return None
+    # A child is another organisation's deployment: a larger size than ordered would let it use up
+    # the quota of a project here.
     if any(one > most for one, most in zip(server.size, remote.counts_as, strict=True)):
         return None
     return Put(replace(remote, counts_as=server.size, resize=None, asking_until_s=0.0))

@@ -1,8 +1,8 @@
-"""Taking back: instances that children may have, and that nobody wants any more.
+"""Background withdrawal of instances that children may have and no owner wants.
 
-A request ends although a child has not said what came of some of its instances. Their errands are
-kept as withdrawing, and the child is asked until it answers: then it has none of them. What was
-left in another way is looked for now and then; see `UnwantedInstanceFinder`.
+A request can end while a child's answer is missing. Its remote instances then stay in the ledger
+as withdrawing, and the child is asked until it answers and has none of them. A periodic scan finds
+what slipped through; see `UnwantedInstanceFinder`.
 """
 
 import asyncio
@@ -19,24 +19,27 @@ from berth.ports.telemetry import Reading, Telemetry
 from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 
+# A child that is down comes back within seconds (restart) or much later, so retries back off
+# from 5 s to 60 s. Their owner has already been told that the instances failed.
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0
-_LOOK_S = 300.0
-"""How often what was left is looked for."""
+# Seconds between two scans. A scan reads all remote instances and finds something only after a
+# fault, so it runs rarely.
+_SCAN_S = 300.0
 
 _PROJECT_OF = attrgetter("project_id")
 
 
 class WithdrawalWorker:
-    """Takes back what was sent in vain.
+    """Withdraws instances from children until the children confirm.
 
-    Several schedulers may ask for the same: a child that has answered answers the same again.
+    Several schedulers may withdraw the same instance: the order is idempotent.
 
     Args:
-        ledger: has the errands.
-        sending: asks the children.
-        clock: tells the time.
-        telemetry: is told when the ledger is away, and of what was taken back.
+        ledger: stores the remote instances.
+        delegator: sends the withdrawals to the children.
+        clock: measures the pauses.
+        telemetry: receives failures, and events for found and withdrawn instances.
     """
 
     def __init__(
@@ -51,35 +54,35 @@ class WithdrawalWorker:
         self._came = asyncio.Event()
 
     def note(self, instance_uuids: Iterable[str]) -> None:
-        """Take back instances whose errands are withdrawing now."""
+        """Queue instances whose records were just marked as withdrawing."""
         self._left.update(instance_uuids)
         if self._left:
             self._came.set()
 
     def read(self) -> list[Reading]:
-        """Take the reading for monitoring."""
+        """Return the gauge of instances that are still to be withdrawn."""
         return [Reading(ZONE_INSTANCES_UNWANTED, len(self._left))]
 
     async def run(self) -> None:
-        """Ask until nothing is left, for ever; with what was left before this process began."""
+        """Withdraw queued instances for ever; the first scan queues those of earlier processes."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look_again())
+            group.create_task(self._scan_periodically())
             while True:
                 await self._came.wait()
                 self._came.clear()
                 await self._ask_until_done()
 
-    async def _look_again(self) -> None:
+    async def _scan_periodically(self) -> None:
         while True:
             try:
-                await self._look()
-                pause_s = _LOOK_S
+                await self._scan()
+                pause_s = _SCAN_S
             except BerthError as error:
                 self._telemetry.failure("zone_taking_back_failed", error)
                 pause_s = _PAUSE_S
             await self._clock.sleep(pause_s)
 
-    async def _look(self) -> None:
+    async def _scan(self) -> None:
         found = await self._leftovers.find()
         if found.left_behind:
             self._telemetry.event("zone_instances_left_behind", instances=len(found.left_behind))
@@ -98,14 +101,16 @@ class WithdrawalWorker:
                 await self._rest(pause_s)
 
     async def _rest(self, pause_s: float) -> None:
-        """Wait until it is time to ask again; what comes meanwhile does not wait for the rest."""
+        """Wait until the next attempt is due, or until another instance is queued."""
+        # The wait is cut into steps because a new instance must not sit out the backoff that
+        # another child has earned.
         until_s = self._clock.now_s() + pause_s
         while self._clock.now_s() < until_s and not self._came.is_set():
             await self._clock.sleep(_PAUSE_S)
         self._came.clear()
 
     async def _ask(self) -> None:
-        """Ask each child once; a release is for one tenant."""
+        """Ask each child once about each project's instances."""
         found: list[RemoteInstance] = []
         for uuid in sorted(self._left):
             remote = await self._ledger.get(RemoteInstance, uuid)
@@ -113,6 +118,7 @@ class WithdrawalWorker:
                 self._left.discard(uuid)
             else:
                 found.append(remote)
+        # A release is signed for one project, and a child treats instances of others as absent.
         for _, some in groupby(sorted(found, key=_PROJECT_OF), key=_PROJECT_OF):
             settled = await self._delegator.settle(list(some), keeps_built=False)
             done = settled.present | settled.absent

@@ -1,1 +1,1 @@
-"""Messages between zones, and between the processes of one zone."""
+"""Messages between zones and between the processes of one zone, and their authentication."""

@@ -1,4 +1,17 @@
-"""Statements: for whom a parent zone asks something of its child, signed by the parent."""
+"""Signed assertions: the tenant for whom a parent zone sends a request to its child.
+
+Threat model. A child is another organisation's deployment and trusts a parent only with the
+parent's own tenants. The password of a parent's account gives access to the API but to no tenant's
+data. An assertion therefore binds parent, child, project, user, method, path and body, so that
+
+- a third party that holds the password can act for no tenant,
+- a child cannot present a parent's request to another zone (`zone`),
+- a proxy cannot move an assertion to another request (`asks`),
+- a recorded request cannot be replayed: `nonce` is accepted once, and `ends_at_s` bounds how long
+  nonces have to be remembered.
+
+The HTTP header, the key file and the wire format call an assertion a "statement".
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -13,30 +26,36 @@ from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.zones import ForwardedRequest
 from berth.services.crypto.base64url import raw_of, url_text_of
 
+# The longest remaining life of an assertion, in seconds. A writer uses half of it, so the clocks
+# of two zones may differ by up to 30 s either way.
 LIFE_S: Final = 60.0
-"""Longest time that a statement may have left: clocks of zones have to agree to within this."""
+# Characters of a header that are read before anything is known about its sender.
 _TEXT_MAX: Final = 4096
+# Random nonces of 16 bytes do not collide, so writers need no shared counter.
 _NONCE_BYTES: Final = 16
+# Remembered nonces. Only trusted parents get as far as a nonce; the limit bounds the memory that
+# one of them can use up within a minute.
 _NONCES_MAX: Final = 200_000
+# Prefix of all signed and digested bytes: a zone's key signs nothing else in this form.
 _CONTEXT: Final = b"berth zone statement 1\0"
 _FORM: Final = "it is missing, or has another form"
 
 
 class ZoneAssertionError(BerthError):
-    """A request between zones bears no statement that this zone believes.
+    """A request between zones carries no valid assertion.
 
     Args:
-        reason: what is wrong with it; no more than the sender knows.
+        reason: what is wrong with the assertion; nothing that its sender does not know.
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the statement of the parent zone is refused: {reason}")
+        super().__init__(f"the statement of the parent zone is invalid: {reason}")
         self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
 class AssertedRequest:
-    """One HTTP request as a statement names it."""
+    """The parts of an HTTP request that an assertion covers."""
 
     method: str
     path: str
@@ -44,9 +63,16 @@ class AssertedRequest:
 
 
 class ZoneAssertion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who asks (the parent's name), whom (the zone's), for which tenant, and what.
+    """The content of an assertion.
 
-    `asks` is a digest of method, path and body; `ends_at_s` Unix seconds; `nonce` is used once.
+    Attributes:
+        parent: the name of the zone that signs.
+        zone: the name of the zone that is asked.
+        project_id: the tenant's project.
+        user_id: the tenant's user.
+        asks: a digest of method, path and body.
+        ends_at_s: the time of expiry, in Unix seconds.
+        nonce: random text that is accepted once.
     """
 
     parent: str
@@ -63,21 +89,21 @@ _decoder: Final = msgspec.json.Decoder(ZoneAssertion)
 
 
 class Signer(Protocol):
-    """Signs with the private key of a zone, such as an Ed25519PrivateKey."""
+    """Signs with a zone's private key; an `Ed25519PrivateKey` is one."""
 
     def sign(self, data: bytes, /) -> bytes:
-        """Return the signature of some bytes."""
+        """Return the signature of `data`."""
         ...
 
 
 class AssertionWriter:
-    """Writes the statements of one zone to its children.
+    """Writes the assertions of one zone for its children.
 
     Args:
-        name: of this zone, as its children know it.
-        key: its private key.
-        now_s: tells Unix seconds.
-        random_bytes: gives so many random bytes.
+        name: the name by which children know this zone.
+        key: this zone's private key.
+        now_s: returns the Unix time in seconds.
+        random_bytes: returns the given number of random bytes.
     """
 
     def __init__(
@@ -95,7 +121,7 @@ class AssertionWriter:
     def write(
         self, zone: str, asked: AssertedRequest | ForwardedRequest, *, project_id: str, user_id: str
     ) -> str:
-        """Return the text of a statement for one request to a zone."""
+        """Return the signed assertion for one request to a zone, as header text."""
         statement = ZoneAssertion(
             parent=self._name,
             zone=zone,
@@ -110,12 +136,16 @@ class AssertionWriter:
 
 
 class AssertionVerifier:
-    """Believes the statements of some parents.
+    """Verifies the assertions of trusted parents.
+
+    Each process remembers the nonces that it has seen itself. Within its life an assertion could
+    therefore be replayed once to each other API process of the zone.
 
     Args:
         zone: the name of this zone.
-        parents: the public keys of each trusted parent; several while one is replaced.
-        now_s: tells Unix seconds.
+        parents: returns the public keys of each trusted parent by its name; a parent has several
+            keys while one is being rotated.
+        now_s: returns the Unix time in seconds.
     """
 
     def __init__(
@@ -127,74 +157,84 @@ class AssertionVerifier:
         self._zone = zone
         self._parents = parents
         self._now_s = now_s
+        # Used nonces with the expiry of their assertions, in order of use.
         self._nonces: dict[str, float] = {}
-        """Numbers that were used, with the end of their statement; oldest first."""
 
     def verify(self, text: str, asked: AssertedRequest) -> ZoneAssertion:
-        """Return what a text states of the request that it came with.
+        """Verify an assertion for a request, use up its nonce, and return its content.
 
         Raises:
             ZoneAssertionError: no trusted parent signed it for this request and zone, or it
-                has ended or was used before.
-            UnavailableError: too many statements are in use at once.
+                has expired or was used before.
+            UnavailableError: too many nonces are remembered.
         """
         statement = self.verify_signature(text)
         self.redeem(statement, asked)
         return statement
 
     def verify_signature(self, text: str) -> ZoneAssertion:
-        """Return what a text states, before its request is there as a whole; then `use` it.
+        """Return the content of a signed assertion before its request's body has been read.
 
-        So nobody but a parent makes this zone read a large body.
+        The caller then reads the body and calls `redeem`.
 
         Raises:
-            ZoneAssertionError: no trusted parent signed it for this zone, or it has ended.
+            ZoneAssertionError: no trusted parent signed it for this zone, or it has expired.
         """
+        # Checked before the body, so that only a trusted parent can make this zone buffer a body
+        # of the size that offers and builds need.
         content, signature = _parts_of(text)
         statement = _statement_of(content)
         keys = self._parents().get(statement.parent, ())
         if not any(_is_signed(key, content, signature) for key in keys):
-            raise ZoneAssertionError("its signature is not that of a parent that is trusted here")
+            raise ZoneAssertionError("its signature is not that of a trusted parent")
         if statement.zone != self._zone:
             raise ZoneAssertionError("it is meant for another zone")
         _check_time(statement, self._now_s())
         return statement
 
     def redeem(self, statement: ZoneAssertion, asked: AssertedRequest) -> None:
-        """Take a statement that was read before for its request, this once.
+        """Check a verified assertion against its whole request, and use up its nonce.
 
         Raises:
-            ZoneAssertionError: it is for another request, has ended, or was used before.
-            UnavailableError: too many statements are in use at once.
+            ZoneAssertionError: it is for another request, has expired, or was used before.
+            UnavailableError: too many nonces are remembered.
         """
         if statement.asks != _digest_of(asked):
             raise ZoneAssertionError("it was made for another request")
         now_s = self._now_s()
-        # Once more, as it may have ended while its body came, and its number be forgotten.
+        # Checked again: the body may have taken so long that the assertion has expired and its
+        # nonce has been forgotten, which would allow a replay.
         _check_time(statement, now_s)
         self._record_nonce(statement, now_s)
 
     def _record_nonce(self, statement: ZoneAssertion, now_s: float) -> None:
+        # Lives differ by at most a minute, so an expired nonce behind one that is still valid
+        # only stays a little longer; a full scan for each request would cost more.
         while self._nonces:
             oldest = next(iter(self._nonces))
             if self._nonces[oldest] > now_s:
                 break
             del self._nonces[oldest]
+        # The parent is part of the name: one parent cannot use up the nonces of another.
         name = f"{statement.parent}/{statement.nonce}"
         if name in self._nonces:
             raise ZoneAssertionError("it was used before")
         if len(self._nonces) >= _NONCES_MAX:
-            raise UnavailableError("too many requests of parents at once; try again in a minute")
+            raise UnavailableError("too many requests from parent zones; try again in a minute")
         self._nonces[name] = statement.ends_at_s
 
 
 def _check_time(statement: ZoneAssertion, now_s: float) -> None:
+    # The upper bound keeps a parent from signing assertions whose nonces would have to be
+    # remembered for ever.
     if not now_s < statement.ends_at_s <= now_s + LIFE_S:
         raise ZoneAssertionError("it has ended, or the clocks of the two zones differ")
 
 
 def _digest_of(asked: AssertedRequest | ForwardedRequest) -> str:
     digest = hashlib.sha256(_CONTEXT)
+    # Each part is preceded by its length: without it, bytes could be moved from the path to the
+    # body under the same digest.
     for part in (asked.method.encode(), asked.path.encode(), asked.body):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
@@ -209,7 +249,7 @@ def _parts_of(text: str) -> tuple[bytes, bytes]:
 
 
 def _statement_of(content: bytes) -> ZoneAssertion:
-    """Read a statement, before anybody knows whether it is true."""
+    """Return the decoded assertion; its signature has not been checked yet."""
     try:
         return _decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -217,6 +257,7 @@ def _statement_of(content: bytes) -> ZoneAssertion:
 
 
 def _is_signed(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
+    # Ed25519 verification handles public values only, so its timing reveals nothing secret.
     try:
         key.verify(signature, _CONTEXT + content)
     except InvalidSignature:

@@ -1,8 +1,8 @@
-"""Asking children: orders to child zones as messages over HTTP, and their answers read strictly.
+"""The client of child zones: orders as messages over HTTP, with strict reading of the answers.
 
-What a child answers is not trusted: it is bounded in length, read into the types of zone_messages
-alone, and refused where it does not belong to what was asked. No text of it goes into an error, as
-that would tell of one zone in the logs of another.
+A child's answer is not trusted. Its length is bounded, it is decoded into message types alone, and
+it is refused when it does not match the order. No text of an answer goes into an error, because it
+would disclose details of one zone in the logs of another.
 """
 
 from collections.abc import Mapping
@@ -46,21 +46,22 @@ _JSON: Final[Mapping[str, str]] = {
     "Accept": "application/json",
     "Content-Type": "application/json",
 }
+# Limit of an answer: a base, and a part for each instance that the order names.
 _ANSWER_BYTES: Final = 64 * 1024
-"""Longest answer, without what comes for each instance."""
 _EACH_BYTES: Final = 256
+# A server's metadata and addresses may be long.
 _SERVER_BYTES: Final = 1024 * 1024
 _SHOWN: Final[Mapping[str, str]] = {
     "Accept": "application/json",
     "OpenStack-API-Version": "compute 2.96",
 }
-"""Servers are shown with their sizes since 2.47."""
+# Since microversion 2.47 a server's answer includes its size.
 _REASONS: Final[Mapping[int, str]] = {
-    401: "it takes neither the account nor the statement; see to username, password, the keys "
-    "that it has of this zone, and the clocks",
-    403: "it refuses the account or the statement; see to the keys that it has of this zone",
-    404: "it has no such path; see to its URL and its version",
-    501: "it is no zone; give it a name in its settings",
+    401: "it accepts neither the account nor the statement; check username, password, the keys "
+    "of this zone that it has, and the clocks",
+    403: "it refuses the account or the statement; check the keys of this zone that it has",
+    404: "it has no such path; check its URL and its version",
+    501: "it is not a zone; set zones.name in its settings",
 }
 
 _GOOD: Final = range(200, 300)
@@ -71,24 +72,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _InfoMessage:
-    """What a zone tells of itself."""
+    """The answer to `GET /zones/info`."""
 
     zone: ZoneInfo
 
 
 class ChildClient:
-    """Asks child zones over what carries requests; see the port `ChildZones`.
+    """Sends orders to child zones; implements the port `ChildZones`.
 
     Args:
-        forwards: carries requests to zones.
-        clock: tells the time.
+        forwards: sends HTTP requests to zones.
+        clock: the time of day.
     """
 
     def __init__(self, forwards: ZoneForwarder, clock: Clock) -> None:
         self._forwards = forwards
         self._clock = clock
         self._latest: tuple[Request, RequestMessage] | None = None
-        """A select asks all children for one request at the same time."""
+        # A select sends one request to all children, so the latest message is reused.
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
         """See `ChildZones.info`."""
@@ -194,33 +195,33 @@ def _post(path: str, message: object, answer_bytes: int) -> ForwardedRequest:
 
 
 def _good(zone: Zone, answer: ForwardedResponse) -> ForwardedResponse:
-    """Return an answer that is no refusal.
+    """Return an answer with a successful status.
 
     Raises:
-        UnavailableError: it is one.
+        UnavailableError: the status is another one.
     """
     if answer.status not in _GOOD:
-        reason = _REASONS.get(answer.status, "it could not do what was asked")
+        reason = _REASONS.get(answer.status, "it could not carry out the order")
         raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
     return answer
 
 
 def _read(zone: Zone, answer: ForwardedResponse, kind: type[T]) -> T:
-    """Read an answer into a type; what it has besides is left out.
+    """Decode an answer; unknown fields are ignored, as newer children may send more.
 
     Raises:
-        UnavailableError: it is something else.
+        UnavailableError: the answer does not have the type's form.
     """
     try:
         return msgspec.json.decode(answer.body, type=kind)
-    # RecursionError: lists within lists within lists.
+    # A hostile answer of deeply nested lists raises RecursionError.
     except (msgspec.MsgspecError, UnicodeDecodeError, BerthError, RecursionError) as error:
         raise _odd(zone) from error
 
 
 def _odd(zone: Zone) -> UnavailableError:
     return UnavailableError(
-        f"zone {zone.name} answered what does not belong there; is its URL right, and its version?"
+        f"zone {zone.name} gave an answer that does not match the order; check its URL and version"
     )
 
 

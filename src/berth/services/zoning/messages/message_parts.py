@@ -1,4 +1,4 @@
-"""Message parts: what several zone messages have in common, and how bytes are written in them."""
+"""Parts that several zone messages share, and their encoding of bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from berth.domain.zones.zone_orders import UnusedOffers
 from berth.services.crypto.base64url import raw_of, url_text_of
 
 NAMES_MAX = 20_000
-"""Most instances or selects that one message may name."""
+"""The largest number of instances or selects in one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """What one instance is asked to be, and for whom."""
+    """A request as a child sees it: flavor, image, hints and tenant, without any host of ours."""
 
     request_id: str
     flavor: Flavor
@@ -30,7 +30,7 @@ class RequestMessage:
 
     @classmethod
     def of(cls, request: Request) -> "RequestMessage":
-        """Make one of a request."""
+        """Return the message for a request."""
         return cls(
             request_id=request.request_id,
             flavor=request.flavor,
@@ -43,7 +43,7 @@ class RequestMessage:
         )
 
     def request(self, instance_uuids: tuple[str, ...]) -> Request:
-        """Return the request for some instances."""
+        """Return the request for the given instances."""
         return Request(
             request_id=self.request_id,
             instance_uuids=instance_uuids,
@@ -70,7 +70,7 @@ class GroupMessage:
 
     @classmethod
     def of(cls, group: ServerGroup | None) -> "GroupMessage | None":
-        """Make one of a group."""
+        """Return the message for a group, or None without a group."""
         if group is None:
             return None
         return cls(
@@ -104,7 +104,7 @@ class SurplusMessage:
 
     @classmethod
     def of(cls, surplus: UnusedOffers) -> "SurplusMessage":
-        """Make one of such offers."""
+        """Return the message for unused offers."""
         return cls(url_text_of(surplus.select_id), surplus.keep)
 
     @property
@@ -121,22 +121,22 @@ class SurplusMessage:
 
 
 def bytes_of(name: str, text: str) -> bytes:
-    """Read what `url_text_of` writes.
+    """Return the bytes that `url_text_of` has encoded.
 
     Raises:
-        InvalidInputError: it is something else; `name` is its field.
+        InvalidInputError: the text is not URL-safe base64; `name` is its field.
     """
     try:
         return raw_of(text)
     except ValueError as error:
-        raise InvalidInputError(name, "must be base64 in the characters of URLs") from error
+        raise InvalidInputError(name, "must be URL-safe base64") from error
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Refuse a number that is out of bounds.
+    """Refuse a number outside of its range.
 
     Raises:
-        InvalidInputError: it is; `name` is its field.
+        InvalidInputError: the number is outside; `name` is its field.
     """
     if not least <= value <= most:
         raise InvalidInputError(name, f"{value} must be {least} to {most}")

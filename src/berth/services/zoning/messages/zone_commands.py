@@ -1,4 +1,4 @@
-"""Zone commands: what API processes and schedulers of one zone send each other over the bus."""
+"""Bus commands between the API processes and the schedulers of one zone."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,21 +21,21 @@ _TOPIC: Final = "scheduler"
 
 @dataclass(frozen=True, slots=True)
 class BuildReply:
-    """What came of each item of a build, in their order."""
+    """The outcomes of a build order, one for each item and in the order of the items."""
 
     outcomes: tuple[BuildOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReply:
-    """Uuids of the instances that are there and stay."""
+    """The uuids of the instances that exist and stay."""
 
     kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBuildOrder:
-    """One instance that is to be built by an offer of this zone's own hosts."""
+    """One instance to be built from an offer of this zone's own hosts."""
 
     request: Request
     instance: Instance
@@ -46,14 +46,14 @@ class HeldBuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class HeldBuildReply:
-    """Why an offer was refused; None when its instance is being built."""
+    """The reason why an offer was refused, or None when its instance is being built."""
 
     flaw: OfferRefusalReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OfferRelease:
-    """Offers that a parent will not use, of whichever scheduler has made them."""
+    """Offers that a parent will not use, made by any scheduler of this zone."""
 
     surplus: tuple[UnusedOffers, ...]
     audience: str
@@ -61,34 +61,35 @@ class OfferRelease:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The answer to what has none."""
+    """The reply to a command that returns nothing."""
 
 
 SELECT: Command[SelectOrder, Offers] = Command(
     _TOPIC, "zone_offers", SelectOrder, Offers, by_one=True
 )
-"""Make offers, sealed for a parent. One scheduler makes them all: what it holds is in its memory,
-so of two no one would know what the other has promised."""
+"""Make offers, sealed for a parent. A single scheduler serves this command (`by_one`): holds are in
+its memory, so two schedulers could each promise the same room."""
 
 BUILD: Command[BuildOrder, BuildReply] = Command(_TOPIC, "zone_build", BuildOrder, BuildReply)
-"""Build by offers, here and below."""
+"""Build instances from offers, on this zone's hosts and at its children."""
 
 BUILD_HELD: Command[HeldBuildOrder, HeldBuildReply] = Command(
     _TOPIC, "zone_held", HeldBuildOrder, HeldBuildReply
 )
-"""Build by one offer; the server is the scheduler that holds its room, by `scheduler_name`."""
+"""Build from one offer; sent to the scheduler that holds its room, see `scheduler_name`."""
 
 RELEASE: Command[ReleaseOrder, ReleaseReply] = Command(
     _TOPIC, "zone_release", ReleaseOrder, ReleaseReply
 )
-"""Let go offers and instances; once it answers, none but the kept ones is there or will be."""
+"""Release offers and withdraw instances; after the reply only the kept instances exist, and no
+others will be built."""
 
 RELEASE_OFFERS: Command[OfferRelease, Acknowledged] = Command(
     _TOPIC, "zone_let_go", OfferRelease, Acknowledged
 )
-"""Let go offers; a fanout, as nobody else knows which scheduler has made them."""
+"""Release offers. It is a fanout, because the sender cannot tell which scheduler made them."""
 
 
 def scheduler_name(scheduler: bytes) -> str:
-    """Return what a scheduler is called on the bus, by the eight bytes that its offers name."""
+    """Return a scheduler's server name on the bus for the eight-byte id in its offers."""
     return scheduler.hex()

@@ -1,7 +1,7 @@
-"""Zone messages: what zones say to each other, as plain data that any codec can write.
+"""Messages between zones as plain data that any codec can encode.
 
-Nothing here names a host of the sender: what comes in is read into these types alone, so a parent
-can say no more of an instance than they have fields for.
+No field names a host of the sender. Input is decoded into these types alone, so a parent can set
+nothing of an instance beyond their fields.
 """
 
 from collections.abc import Mapping
@@ -31,15 +31,17 @@ from berth.services.zoning.messages.message_parts import (
     check_range,
 )
 
+# Bounds the time for which a parent's select can occupy this zone.
 DEADLINE_MS_MAX = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class SelectMessage:
-    """A request for offers; the time that is left, not the time of day, as clocks differ.
+    """A request for offers.
 
-    `surplus` are offers of before that are let go on this occasion, which saves a message. `marks`
-    say nothing but to the zones that made them, each of which the select came through.
+    `deadline_ms` is the remaining time and not a time of day, because clocks of zones differ.
+    `surplus` releases unused offers of earlier selects, which saves a message of its own. `marks`
+    are loop prevention tokens, one from each zone that the select came through.
     """
 
     request: RequestMessage
@@ -55,7 +57,7 @@ class SelectMessage:
     def of(
         cls, order: SelectOrder, now_s: float, request: RequestMessage | None = None
     ) -> "SelectMessage":
-        """Make one of an order; `request` is the message of its request, if it is there already."""
+        """Return the message for an order; `request` is its request's message if already made."""
         left_ms = int((order.deadline_s - now_s) * 1000)
         return cls(
             request=request or RequestMessage.of(order.request),
@@ -78,7 +80,8 @@ class SelectMessage:
         check_range("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
         check_range("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
         check_range("surplus", len(self.surplus), 0, NAMES_MAX)
-        # Which of the request's instances an offer is for does not matter to it.
+        # Instances of one request are equal, so an offer fits any of them and placeholder uuids
+        # do. The `?` keeps them apart from uuids that instances could have.
         uuids = (
             instance_uuid_of(f"{self.request.request_id}?", index)
             for index in range(self.num_instances)
@@ -97,7 +100,7 @@ class SelectMessage:
 
 @dataclass(frozen=True, slots=True)
 class WeightMessage:
-    """One offer."""
+    """One offer: its weight, and its sealed terms in base64."""
 
     weight: float
     blob: str
@@ -112,7 +115,7 @@ class OffersMessage:
 
     @classmethod
     def of(cls, offers: Offers) -> "OffersMessage":
-        """Make one of offers."""
+        """Return the message for offers."""
         pairs = zip(offers.weights, offers.blobs, strict=True)
         weights = tuple(WeightMessage(weight, url_text_of(blob)) for weight, blob in pairs)
         return cls(url_text_of(offers.select_id), weights)
@@ -122,7 +125,7 @@ class OffersMessage:
         """The offers.
 
         Raises:
-            InvalidInputError: a blob or the select's id is no base64.
+            InvalidInputError: a blob or the select's id is not base64.
         """
         return Offers(
             select_id=bytes_of("select_id", self.select_id),
@@ -133,7 +136,7 @@ class OffersMessage:
 
 @dataclass(frozen=True, slots=True)
 class InstanceMessage:
-    """One instance to be built by an offer."""
+    """One instance to be built from an offer."""
 
     uuid: str
     name: str
@@ -144,7 +147,7 @@ class InstanceMessage:
 
 @dataclass(frozen=True, slots=True)
 class BuildMessage:
-    """Instances of one request, each with its offer, and what they have in common."""
+    """Instances of one request, each with its offer, and the fields that they share."""
 
     request: RequestMessage
     reservation_id: str
@@ -157,7 +160,7 @@ class BuildMessage:
 
     @classmethod
     def of(cls, order: BuildOrder) -> "BuildMessage":
-        """Make one of an order; its instances are of one request, so they differ in little."""
+        """Return the message for an order; shared fields are taken from its first instance."""
         first = order.items[0].instance
         return cls(
             request=RequestMessage.of(order.request),
@@ -187,6 +190,7 @@ class BuildMessage:
         """
         check_range("instances", len(self.instances), 1, COUNT_MAX)
         uuids = tuple(one.uuid for one in self.instances)
+        # A parent's clock may be ahead; no record here is created in the future.
         created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
         return BuildOrder(
             request=self.request.request(uuids),
@@ -224,7 +228,7 @@ class BuildMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeMessage:
-    """What came of one instance; `flaw` is None when it is being built."""
+    """The outcome of one instance; `flaw` is None when it is being built."""
 
     uuid: str
     flaw: OfferRefusalReason | None = None
@@ -239,7 +243,7 @@ class OutcomesMessage:
 
     @classmethod
     def of(cls, reservation_id: str, outcomes: tuple[BuildOutcome, ...]) -> "OutcomesMessage":
-        """Make one of outcomes."""
+        """Return the message for outcomes."""
         told = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
         return cls(reservation_id, told)
 
@@ -251,7 +255,7 @@ class OutcomesMessage:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalMessage:
-    """An instance that is not to be built by what was sent until `sent_ms`."""
+    """An instance that no order sent at or before `sent_ms` may build."""
 
     uuid: str
     sent_ms: int
@@ -259,7 +263,7 @@ class WithdrawalMessage:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMessage:
-    """What a parent does not want (any more)."""
+    """Offers and instances that a parent does not want."""
 
     surplus: tuple[SurplusMessage, ...] = ()
     withdrawn: tuple[WithdrawalMessage, ...] = ()
@@ -267,7 +271,7 @@ class ReleaseMessage:
 
     @classmethod
     def of(cls, order: ReleaseOrder) -> "ReleaseMessage":
-        """Make one of an order."""
+        """Return the message for an order."""
         return cls(
             tuple(map(SurplusMessage.of, order.surplus)),
             tuple(WithdrawalMessage(one.instance_uuid, one.sent_ms) for one in order.withdrawn),
@@ -293,6 +297,6 @@ class ReleaseMessage:
 
 @dataclass(frozen=True, slots=True)
 class KeptMessage:
-    """The answer to a release: instances that are there and stay; all others are gone."""
+    """The answer to a release: the instances that exist and stay; all others are gone."""
 
     kept: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""Offers: what the hosts of a zone and of the zones below it would give to a request."""
+"""Offers of a zone: making, sealing, holding, merging and releasing them."""

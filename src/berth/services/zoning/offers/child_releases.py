@@ -1,8 +1,8 @@
-"""Releases below: what children are told to let go, of many selects at once.
+"""Batches the releases of unused offers to children.
 
-A select over ten children leaves offers of nine of them unused. To tell each at once, for each
-select, would cost as much as the select; so what is to be let go is gathered for a moment, and goes
-along with the next select of the child if one comes first.
+A select over ten children leaves the offers of nine unused. Releasing them one by one would cost as
+much as the select itself, so releases are collected for a moment and travel with the child's next
+select when one comes first.
 """
 
 import asyncio
@@ -17,22 +17,23 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 
 _TIMEOUT_S: Final = 2.0
+# Releases kept for a child that does not answer. Their holds expire within seconds anyway, so the
+# oldest ones are dropped.
 _OWED_MAX: Final = 1_000
-"""Selects that a child is still told of after it could not be told."""
 
 
 class ChildReleases:
-    """Tells children of offers that are not used.
+    """Releases the unused offers of children.
 
-    A child that cannot be told is told with whatever it is told next, if that comes before the
-    holds end; each keeps its part until then when this process ends before it has told.
+    A failed release is repeated with the next message to the child. If this process ends first,
+    the child's holds remain until they expire.
 
     Args:
         zone: the name of this zone.
-        children: tells them.
-        clock: waits.
-        telemetry: is told of children that did not answer.
-        pause_s: how long more is waited for; 0 tells at once.
+        children: the client of the child zones.
+        clock: measures the pause.
+        telemetry: receives failures of children.
+        pause_s: seconds for which releases are collected; 0 sends them at once.
     """
 
     def __init__(
@@ -49,24 +50,24 @@ class ChildReleases:
         self._clock = clock
         self._telemetry = telemetry
         self._pause_s = pause_s
+        # By the child's number.
         self._owed: dict[int, tuple[Zone, list[UnusedOffers]]] = {}
-        """By the number of the zone."""
         self._telling: asyncio.Task[None] | None = None
 
     async def add(self, owed: Iterable[tuple[Zone, UnusedOffers]]) -> None:
-        """Have children let go offers: soon, or with no pause before this returns."""
+        """Queue releases for children; without a pause they are sent before this returns."""
         for zone, surplus in owed:
             self._note(zone, (surplus,))
         if not self._pause_s:
             await self._tell()
 
     def take(self, zone: Zone) -> tuple[UnusedOffers, ...]:
-        """Return what a child is to let go; whoever takes it tells the child, or gives it back."""
+        """Remove and return a child's queued releases; the caller sends them or gives them back."""
         _, found = self._owed.pop(zone.zone_id, (zone, ()))
         return tuple(found)
 
     def give_back(self, zone: Zone, some: Sequence[UnusedOffers]) -> None:
-        """Take back what a child could not be told of; it is told soon."""
+        """Queue releases again that could not be sent to a child."""
         if some:
             self._note(zone, some)
 

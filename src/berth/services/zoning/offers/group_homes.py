@@ -1,4 +1,4 @@
-"""Group homes: the one zone that members of a group go to who have to be together."""
+"""The home zone of a server group with hard affinity: the one zone that its members go to."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -17,11 +17,11 @@ _MEMBERS_MAX = 10_000
 
 
 class GroupHomes:
-    """Knows where groups with hard affinity are, and writes it down when their first members go.
+    """Reads and records the home zones of groups.
 
     Args:
-        ledger: has the groups.
-        replica: has them in memory.
+        ledger: stores the groups.
+        replica: the in-memory copy of the groups.
     """
 
     def __init__(self, ledger: Ledger, replica: Replica) -> None:
@@ -29,7 +29,7 @@ class GroupHomes:
         self._replica = replica
 
     def known(self, group: ServerGroup | None) -> ServerGroup | None:
-        """Return a group as this zone knows it, or else as a parent has told."""
+        """Return this zone's record of a group, or the parent's when this zone has none."""
         if group is None:
             return None
         return self._replica.hosts.server_groups.get(group.uuid, group)
@@ -37,17 +37,19 @@ class GroupHomes:
     async def bind(
         self, group: ServerGroup | None, where: HostTerms | ChildTerms
     ) -> ServerGroup | None:
-        """Have a group be where its first members go, unless it is somewhere already.
+        """Record a group's home zone when its first members are about to go there.
 
-        One that this zone does not know yet is kept under its own uuid.
+        A group that is new to this zone is stored under the parent's uuid.
 
         Returns:
-            The group as it is in the ledger, which may name another zone; None when there is none.
+            The stored group, whose home may be another zone; None without a group.
 
         Raises:
-            ConflictError: others keep changing it.
+            ConflictError: the group's record kept changing through all retries.
             UnavailableError: the ledger cannot be reached.
         """
+        # Recorded before any member is built: two requests for one group would otherwise each
+        # choose a zone, and its members would end up apart.
         if group is None:
             return None
         mine = self._replica.hosts.server_groups.get(group.uuid)
@@ -67,14 +69,14 @@ class GroupHomes:
         raise ConflictError(f"server group {group.uuid} keeps changing; try again")
 
     async def leave(self, group: ServerGroup, *, but: Collection[str]) -> ServerGroup | None:
-        """Have a group be in no zone that has no members any more, or none of which took any.
+        """Remove a group's home zone when the group has no members there.
 
         Args:
-            group: one whose members have to be together.
-            but: instances that are to become members, and are none yet.
+            group: a group with hard affinity.
+            but: instances that are about to become members; they do not count.
 
         Returns:
-            The group, free to go to any zone; None when it stays where it is.
+            The group without a home, or None when it keeps its home.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -85,6 +87,8 @@ class GroupHomes:
             return stored
         if await self._has_members(stored, but):
             return None
+        # The guard fails when a member was delegated since the version was read: delegation takes
+        # the same guard, shared.
         free = replace(stored, zone_id=None)
         guard = Guard(home_guard(group.uuid), seen)
         (outcome,) = await self._ledger.commit([(guard, Put(free))])
@@ -100,31 +104,32 @@ class GroupHomes:
 
 
 def home_guard(group_uuid: str) -> str:
-    """Return the guard of what rests on which zone a group is in."""
+    """Return the key of the guard on a group's home zone."""
     return f"zone of server group {group_uuid}"
 
 
 def _is_member(instance: Instance) -> bool:
-    """Tell whether an instance has a place, or is on its way to one."""
+    """Return whether an instance has a host or is being scheduled."""
     return instance.host is not None or instance.task is Task.SCHEDULING
 
 
 def _may_be_member(remote: RemoteInstance, group: ServerGroup) -> bool:
-    """Tell whether a child has a member, as far as its owner has not deleted it."""
+    """Return whether a remote instance may be a member that its owner has not deleted."""
     is_wanted = remote.stage is not RemoteInstanceStage.WITHDRAWING and remote.counts_as is not None
+    # Records of older versions have no group (None); they count as members to be safe.
     return is_wanted and remote.group_uuid in {None, group.uuid}
 
 
 def is_together(group: ServerGroup | None) -> bool:
-    """Tell whether a group's members have to be on one host."""
+    """Return whether a group's members must be on one host."""
     return group is not None and group.policy is GroupPolicy.AFFINITY
 
 
 def home_of(group: ServerGroup | None) -> int | None:
-    """Return the only zone that a group's members may go to, 0 for this one; None for any."""
+    """Return the only zone that a group's members may go to (0 is this one), or None for any."""
     return group.zone_id if group is not None and is_together(group) else None
 
 
 def home_at(where: HostTerms | ChildTerms) -> int:
-    """Return the number of the zone that a place is in, 0 for this one."""
+    """Return the number of the zone that offer terms lead to, 0 for this one."""
     return where.zone_id if isinstance(where, ChildTerms) else 0

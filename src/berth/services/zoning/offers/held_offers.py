@@ -1,8 +1,9 @@
-"""Held offers: room that parents were offered, kept for them in memory for a while.
+"""Holds on the room of offers, in the memory of the scheduler that made them.
 
-A hold counts on the table like any claim that this process has decided and not committed yet. It
-ends by itself, when it is released, or when a build makes a claim of it. Its time is counted in
-steady seconds, since the time of day may be set, and room would be held for as long.
+A hold counts in the host table like a claim that is decided but not yet committed. It ends at its
+expiry, at a release, or when a build turns it into a claim. Holds are never written to the ledger:
+a scheduler that dies loses them, and a build then checks the room anew. Expiry is measured in
+monotonic seconds, because a change of the time of day would prolong or cut all holds.
 """
 
 import heapq
@@ -21,13 +22,13 @@ from berth.ports.telemetry import Reading
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold, Replica
 
+# Holds that expire within 10 ms of each other are ended in one pass.
 _PAUSE_S = 0.01
-"""Two holds that end at nearly the same time end together."""
 
 
 @dataclass(slots=True)
 class _Select:
-    """The holds of one select: those that stand, by place, and what was decided for each."""
+    """The holds of one select: the remaining ones by place, and the decided placements."""
 
     audience: str
     ends_s: float
@@ -37,13 +38,13 @@ class _Select:
 
 
 class HeldOffers:
-    """Holds offers on the table of one scheduler.
+    """Holds offers in the host table of one scheduler.
 
     Args:
-        replica: whose table counts the holds.
-        share_max: how much of what is free one parent may have held, 0 to 1. An offer beyond it
-            is made, but not held. The first one is always held, or a zone with one place left
-            could never promise it.
+        replica: the replica whose table counts the holds.
+        share_max: the share of the free room, 0 to 1, that may be held for one parent. Offers
+            beyond it are made but not held. A parent's first offer is always held; otherwise a
+            zone with a single place left could never promise it.
     """
 
     def __init__(self, replica: Replica, *, share_max: float = 0.5) -> None:
@@ -51,20 +52,20 @@ class HeldOffers:
         self._share_max = share_max
         self._selects: dict[bytes, _Select] = {}
         self._ends: list[tuple[float, bytes]] = []
+        # Held amounts of each parent, by resource class.
         self._held: dict[str, dict[str, int]] = {}
-        """Amounts that are held for each parent, by class."""
 
     def __len__(self) -> int:
-        """Return how many offers are held."""
+        """Return the number of held offers."""
         return sum(len(select.holds) for select in self._selects.values())
 
     def read(self) -> list[Reading]:
-        """Take the reading for monitoring."""
+        """Return the gauge of held offers."""
         return [Reading(OFFERS_HELD, len(self))]
 
     @property
     def next_end_s(self) -> float | None:
-        """The steady second before which no hold ends; None without any."""
+        """The monotonic second before which no hold expires, or None without holds."""
         return self._ends[0][0] if self._ends else None
 
     def hold(
@@ -77,16 +78,17 @@ class HeldOffers:
         *,
         ends_s: float,
     ) -> int:
-        """Hold the first of some placements, as many as the parent may have; return how many.
+        """Hold as many leading placements as the parent's share allows, and return how many.
 
         Args:
-            select_id: of the select that they were made for.
-            audience: the parent.
-            request: what is asked.
-            placements: in the order of their places.
-            amounts: what each takes.
-            ends_s: when the holds end, in steady seconds.
+            select_id: the id of the select.
+            audience: the parent's name.
+            request: the parent's request.
+            placements: the decided placements, in the order of the offers.
+            amounts: what each instance takes, by resource class in its unit.
+            ends_s: when the holds expire, in monotonic seconds.
         """
+        # A prefix is held and not any subset: an offer holds only together with those before it.
         count = min(len(placements), self._allowed(audience, amounts))
         if not count:
             return 0
@@ -102,17 +104,19 @@ class HeldOffers:
         return count
 
     def offered(self, key: OfferKey) -> Placement | None:
-        """Return how an offer was decided that is held; None when it is not."""
+        """Return the placement decided for a held offer, or None when it is not held."""
         select = self._selects.get(key.select_id)
         if select is None or key.place not in select.holds:
             return None
         return select.placements[key.place]
 
     def take(self, key: OfferKey) -> Hold | None:
-        """End the hold of an offer that is about to be used, and return it.
+        """End the hold of an offer that is about to be used.
 
-        None when there is none any more, or never was. Whoever takes it holds the room for the
-        instance before anything else runs.
+        The caller claims the room before its next await, or another request may take it.
+
+        Returns:
+            The hold, or None when the offer is not held.
         """
         select = self._selects.get(key.select_id)
         hold = None if select is None else select.holds.pop(key.place, None)
@@ -124,9 +128,9 @@ class HeldOffers:
         return hold
 
     def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
-        """End the holds of one select beyond the first places, for the parent that asked for it.
+        """End a select's holds from place `keep` on, and return how many ended.
 
-        Returns how many.
+        A select of another parent than `audience` is left alone.
         """
         select = self._selects.get(select_id)
         if select is None or select.audience != audience:
@@ -137,9 +141,9 @@ class HeldOffers:
         return self._end(select, ended)
 
     def expire(self, at_s: float) -> int:
-        """End the holds whose time is over at a steady second; return how many."""
+        """End the holds that have expired at a monotonic second, and return how many ended."""
         ended = 0
-        # Those that were released or taken long ago have no end that is worth waking for.
+        # Entries of selects without holds are dropped too, or `run` would wake for each of them.
         while self._ends and (self._ends[0][0] <= at_s or self._ends[0][1] not in self._selects):
             _, select_id = heapq.heappop(self._ends)
             select = self._selects.pop(select_id, None)
@@ -148,11 +152,12 @@ class HeldOffers:
         return ended
 
     async def run(self, clock: Clock, hold_s: float) -> None:
-        """End holds in their time, for ever.
+        """End expired holds, for ever.
 
         Args:
-            clock: tells the time.
-            hold_s: how long each one is held, so none that comes meanwhile ends before that.
+            clock: the monotonic clock.
+            hold_s: seconds for which each offer is held. Without holds the loop sleeps as long:
+                a hold that is made in the meantime cannot expire earlier.
         """
         while True:
             at_s = steady_s(clock)
@@ -179,6 +184,8 @@ class HeldOffers:
 
     def _allowed(self, audience: str, amounts: Mapping[str, int]) -> int:
         """Return how many more instances may be held for a parent."""
+        # The share is of what is free plus what is held: holds themselves lower the free room, and
+        # without them in the base a parent's share would shrink as it is used.
         if self._share_max >= 1 or not amounts:
             return 10**9
         mine = self._held.get(audience, {})
@@ -190,7 +197,7 @@ class HeldOffers:
         return allowed if mine else max(1, allowed)
 
     def _free(self, name: str) -> int:
-        """Return what all hosts together have left of a class."""
+        """Return the free amount of a resource class over all hosts in service."""
         hosts = self._replica.hosts
         columns = hosts.resource(name)
         if columns is None:
@@ -200,5 +207,5 @@ class HeldOffers:
 
 
 def steady_s(clock: Clock) -> float:
-    """Return seconds that only ever go on, from no day in particular."""
+    """Return monotonic seconds from an arbitrary start."""
     return clock.ticks_ns() / 1e9

@@ -1,7 +1,8 @@
-"""Holders: the schedulers that hold what was offered, found by what an offer names, or all asked.
+"""Routes builds and releases to the scheduler of this zone that holds the offers.
 
-Offers are held in the memory of the scheduler that made them, and the bus gives what a parent asks
-next to any scheduler of the zone.
+Offers are held in the memory of the scheduler that made them, while the bus delivers a parent's
+next order to any scheduler of the zone. A build names the holder in its offer; a release does not,
+so it goes to all schedulers.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,24 +23,25 @@ from berth.services.zoning.messages.zone_commands import (
 
 LocalBuild = Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]]
 
+# A claim takes milliseconds, so a scheduler that has not answered in 5 s is most likely dead.
 _TIMEOUT_S: Final = 5.0
 
 
 class SelectReleaser(Protocol):
-    """Whoever has made offers, and remembers for which selects."""
+    """Releases offers of the selects that this process has answered."""
 
     async def release(self, surplus: UnusedOffers, audience: str) -> bool:
-        """See `Selecting.release`."""
+        """See `OfferSelector.release`."""
         ...
 
 
 class HoldRouter:
-    """Has offers built by the scheduler that holds their room.
+    """Has each offer built by the scheduler that holds its room.
 
     Args:
-        bus: reaches the schedulers of this zone.
-        scheduler: names this process, in eight bytes.
-        timeout_s: how long another scheduler may take.
+        bus: the bus between the processes of this zone.
+        scheduler: this process's id in offers, eight bytes.
+        timeout_s: seconds another scheduler may take.
     """
 
     def __init__(self, bus: Bus, scheduler: bytes, *, timeout_s: float = _TIMEOUT_S) -> None:
@@ -48,15 +50,18 @@ class HoldRouter:
         self._timeout_s = timeout_s
 
     async def build(self, order: HeldBuildOrder, here: LocalBuild) -> OfferRefusalReason | None:
-        """Have an instance built where its room is held, or here when nobody is there any more.
+        """Have the holder build an instance, or build it here when the holder is gone.
 
         Args:
-            order: the instance, and its offer.
+            order: the instance and its offer.
             here: builds it in this process.
 
+        Returns:
+            The reason for a refusal, or None when the instance is being built.
+
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
-            UnavailableError: the ledger cannot be reached; what came of it is not known.
+            InvalidInputError: the flavor or the image has a malformed spec.
+            UnavailableError: the ledger cannot be reached; the instance may have been built.
         """
         holder = order.where.scheduler
         name = scheduler_name(holder)
@@ -65,20 +70,21 @@ class HoldRouter:
         try:
             built = await self._bus.call(BUILD_HELD, order, timeout_s=self._timeout_s, server=name)
         except UnavailableError:
-            # Gone, most likely. Should it only be slow, the claim's key lets one of the two
-            # through, and both say the same; but a refusal here need not bind it.
+            # The holder is most likely dead. If it is only slow, the claim's key lets one of the
+            # two claims into the ledger and both report success. A refusal here, however, does
+            # not bind the holder, so the outcome stays open.
             flaw = await here(order)
             return OfferRefusalReason.UNSETTLED if flaw is OfferRefusalReason.GONE else flaw
         return built.flaw
 
 
 class OfferReleaser:
-    """Lets go offers, of this scheduler or of whichever has made them.
+    """Releases offers, whichever scheduler of this zone made them.
 
     Args:
-        selecting: knows the selects of this process.
-        bus: reaches the others.
-        telemetry: is told when it does not.
+        selector: releases the offers that this process made.
+        bus: reaches the other schedulers.
+        telemetry: receives failures of the bus.
     """
 
     def __init__(self, selector: SelectReleaser, bus: Bus, telemetry: Telemetry) -> None:
@@ -87,7 +93,7 @@ class OfferReleaser:
         self._telemetry = telemetry
 
     async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
-        """Let go offers; holds that nobody can be told of end by themselves."""
+        """Release offers. If the bus fails, their holds remain until they expire."""
         others = [one for one in surplus if not await self._selector.release(one, audience)]
         if not others:
             return

@@ -1,4 +1,4 @@
-"""Offering: what the hosts of this zone would give to a request, held for a while."""
+"""Offers of this zone's own hosts: deciding them, and holding their room."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -30,26 +30,29 @@ class HostOffer:
 
 @dataclass(frozen=True, slots=True)
 class HostOffers:
-    """What the hosts of this zone give to one select, in the order in which it holds."""
+    """The offers of this zone's hosts for one select, best first.
+
+    Each offer is valid only together with those before it.
+    """
 
     select_id: bytes
     offers: tuple[HostOffer, ...]
     ends_at_s: float
     decision: Decision
-    """Why there are no more; it names hosts, so it does not leave the zone."""
+    """The decision behind the offers; it names hosts, so it does not leave the zone."""
 
 
 class HostOfferMaker:
-    """Makes offers of the table of one scheduler.
+    """Makes offers from the host table of one scheduler.
 
     Args:
-        replica: has the table.
-        follower: catches up before somebody is told that there is no room.
-        decision_service: decides, by the policy in force.
-        held: keeps what is offered.
-        clock: tells the time.
-        random_bytes: gives so many random bytes.
-        hold_s: seconds for which an offer stands; 0 holds nothing.
+        replica: the replica with the host table.
+        follower: catches the replica up with the ledger before a refusal.
+        decision_service: decides under the policy in force.
+        held: holds the room of offers.
+        clock: the time of day and a monotonic counter.
+        random_bytes: returns the given number of random bytes.
+        hold_s: seconds for which an offer's room is held; 0 holds nothing.
         life_s: seconds for which an offer may be used, held or not.
     """
 
@@ -75,16 +78,16 @@ class HostOfferMaker:
         self._life_s = life_s
 
     async def offer(self, order: SelectOrder) -> HostOffers:
-        """Offer room for as many of a request's instances as there is, and hold it.
+        """Make offers for as many of a request's instances as fit, and hold their room.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
         self._held.expire(steady_s(self._clock))
         decision = self._decide(order)
         if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
-            # What is refused must not rest on a table from before the order came.
+            # A refusal must not be based on a table that is older than the order.
             decision = self._decide(order)
         now_s = self._clock.now_s()
         select_id = self._random_bytes(SELECT_ID_BYTES)
@@ -105,7 +108,7 @@ class HostOfferMaker:
         return self._held.release(select_id, audience, keep=keep)
 
     def _decide(self, order: SelectOrder) -> Decision:
-        """Place all instances, or else as many as fit."""
+        """Decide placements for all instances, or for as many as fit."""
         if order.group is None:
             return self._decide_alone(order.request)
         with _known(self._replica.hosts, order.group):
@@ -125,7 +128,8 @@ def _part_of(request: Request, count: int) -> Request:
 
 @contextmanager
 def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
-    """Have a group of the parent's be known while a decision is made."""
+    """Add a parent's group to the table for the duration of a decision."""
+    # A decision has no await, so no other request sees the group.
     if group.uuid in hosts.server_groups:
         yield
         return
@@ -137,7 +141,10 @@ def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
 
 
 def incomparable_reason(policy: Policy) -> str | None:
-    """Tell why scores of a policy cannot be put beside those of other zones; None if they can."""
+    """Return why a policy's scores cannot be compared with other zones', or None if they can.
+
+    See ADR 0025, "Weights are shares".
+    """
     driver = policy.driver
     if isinstance(driver, MultiScheduler):
         driver = driver.drivers[driver.routes.get(Operation.CREATE, driver.default)]

@@ -1,7 +1,11 @@
-"""Seals of offers: the terms of an offer as bytes that only the zone that made it can read.
+"""Sealed offers: the terms of an offer as bytes that only the zone that made it can read.
 
-All blobs of one answer have the length that was asked for, whatever is in them: a host, or what
-a child of the zone has sealed.
+Threat model. A parent keeps offers and returns them, but is another organisation. Sealing with
+AES-256-GCM-SIV hides the host from it and makes changes evident; the nonce-misuse resistance of SIV
+covers several processes that seal with one key without a shared counter. The terms inside bind an
+offer to one zone, one parent, one request and a time of expiry, and the ledger accepts its key
+once, so a stolen or repeated offer is worth nothing. All blobs of an answer are padded to the
+length that was asked for: the length discloses neither host nor depth of the tree.
 """
 
 import hashlib
@@ -29,8 +33,8 @@ from berth.domain.zones.offer import (
 from berth.services.crypto.sealing import OVERHEAD_BYTES, Sealer
 
 _PURPOSE: Final = "zone offer"
+# Form, kind, digests of zone and audience, digest of the request, select id, place, expiry.
 _HEAD: Final = struct.Struct("!BB8s8s16s16sId")
-"""Form, kind, digests of zone and audience, digest of the request, select, place, end."""
 _HOST: Final = struct.Struct("!16s8sI")
 _CHILD: Final = struct.Struct("!QH")
 _FORM: Final = 1
@@ -39,7 +43,7 @@ _OF_CHILD: Final = 1
 
 _STEP_BYTES: Final = 64
 LAYER_BYTES: Final = OVERHEAD_BYTES + _HEAD.size + _CHILD.size
-"""How much shorter a child's blob has to be than the one that it is sealed into."""
+"""The number of bytes that one layer of sealing adds to a child's blob."""
 
 
 class OfferSeals:
@@ -47,7 +51,7 @@ class OfferSeals:
 
     Args:
         zone: the zone's name.
-        sealer: has the zone's keys.
+        sealer: seals with the zone's keys.
     """
 
     def __init__(self, zone: str, sealer: Sealer) -> None:
@@ -56,10 +60,10 @@ class OfferSeals:
         self._sealer = sealer
 
     def seal(self, terms: OfferTerms, *, blob_bytes: int) -> bytes:
-        """Seal terms into so many bytes.
+        """Return terms as a sealed blob of exactly `blob_bytes` bytes.
 
         Raises:
-            ValueError: they do not fit, which `child_blob_bytes` and `BLOB_BYTES_MIN` prevent.
+            ValueError: they do not fit; `child_blob_bytes` and `BLOB_BYTES_MIN` prevent that.
         """
         content = _packed(terms)
         room = blob_bytes - OVERHEAD_BYTES
@@ -70,11 +74,14 @@ class OfferSeals:
     def open(
         self, blob: bytes, *, audience: str, request_digest: bytes, now_s: float
     ) -> OfferTerms:
-        """Open an offer, for the parent and the request that it was made for, in its time.
+        """Return the terms of an offer that is valid for a parent, a request and the time.
 
         Raises:
-            OfferRefusedError: it is not such an offer.
+            OfferRefusedError: the offer is unreadable, expired, or made for another zone, parent
+                or request.
         """
+        # The seal is authenticated, so after this only a blob of this zone's own making is left,
+        # and plain comparisons are safe: their timing could disclose only what the sender sent.
         content = None
         if BLOB_BYTES_MIN <= len(blob) <= BLOB_BYTES_MAX:
             content = self._sealer.unseal_bytes(_PURPOSE, blob)
@@ -102,19 +109,20 @@ class OfferSeals:
 
 
 def blob_bytes_of(levels: int) -> int:
-    """Return how long blobs have to be that so many levels of zones seal, one in another.
+    """Return the blob length that fits the nested seals of a number of levels of zones.
 
     Raises:
-        ValueError: no blob may be as long.
+        ValueError: it exceeds the largest blob.
     """
     least = BLOB_BYTES_MIN + (levels - 1) * LAYER_BYTES
     if not BLOB_BYTES_MIN <= least <= BLOB_BYTES_MAX:
         raise ValueError(f"{levels} levels of zones do not fit into one offer")
+    # Rounded up, so that the length is not an exact count of levels.
     return -(-least // _STEP_BYTES) * _STEP_BYTES
 
 
 def child_blob_bytes(blob_bytes: int) -> int | None:
-    """Return how long blobs of children may be; None when there is no room for another layer."""
+    """Return the blob length for children, or None when there is no room for another layer."""
     left = blob_bytes - LAYER_BYTES
     return left if left >= BLOB_BYTES_MIN else None
 
@@ -160,11 +168,11 @@ _asked_of: Final = attrgetter(
 
 
 def request_digest(request: Request) -> bytes:
-    """Return the first bytes of a SHA-256 of all that was asked.
+    """Return a truncated SHA-256 of all fields of a request but its instances.
 
-    A zone computes it when it makes offers and when they are to be built, so it is taken of a text
-    that does not depend on the order of mappings. How many instances there are is not part of
-    it: offers of one select may be used by fewer, and their uuids follow from the request's id.
+    A zone computes the digest when it makes offers and again when they are built, so the encoding
+    does not depend on the order of mappings. The instances are left out: a build may use fewer
+    offers than the select asked for, and the uuids follow from the request's id.
     """
     content = _encoder.encode(_asked_of(request))
     return hashlib.sha256(b"berth request\0" + content).digest()[:DIGEST_BYTES]

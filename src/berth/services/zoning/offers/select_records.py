@@ -1,4 +1,4 @@
-"""Given offers: of which zones a select was answered, so that each is told what it may let go."""
+"""Records of answered selects, which tell which child holds which of the merged offers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,9 +11,14 @@ from berth.ports.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class SelectRecord:
-    """What was given for a select, until it ends: of which sources, in which order.
+    """The sources of the offers in one answer.
 
-    `sources` has 0 for this zone's own hosts; `zones` and `select_ids` are of 1 and those after.
+    Attributes:
+        audience: the parent that got the answer.
+        ends_at_s: when the offers expire, in Unix seconds.
+        sources: for each offer in order 0 for this zone's own hosts, or n for the n-th child.
+        zones: the children with offers, the first being source 1.
+        select_ids: the select's id at each of these children.
     """
 
     audience: str
@@ -24,19 +29,19 @@ class SelectRecord:
 
 
 class SelectRecords:
-    """Remembers what was given, for as long as it may be let go.
+    """Keeps the records of selects in memory until their offers expire.
 
     Args:
-        clock: tells the time.
+        clock: the time of day.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # By select id, oldest first: all offers live equally long, so expired records are in front.
         self._given: dict[bytes, SelectRecord] = {}
-        """By select, oldest first."""
 
     def note(self, select_id: bytes, given: SelectRecord) -> None:
-        """Remember what was given for a select."""
+        """Keep the record of a select, and drop expired ones."""
         now_s = self._clock.now_s()
         while self._given:
             oldest = next(iter(self._given))
@@ -46,19 +51,21 @@ class SelectRecords:
         self._given[select_id] = given
 
     def audience_of(self, select_id: bytes) -> str | None:
-        """Return the parent that a select was answered to; None when it is not known here."""
+        """Return the parent that got the answer to a select, or None when it is unknown here."""
         given = self._given.get(select_id)
         return None if given is None else given.audience
 
     def let_go(self, surplus: UnusedOffers) -> tuple[int, list[tuple[Zone, UnusedOffers]]]:
-        """Give up the offers of a select beyond its first; what is told now is not told again.
+        """Drop the offers of a select beyond the first `surplus.keep` from its record.
 
         Returns:
-            How many of this zone's own are kept, and what children are to be told.
+            How many of this zone's own offers are kept, and the release for each child that has
+            some of the dropped offers.
 
         Raises:
-            KeyError: it is not known here.
+            KeyError: the select is unknown here.
         """
+        # The record is cut at once, so a repeated release does not reach the children again.
         given = self._given[surplus.select_id]
         kept = given.sources[: surplus.keep]
         if surplus.keep:

@@ -1,4 +1,4 @@
-"""Selecting: the best offers of a zone and of all zones below it, merged into one list."""
+"""Selects the best offers of a zone and of all zones below it, merged into one list."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -28,39 +28,41 @@ from berth.services.zoning.offers.host_offers import HostOffers
 from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
 from berth.services.zoning.offers.select_records import SelectRecord, SelectRecords
 
+# The time that a zone reserves from its deadline to merge, seal and answer: a base, and a part for
+# each instance.
 _OWN_S = 0.005
-"""What a zone keeps for itself of the time that it has: to merge, to seal and to answer."""
 _OWN_EACH_S = 0.00005
+# The reserve is at least this share of the time: a late child must not make its parent late.
 _OWN_SHARE = 0.1
-"""The least that it keeps, as a part of that time: a child that is late must not make it late."""
 _ALL = 10**9
+# The id of a select without offers; there is nothing to release of it.
 _NOTHING = bytes(SELECT_ID_BYTES)
-"""The select of no offers: nobody has anything of it to release."""
+# The same finding about a parent recurs with each of its selects, so it is reported once a minute.
 _TELL_AGAIN_S = 60.0
 
 
 class LocalOffers(Protocol):
-    """Whoever makes offers of this zone's own hosts."""
+    """Makes offers of this zone's own hosts."""
 
     async def offer(self, order: SelectOrder) -> HostOffers:
-        """See `Offering.offer`."""
+        """See `HostOfferMaker.offer`."""
         ...
 
     def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
-        """See `Offering.release`."""
+        """See `HostOfferMaker.release`."""
         ...
 
 
 class ActiveZones(Protocol):
-    """Tells the children that may be asked now."""
+    """Lists the children that may be asked now."""
 
     def active(self) -> Sequence[Zone]:
-        """Return the children that are enabled and known to be up, in order of their numbers."""
+        """Return the children that are enabled and up, ordered by number."""
         ...
 
 
 class OfferChoice(NamedTuple):
-    """One entry of a merged list: how good it is, and where it leads."""
+    """One entry of a merged list: its weight, and the host or child that it leads to."""
 
     weight: float
     where: HostTerms | ChildTerms
@@ -68,11 +70,15 @@ class OfferChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the tree below a zone offers to a request.
+    """The offers of a zone and of all zones below it for one request.
 
-    `choices` are as many as were asked for, or as there are, best first; `spares` are those that
-    came after them, to be used when one of them fails. `late` counts the children that did not
-    answer.
+    Attributes:
+        select_id: the id of the select.
+        choices: the best offers, best first, at most as many as the request has instances.
+        spares: the next offers, which replace choices that fail.
+        ends_at_s: when the offers expire, in Unix seconds.
+        decision: the decision behind this zone's own offers.
+        late: how many children gave no usable answer in time.
     """
 
     select_id: bytes
@@ -84,7 +90,7 @@ class Selection:
 
 
 class _Source(NamedTuple):
-    """Offers of one child, on this zone's scale."""
+    """The offers of one child, with weights on this zone's scale."""
 
     zone: Zone
     offers: Offers
@@ -92,20 +98,20 @@ class _Source(NamedTuple):
 
 
 class OfferSelector:
-    """Merges what this zone's hosts and its children offer.
+    """Merges the offers of this zone's hosts and of its children.
 
     Args:
         zone: the name of this zone.
-        local: makes offers of its own hosts.
-        zones: tells which children are asked.
-        children: asks them.
-        homes: knows where groups are.
-        seals: seals what is offered to a parent.
-        marks: knows orders that come back here.
-        clock: tells the time.
-        telemetry: is told of children that did not answer.
-        scheduler: names this process, in eight bytes.
-        releases: tells children what to let go; by itself it tells them at once.
+        local: makes offers of this zone's own hosts.
+        zones: the children that are up and enabled.
+        children: the client of the child zones.
+        homes: the home zones of server groups.
+        seals: seals offers for parents.
+        loop_tokens: recognises orders that came back through a child.
+        clock: the time of day.
+        telemetry: receives failures of children.
+        scheduler: this process's id in offers, eight bytes.
+        child_releases: releases the unused offers of children; by default without a pause.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -138,25 +144,28 @@ class OfferSelector:
         )
         self._given = SelectRecords(clock)
         self._releases: set[asyncio.Task[bool]] = set()
+        # When each event was last reported, by event and parent.
         self._told_s: dict[tuple[str, str], float] = {}
-        """When operators were told what, of which parent."""
 
     async def offers(self, order: SelectOrder) -> Offers:
-        """Return what is offered to a parent, sealed for it.
+        """Return offers for a parent, sealed for it.
 
-        Nothing is, where the parent asks for what this zone has begun to ask for: all of it is
-        in the plan already.
+        There are none when the select has come from this zone itself, round a loop of zones.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
+        # A zone in a loop would otherwise offer its own hosts to itself, through zones that hold
+        # and seal them once more; its hosts are in the plan already.
         if self._loop_tokens.is_among(order.marks):
             self._tell("zone_in_a_ring", order.audience)
             return Offers(_NOTHING)
         selection = await self.select(order)
         if selection.spares and order.hold:
             surplus = UnusedOffers(selection.select_id, len(selection.choices))
+            # The parent does not wait for this. The set keeps a reference, because the event loop
+            # alone would let the task be collected.
             task = asyncio.create_task(self.release(surplus, order.audience))
             self._releases.add(task)
             task.add_done_callback(self._releases.discard)
@@ -176,17 +185,17 @@ class OfferSelector:
         return Offers(selection.select_id, weights, tuple(blobs), selection.late)
 
     async def select(self, order: SelectOrder, *, without: Collection[int] = ()) -> Selection:
-        """Return the best of this zone and of those below it.
+        """Return the best offers of this zone and of the zones below it.
 
-        Children that do not answer in time are left out. A group that has no members where it is
-        may go elsewhere when there is too little room.
+        Children that do not answer in time are left out. When the home zone of a group has too
+        little room and no members yet, the group may go to another zone.
 
         Args:
-            order: what is asked.
-            without: numbers of zones that are left out, 0 for this one.
+            order: the request and its deadline.
+            without: numbers of zones to leave out, 0 for this one.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
         if order.group is not None and order.audience != self._zone:
@@ -207,7 +216,9 @@ class OfferSelector:
         asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones if below is not None]
         try:
             if asked:
-                await asyncio.sleep(0)  # the children work while this zone does
+                # One turn of the event loop sends the orders, so the children plan at the same
+                # time as this zone, whose own decision does not yield.
+                await asyncio.sleep(0)
             mine = await self._local.offer(order)
             if home_of(order.group) or 0 in without:
                 self._local.release(mine.select_id, order.audience)
@@ -220,7 +231,11 @@ class OfferSelector:
         return self._merged(order, mine, sources, late)
 
     def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
-        """Return the children to ask: none when a host is named, or no further layer fits."""
+        """Return the children to ask.
+
+        There are none when the request names a host, or when offers have no room for another
+        layer of sealing.
+        """
         request = order.request
         if request.destination or request.force_hosts or request.force_nodes:
             return ()
@@ -234,14 +249,14 @@ class OfferSelector:
         return zones
 
     def _tell(self, name: str, parent: str) -> None:
-        """Tell operators what each select of a parent meets, now and then."""
+        """Report an event about a parent's selects, at most once in `_TELL_AGAIN_S`."""
         now_s = self._clock.now_s()
         if now_s >= self._told_s.get((name, parent), 0.0) + _TELL_AGAIN_S:
             self._told_s[name, parent] = now_s
             self._telemetry.event(name, parent=parent)
 
     def _below_of(self, order: SelectOrder) -> SelectOrder | None:
-        """Return what children are asked for an order; None when no time or layer is left."""
+        """Return the order for the children, or None when no time or layer is left for them."""
         blob_bytes = child_blob_bytes(order.blob_bytes)
         count = len(order.request.instance_uuids)
         now_s = self._clock.now_s()
@@ -262,6 +277,7 @@ class OfferSelector:
     async def _ask(self, zone: Zone, below: SelectOrder) -> _Source | None:
         count = len(below.request.instance_uuids)
         timeout_s = below.deadline_s - self._clock.now_s()
+        # Releases of earlier selects travel with this one, and come back to the queue on failure.
         unused = self._below.take(zone)
         order = replace(below, surplus=unused) if unused else below
         try:
@@ -275,6 +291,8 @@ class OfferSelector:
         weights = [
             adjusted_weight(one, zone.weight_offset, zone.weight_scale) for one in offers.weights
         ]
+        # A blob of another length would be sealed into an offer of another length, which would
+        # disclose to this zone's parent that it comes from a child.
         if len(offers.blobs) != len(weights) or any(
             len(blob) != below.blob_bytes for blob in offers.blobs
         ):
@@ -285,7 +303,7 @@ class OfferSelector:
     async def _wait(
         self, asked: Sequence["asyncio.Task[_Source | None]"], order: SelectOrder
     ) -> int:
-        """Wait for the children until the deadline; return how many did not answer."""
+        """Wait for the children until the deadline, and return how many gave no usable answer."""
         if not asked:
             return 0
         timeout_s = max(0.0, order.deadline_s - _OWN_S - self._clock.now_s())
@@ -331,7 +349,7 @@ class OfferSelector:
         )
 
     def _of_own(self, mine: HostOffers, late: int) -> Selection:
-        """Return what this zone's own hosts offer, where no other zone offers anything."""
+        """Return this zone's own offers as a selection, for when no child offers anything."""
         own = tuple(self._of_host(mine, place) for place in range(len(mine.offers)))
         return Selection(mine.select_id, own, (), mine.ends_at_s, mine.decision, late)
 
@@ -340,17 +358,18 @@ class OfferSelector:
         return OfferChoice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
 
     async def release(self, surplus: UnusedOffers, audience: str) -> bool:
-        """Let go what is held for offers that are not used, here and below.
+        """Release the unused offers of a select, in this zone and in the zones below it.
 
-        A zone that cannot be told keeps its part until the holds end.
+        A zone that cannot be reached keeps its holds until they expire.
 
         Returns:
-            Whether anything of the select is known here; another scheduler may have made it.
+            Whether this process made the select; otherwise another scheduler may have.
         """
         select_id = surplus.select_id
         known = self._given.audience_of(select_id)
         if known is None:
             return bool(self._local.release(select_id, audience, keep=surplus.keep))
+        # A parent may release its own selects only.
         if known == audience:
             keep, below = self._given.let_go(surplus)
             self._local.release(select_id, audience, keep=keep)
@@ -359,7 +378,7 @@ class OfferSelector:
 
 
 def portable_request(request: Request) -> Request:
-    """Return a request as children get it: without names that mean something here alone."""
+    """Return a request as children get it, without host and cell names of this zone."""
     if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
         return request
     return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")
@@ -370,7 +389,7 @@ def _result_of(task: "asyncio.Task[_Source | None]") -> _Source | None:
 
 
 def _rest(weights: Sequence[Sequence[float]], taken: Sequence[MergedOffer]) -> list[MergedOffer]:
-    """Return what the sources offer beyond what was taken, in the order in which it holds."""
+    """Return the offers beyond those taken, merged best first and in the order of each source."""
     used = [0] * len(weights)
     for one in taken:
         used[one.source] += 1

@@ -126,7 +126,7 @@ async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
     instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
     assert instance is not None
     assert instance.fault is not None
-    assert "1 of the zones below gave no answer that helps." in instance.fault.message
+    assert "1 of the zones below gave no usable answer." in instance.fault.message
     assert "too little room, too" not in instance.fault.message
 
 
