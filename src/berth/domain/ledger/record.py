@@ -1,6 +1,6 @@
 """Records: the types that the ledger stores, with their kinds and keys.
 
-A type of record is registered here: in `Record`, `Kind`, `RECORD_TYPES` and `_KEYS`.
+A kind of record is registered in `RECORD_SPECS`, from which every store derives its tables.
 """
 
 from collections.abc import Callable, Mapping

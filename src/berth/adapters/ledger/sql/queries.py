@@ -140,7 +140,7 @@ class Queries:
         return compiled(statement, self.dialect)
 
     def _head(self) -> Statement:
-        """`[version, feed_floor, checkpointed]`; the last is the version that the tables are at."""
+        """Select `[version, feed_floor, checkpointed]`; the last is the version of the tables."""
         head = schema.head.c
         # Batches are logged in order and leave the log in order, so the tables are at the version
         # just before the oldest logged batch.
@@ -150,7 +150,7 @@ class Queries:
         return self._compiled(select(_item(*(_digits(column) for column in columns))))
 
     def _logged_batches(self) -> Statement:
-        """Batches of the write-ahead log with versions above :after, in hexadecimal digits."""
+        """Select batches of the write-ahead log with versions above :after, as hexadecimal."""
         batch = schema.daybook.c
         return self._compiled(
             select(_item(_quoted(func.hex(batch.body))))
@@ -159,7 +159,7 @@ class Queries:
         )
 
     def _changes(self) -> Statement:
-        """`[version, seq, kind, body]` of versions above :after, up to :until."""
+        """Select `[version, seq, kind, body]` of versions above :after, up to :until."""
         changes = schema.changes.c
         item = _item(
             _digits(changes.version), _digits(changes.seq), _quoted(changes.kind), changes.body
@@ -171,7 +171,7 @@ class Queries:
         )
 
     def _next_id(self) -> Statement:
-        """The next number for :kind."""
+        """Draw the next number for :kind."""
         counters = schema.counters
         insert = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
         return self._compiled(
@@ -206,12 +206,12 @@ class Queries:
         return select(_item(table.c.body, func.coalesce(stock, literal_column("'{},0'", Text))))
 
     def _one(self, kind: Kind) -> Statement:
-        """The record with :key."""
+        """Select the record with :key."""
         key = schema.key_column(schema.RECORD_TABLES[kind])
         return self._compiled(self._record(kind).where(key == bindparam("key")))
 
     def _every(self, kind: Kind) -> Statement:
-        """At most :limit records of a kind: decisions newest first, others in order of keys."""
+        """Select at most :limit records of a kind, decisions newest first, others by key."""
         table = schema.RECORD_TABLES[kind]
         key = schema.key_column(table)
         orders: dict[Kind, list[ColumnElement[Any]]] = {
@@ -223,7 +223,7 @@ class Queries:
         return self._compiled(ordered.limit(bindparam("limit")))
 
     def _live_instances(self) -> Statement:
-        """At most :limit live instances that follow (:at_s, :uuid) in order of creation."""
+        """Select at most :limit live instances that follow (:at_s, :uuid) in order of creation."""
         table = schema.instances.c
         place = tuple_(table.created_at_s, table.uuid)
         return self._compiled(
@@ -237,9 +237,10 @@ class Queries:
         )
 
     def instances(self, query: InstanceQuery) -> Statement:
-        """Instances that match a query, newest first; parameters have the fields' names.
+        """Return the statement for the instances that match a query, newest first.
 
-        :marker_at_s is the time when the instance `marker` was created.
+        Its parameters have the names of the query's fields; :marker_at_s is the time when the
+        instance `marker` was created.
         """
         asked = [name for name in EQUAL_FIELDS if getattr(query, name) is not None]
         asked += [n for n in ("changed_since_s", "marker") if getattr(query, n) is not None]
@@ -267,22 +268,23 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _status_counts(self) -> Statement:
-        """`[status, count]` of the instances that are not deleted, answered from an index alone."""
+        """Select `[status, count]` of the instances that are not deleted, from an index alone."""
         status = schema.instances.c.status
         item = _item(_quoted(status), _digits(func.count()))
         kept = select(item).where(status != literal_column(f"'{Status.DELETED}'"))
         return self._compiled(kept.group_by(status))
 
     def _live_migrations(self) -> Statement:
-        """All migrations that have not ended."""
+        """Select all migrations that have not ended."""
         table = schema.migrations.c
         live = select(table.body.label("item")).where(schema.MIGRATION_IS_LIVE)
         return self._compiled(live.order_by(table.uuid))
 
     def migrations(self, query: MigrationQuery) -> Statement:
-        """Migrations that match a query, newest first; parameters have the fields' names.
+        """Return the statement for the migrations that match a query, newest first.
 
-        :marker_at_s is the time when the migration `marker` was created.
+        Its parameters have the names of the query's fields; :marker_at_s is the time when the
+        migration `marker` was created.
         """
         asked = [name for name in query.__slots__ if getattr(query, name) is not None]
         return self._migrations_with(tuple(asked), query.is_live)
@@ -313,14 +315,14 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _actions(self) -> Statement:
-        """The actions on the instance :key."""
+        """Select the actions on the instance :key."""
         table = schema.actions.c
         return self._compiled(
             select(table.body.label("item")).where(table.instance_uuid == bindparam("key"))
         )
 
     def _allocations(self, by: tuple[str, ...]) -> Statement:
-        """`[[consumer, provider], amounts]`, where the columns in `by` equal their parameters."""
+        """Select `[[consumer, provider], amounts]` where the columns in `by` equal."""
         table = schema.allocations.c
         pair = getattr(func, _JSON_ARRAY[self.dialect])(table.consumer_uuid, table.provider_uuid)
         found = select(_item(sql_cast(pair, Text), table.amounts))
@@ -329,7 +331,7 @@ class Queries:
         return self._compiled(found)
 
     def _holdings(self, by: HoldingsBy) -> Statement:
-        """Allocations with their consumers, of the consumer, provider or project :key.
+        """Select allocations with their consumers, of the consumer, provider or project :key.
 
         `[[consumer, provider], amounts, record, instance]`: the last two describe the consumer, and
         are null if it has no record or no instance. An instance is `[project, user, created_at_s,
@@ -360,7 +362,7 @@ class Queries:
         )
 
     def _trims(self) -> tuple[Statement, ...]:
-        """Statements that delete what retention no longer covers.
+        """Return the statements that delete what retention no longer covers.
 
         They delete changes up to :floor, claim keys from before :before_s, and decisions older than
         the newest ones; :kept is the number of decisions to keep, less one. Instances deleted
@@ -404,7 +406,7 @@ class Queries:
 
 @cache
 def remote_instances_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
-    """Remote instances where the columns in `by` equal, each bound by its own name."""
+    """Select remote instances where the columns in `by` equal, each bound by its own name."""
     table = schema.errands.c
     found = select(table.body.label("item"))
     for name in by:

@@ -62,7 +62,7 @@ def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
 
 
 def deliver(answers: Answers) -> None:
-    """Answer the callers that still wait. Runs in their event loop."""
+    """Answer the callers that still wait. Call it in their event loop."""
     for request, result in answers:
         # The caller was cancelled. Its units are committed all the same.
         if request.answer.done():

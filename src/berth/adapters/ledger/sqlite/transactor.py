@@ -86,7 +86,9 @@ class _RunningCheckpoint:
 
 
 class Transactor:
-    """Used by one thread. Each `begin` must be followed by `commit` or `roll_back`.
+    """Commits batches and checkpoints them, on one connection and in one thread.
+
+    Each `begin` must be followed by `commit` or `roll_back`.
 
     Args:
         connection: the transactor's own.

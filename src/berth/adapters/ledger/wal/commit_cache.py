@@ -37,7 +37,9 @@ class CommitNotice:
 
 
 class CommitCache:
-    """Used in the event loop only; it is as new as the notices it was given.
+    """The changes and logged records of this process's latest commits. Used in the event loop only.
+
+    It is as new as the notices it was given.
 
     Attributes:
         epoch: the epoch of the newest notice.
