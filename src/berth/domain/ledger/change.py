@@ -86,4 +86,5 @@ class Snapshot:
     traits: tuple[Trait, ...] = ()
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
+    # State files carry it, so that a later format is refused instead of misread.
     format: str = field(default="berth-state/1")
