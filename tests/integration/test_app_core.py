@@ -44,5 +44,5 @@ async def test_a_lost_claim_widens_the_choice_of_dry_runs_and_offers(
         assert dry_run.chosen_among == 3
         idle = cast("Placer", None)
         scheduler = ZoneScheduler(core, zone, name="another", local=idle, claims=idle)
-        offers = await scheduler._selecting._local.offer(SelectOrder(another, "root", 1e12))
+        offers = await scheduler._selector._local.offer(SelectOrder(another, "root", 1e12))
         assert offers.decision.chosen_among == 3

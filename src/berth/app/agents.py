@@ -21,9 +21,9 @@ from berth.services.servers.consoles import serve_console
 
 
 def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
-    """Return who tells schedulers of the instances of hosts; None where nobody is to.
+    """Return the caster of the hosts' instances, or None when instance tracking is off.
 
-    It follows the feed from its start.
+    It is subscribed to the follower, so that it follows the feed from the start.
     """
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:

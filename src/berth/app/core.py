@@ -180,9 +180,9 @@ def common_loops(core: Core) -> list[Loop]:
 
 @asynccontextmanager
 async def running_core(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
-    """Run loops beside the body, and stop them after it."""
+    """Run loops during the body, and stop them after it."""
     async with running(loops, core.clock, core.telemetry):
-        # SIGHUP reloads the policy at once, instead of at the next look at the file.
+        # SIGHUP reloads the policy at once, instead of at the next check of the file.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
         yield
 

@@ -139,7 +139,7 @@ def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> S
 async def running(
     loops: Sequence[Loop], clock: SystemClock, telemetry: LogTelemetry
 ) -> AsyncGenerator[None]:
-    """Run loops beside the body, and stop them after it."""
+    """Run loops during the body, and stop them after it."""
     # The tables are loaded by now; full collections over them would stall requests.
     spare_the_collector()
     tasks = [

@@ -131,6 +131,7 @@ class AuditService:
             told = await _LOOKS[suspicion.kind](self._ledger, snapshot, suspicion)
             if told is not None:
                 found.append(told)
+        # Notices of agents are part of the service records: there is nothing else to recheck.
         found += islice(agent_discrepancies(snapshot, host), DISCREPANCIES_MAX)
         if mends:
             found = await self._repair_all(snapshot, found)
@@ -153,6 +154,7 @@ class AuditService:
             return await read_audit_snapshot(
                 self._ledger, ages, now_s=now_s, service_down_time_s=down_time_s
             )
+        # Only the trees in the replica tell which providers belong to a host.
         if not self._replica.hosts.rows_of_name(host):
             raise NotFoundError("host", host)
         return await read_host_snapshot(
@@ -167,6 +169,7 @@ class AuditService:
     def _forget_strangers(self, found: Iterable[Discrepancy]) -> None:
         """Forget unknown consumers that no longer hold anything."""
         there = {one.key for one in found}
+        # Otherwise a consumer that comes back would count as old.
         for uuid in self._first_seen_s.keys() - there:
             del self._first_seen_s[uuid]
 
@@ -176,6 +179,7 @@ class AuditService:
         """Return orphaned allocations, foreign consumers, and whether orphans were cut off."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
+        # Consumers first: orphaned allocations cost capacity, so a cut-off report must have them.
         for uuid in unknown_consumers(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
@@ -183,6 +187,8 @@ class AuditService:
             if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
+                # No record has the age of these allocations, so an audit dates them by its first
+                # sight.
                 seen_s = self._first_seen_s.setdefault(uuid, snapshot.now_s)
                 found.append(_dated(snapshot, told, seen_s))
             elif told is not None:
@@ -197,6 +203,7 @@ class AuditService:
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
+            # One unit per repair: one that is rejected does not hold back the others.
             done = await repair(self._ledger, snapshot, one) if self._may_mend(one) else one
             mended.append(done)
             if done.outcome is not None:
@@ -211,6 +218,7 @@ class AuditService:
 
 def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
     """Return an orphan dated by when it was first seen; a recent one is not repaired yet."""
+    # A claim that is committed between the reads looks like an orphan at first.
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
@@ -241,6 +249,7 @@ def _each(snapshot: AuditSnapshot) -> Iterator[Iterator[Discrepancy]]:
             for uuid, one in snapshot.providers.items()
         ),
         (suspect_instance(snapshot, one) for one in snapshot.instances.values()),
+        # A shelved instance with a task is on its way to a host.
         (suspect_shelved(snapshot, one) for one in snapshot.shelved.values() if one.task is None),
         (suspect_move(snapshot, one) for one in snapshot.migrations.values()),
         (suspect_request(snapshot, one) for one in snapshot.requests.values()),

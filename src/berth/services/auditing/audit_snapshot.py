@@ -99,6 +99,7 @@ async def read_audit_snapshot(
     state = read.state
     held: dict[str, dict[str, Mapping[str, int]]] = {}
     for one in read.allocations:
+        # A zero amount is no allocation, and must not count as a difference.
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = without_zeros(one.amounts)
     requests = {one.request.request_id: one for one in state.pending_requests}
     return AuditSnapshot(
@@ -134,6 +135,7 @@ class _Read(NamedTuple):
 async def _read(ledger: Ledger, now_s: float) -> _Read:
     query = InstanceQuery(status=Status.SHELVED_OFFLOADED, limit=ALL)
     return _Read(
+        # The snapshot comes first: what changes after it is filtered by the rechecks.
         state=await ledger.snapshot(now_s),
         allocations=await ledger.allocations(),
         consumers=await ledger.all(Consumer),
@@ -169,6 +171,7 @@ def amounts_text(amounts: Mapping[str, int]) -> str:
 def age_text(snapshot: AuditSnapshot, since_s: float) -> str:
     """Return the time since an event as text: `3 hours`."""
     seconds = max(0, int(snapshot.now_s - since_s))
+    # The largest unit suffices for a decision by an operator.
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= length:
             count = seconds // length

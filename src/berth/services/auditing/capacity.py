@@ -58,6 +58,7 @@ def suspect_provider(
                 if amount > held.get(name, 0)
             },
         )
+    # Equal usage and capacity is full, and no discrepancy.
     above = {name: used[name] for name in sorted(used) if used[name] > _capacity(provider, name)}
     if above:
         yield _over(snapshot, provider, above)
@@ -69,6 +70,7 @@ async def recheck_provider(
     """Return the discrepancy if it still exists; constantly changing usage is in order."""
     for _ in range(_TRIES):
         before = await ledger.get(Provider, suspicion.key)
+        # Between two reads of the usage, so that equal usages enclose the allocations.
         holders = await ledger.provider_consumers(suspicion.key)
         now = await ledger.get(Provider, suspicion.key)
         if before is None or now is None:
@@ -116,6 +118,7 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
         return f"its inventory was reduced ({parts}, ratio {inventory.allocation_ratio:g})"
     ratio = _ratio(snapshot, host, name, with_aggregates=True)
     if ratio.value != inventory.allocation_ratio:
+        # A ratio that no source explains was written into the inventory by a client.
         return f"its ratio was set to {inventory.allocation_ratio:g} through the Placement API"
     without = _ratio(snapshot, host, name, with_aggregates=False)
     if ratio != without and _with_ratio(inventory, without.value) >= used:
@@ -127,6 +130,7 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
 
 
 def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
+    # As the ratio was before any aggregate, to tell whether an aggregate is the cause.
     mine = [one for one in snapshot.aggregates if host.name in one.hosts]
     return resolve_ratio(name, host, aggregates=mine if with_aggregates else ())
 

@@ -25,12 +25,14 @@ def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
 
 def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[Discrepancy]:
     """Yield the members' violations of a group's policy."""
+    # By host and node: a group's policy counts compute nodes.
     counts = Counter((one.host or "", one.node or "") for one in members)
     if group.policy is GroupPolicy.AFFINITY:
         if len(counts) > 1:
             names = ", ".join(sorted(host for host, _ in counts))
             yield _broken(group, f"its members are on {len(counts)} hosts: {names}")
         return
+    # The rule of anti-affinity since microversion 2.64; 1 without a rule.
     most = group.max_server_per_host
     crowded = {host: count for (host, _), count in sorted(counts.items()) if count > most}
     if crowded:
@@ -46,6 +48,8 @@ async def recheck_group(
     if group is None:
         return None
     found = [
+        # The members of the snapshot, at their current hosts: a member that has moved meanwhile may
+        # have healed the group.
         await ledger.get(Instance, one.uuid)
         for one in snapshot.instances.values()
         if one.group_uuid == group.uuid

@@ -25,6 +25,7 @@ def unknown_consumers(snapshot: AuditSnapshot) -> Iterator[str]:
     for uuid in snapshot.held:
         instance = snapshot.instances.get(uuid)
         is_placed = instance is not None and instance.host is not None
+        # A placed instance and a live move are audited with their own records.
         if not is_placed and uuid not in snapshot.migrations:
             yield uuid
 
@@ -47,6 +48,7 @@ async def recheck_consumer(
         return None
     if migration is not None:
         return _of_move(snapshot, migration, held)
+    # Clients of the Placement API own their consumers; an audit only lists them.
     if consumer is not None:
         return ConsumerAllocations(consumer, held)
     if instance is not None:
@@ -57,6 +59,7 @@ async def recheck_consumer(
 
 def _of_move(snapshot: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
     since_s = migration.updated_at_s
+    # A move that ended lately may be freed by its agent in a moment.
     if not migration.has_ended or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     text = (

@@ -54,13 +54,17 @@ async def read_host_snapshot(
     instances = {one.uuid: one for one in found}
     moves = await ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
     migrations = {one.uuid: one for one in moves}
+    # Consumers and moving instances may be elsewhere, and their records tell whether they belong
+    # here.
     coming = [*(one.instance_uuid for one in moves), *consumers]
     await _add_instances(ledger, instances, coming)
     await _add_moves(ledger, migrations, instances.values())
     hosts = _hosts_of(replica.hosts, host, instances.values(), migrations.values())
     names = {host, *(one.turn or one.source.host for one in migrations.values())}
+    # Services of other hosts tell whether the other side of a move is up.
     names |= {one.host for one in instances.values() if one.host is not None}
     services = [await ledger.get(Service, name) for name in sorted(names)]
+    # The replica suffices: a pending request only excuses a task that has no host.
     waiting = replica.pending.values()
     snapshot = AuditSnapshot(
         version=version,
@@ -104,6 +108,7 @@ async def _held(
 def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
     instance = snapshot.instances.get(uuid)
     try:
+        # The common case, which saves one read per instance.
         return instance is not None and needed_by(snapshot, instance) == held
     except InvalidInputError:
         return False

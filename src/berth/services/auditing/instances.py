@@ -73,6 +73,7 @@ async def recheck_instance(
     held = await held_by(ledger, uuid)
     migration: Migration | None = None
     if before.migration_uuid is not None:
+        # Read before the instance: if the instance is unchanged after it, both belong together.
         migration = await ledger.get(Migration, before.migration_uuid)
     now = await ledger.get(Instance, uuid)
     if now is None or now.revision != before.revision:
@@ -96,6 +97,7 @@ def _homeless(instance: Instance) -> Discrepancy:
 
 def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     migration = snapshot.move_of(instance)
+    # A move that progresses keeps its instance's task young.
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
     if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return
@@ -104,6 +106,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         needed = needed_by(snapshot, instance)
     except InvalidInputError:
         return  # no scheduler could place it either, so its needs are unknown
+    # A missing host is a discrepancy of its own.
     if needed is None or needed == held:
         return
     found = Discrepancy(
@@ -265,6 +268,7 @@ async def recheck_request(
     pending = await ledger.get(PendingRequest, suspicion.key)
     if pending is None or pending != snapshot.requests[suspicion.key]:
         return None
+    # The refusal tells the operator whether the request waits for room or for a scheduler.
     why = await _last_refusal(ledger, pending.request.instance_uuids[0])
     return replace(suspicion, text=f"{suspicion.text}; {why}")
 
@@ -274,6 +278,7 @@ async def _last_refusal(ledger: Ledger, instance_uuid: str) -> str:
     if instance is None:
         return "its instance is not there"
     decision = None
+    # The decision has the reason in full; the fault is its summary.
     if instance.decision_id is not None:
         decision = await ledger.get(Decision, instance.decision_id)
     if decision is not None and decision.refusal is not None:

@@ -66,6 +66,7 @@ async def recheck_move(
 ) -> Discrepancy | None:
     """Return the discrepancy if the move has not changed since; otherwise it is in progress."""
     before = snapshot.migrations[suspicion.key]
+    # Any change means that a host works on the move.
     if await ledger.get(Migration, before.uuid) != before:
         return None
     if suspicion.code is DiscrepancyCode.MOVE_FORGOTTEN:
@@ -88,6 +89,7 @@ def _host_of(migration: Migration) -> str:
 def _left_over(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_up = snapshot.is_up(snapshot.services.get(host))
+    # An agent that is up cleans up soon, so only a much older leftover is suspicious.
     age_s = snapshot.ages.task_s if is_up else snapshot.ages.grace_s
     if not snapshot.is_older(migration.updated_at_s, age_s):
         return
@@ -164,6 +166,7 @@ def _move(
         ),
         advice=advice,
         host=host,
+        # The move has waited since the later of its own last step and the host's last heartbeat.
         since_s=max(migration.updated_at_s, last_seen_s),
         lost=total_by_class(held),
         held=held,

@@ -45,6 +45,7 @@ async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) ->
 
 async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
     holding = await ledger.consumer_allocations(found.key)
+    # Only exactly the reported allocations may be freed.
     if holding is None or await held_by(ledger, found.key) != found.held:
         return RepairOutcome(_CHANGED)
     consumer = holding.consumer
@@ -66,6 +67,7 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
 async def _claim(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
     known = snapshot.instances[found.key]
     now = await ledger.get(Instance, found.key)
+    # The needs were computed from the known revision.
     if now is None or now.revision != known.revision:
         return RepairOutcome(_CHANGED)
     allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]

@@ -91,7 +91,7 @@ class Sealer:
     def _cipher(self, key: bytes) -> tuple[bytes, AESGCMSIV]:
         found = self._ciphers.get(key)
         if found is None:
-            # Keys rotate, so old ciphers are dropped together; building one anew costs
+            # Keys rotate, so old ciphers are dropped together; building one again costs
             # microseconds.
             if len(self._ciphers) >= _CIPHERS_MAX:
                 self._ciphers.clear()

@@ -198,6 +198,7 @@ class Aggregates:
             newest = await self._ledger.get(Aggregate, str(changed.aggregate_id))
             return tuple(await self._ratios.puts(names, newest, moved if newest else ()))
 
+        # Usually nothing has changed, and a read is cheaper than an empty commit.
         if await read():
             await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
@@ -209,6 +210,7 @@ class Aggregates:
             if other.aggregate_id == changed.aggregate_id or not other.availability_zones:
                 continue
             both = sorted(changed.hosts & other.hosts)
+            # Several aggregates may define the same zone.
             if both and other.availability_zones != zones:
                 raise ConflictError(
                     f"host {both[0]} would be in the availability zones "

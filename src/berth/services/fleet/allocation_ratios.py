@@ -137,6 +137,7 @@ class AllocationRatios:
             for mine in [_aggregates_of(hosts, name, changed)]
             for row in sorted(hosts.rows_of_name(name))
             for host in [hosts.host(row)]
+            # Hosts whose ratios are right already are not written: an aggregate may have thousands.
             if name in moved or self._is_wrong(hosts, row, host, mine)
         ]
         providers = await self._providers([host.uuid for host, _ in concerned])

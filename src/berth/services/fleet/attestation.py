@@ -72,6 +72,7 @@ class AttestationService:
             try:
                 found = await self._attester.attest([node for _, node in chunk])
             except UnavailableError as error:
+                # What remains is due again at the next check, so it is not retried at once.
                 self._telemetry.failure("attestation_failed", error, hosts=len(due) - first)
                 break
             changed += await self._save(chunk, found)
@@ -83,6 +84,7 @@ class AttestationService:
         rows = hosts.alive_rows()
         until_s = hosts.attestations.until_s(rows)
         soon = until_s < self._clock.now_s() + self._attester.valid_s / 2
+        # The earliest expiry first, in case the attestation service fails half-way.
         order = np.argsort(until_s[soon], kind="stable")
         found: list[int] = rows[soon][order].tolist()
         return [(hosts.name(row), hosts.node(row)) for row in found]
@@ -114,6 +116,7 @@ class AttestationService:
         if service is None:
             return []
         nodes = {hosts.node(row) for row in hosts.rows_of_name(name)}
+        # Attestations of nodes that the host no longer has are dropped.
         kept = {node: one for node, one in service.attestations.items() if node in nodes}
         attestations = {**kept, **found}
         if attestations == service.attestations:

@@ -150,6 +150,8 @@ class Hosts:
         hosts = self._replica.hosts
         row = hosts.row_of(key)
         if row is None:
+            # A host with several nodes has several rows of one name; the rank makes the choice
+            # stable.
             row = min(hosts.rows_of_name(key), key=lambda row: hosts.rank[row], default=None)
         if row is None:
             raise NotFoundError("host", key)
@@ -190,6 +192,7 @@ class Hosts:
             changed[:] = [service]
             return (Put(service),)
 
+        # Under the service's guard: the agent counts failed builds in the same record.
         await save_guarded(self._ledger, service_guard(host), read)
         return changed[0]
 
@@ -213,6 +216,8 @@ class Hosts:
             refused = await self._register(reports, aggregates, new)
             # A concurrent change of an aggregate could not see a new host: its ratios may be stale.
             is_stale = await self._ledger.all(Aggregate) != aggregates
+            # After a change of an aggregate all reports are merged again, as any of them may be a
+            # member.
             reports = reports if is_stale else refused
             if not reports:
                 return
@@ -248,6 +253,7 @@ class Hosts:
                 service = Add(
                     Service(host.name, self._ids.uuid(), last_seen_s=now_s, created_at_s=now_s)
                 )
+                # Several nodes of one host share a service, which is added once.
                 known.add(host.name)
             known_as = stored.by_uuid.get(host.uuid)
             # Records of older versions have neither owned traits nor aggregates.
@@ -329,6 +335,8 @@ class Hosts:
             seen = await self._ledger.version()
             if await self._ledger.get(Service, name) is None:
                 raise NotFoundError("compute service", name)
+            # An instance that is placed after this check has allocations, and the ledger rejects
+            # the removal of a provider in use.
             if await self._ledger.instances(InstanceQuery(host=name, limit=1)):
                 raise ConflictError(f"host {name} still has instances; move or delete them first")
             await self._follower.catch_up()

@@ -108,6 +108,7 @@ class WriteOffService:
             await self._check(host, down_time_s)
             writes: list[Write] = []
             for one in moves:
+                # Read again under the guard: the agent may have cleaned up since the plan was made.
                 now = await self._ledger.get(Migration, one.uuid)
                 if now is None or not now.is_left_over or now.turn != host:
                     continue
@@ -134,6 +135,7 @@ class WriteOffService:
                 f"say so first with `berth service force-down {host}`"
             )
         now_s = self._clock.now_s()
+        # Forcing a service down does not stop its agent, so the heartbeats have the last word.
         if replace(service, forced_down=False).is_up(now_s, down_time_s):
             raise ConflictError(
                 f"the agent of {host} was heard of {now_s - service.last_seen_s:.0f} s ago, so the "

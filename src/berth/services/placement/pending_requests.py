@@ -208,7 +208,7 @@ class PendingRequests:
 def _waits_for(request: Request, instance: Instance) -> bool:
     """Return whether an instance waits for this very request to be decided.
 
-    The task alone does not tell: the same action may have been requested twice, and be in progress.
+    The task alone is not enough: the same action may have been requested twice, and be in progress.
     """
     if instance.task is not AWAITING[request.operation] or instance.migration_uuid is not None:
         return False

@@ -153,6 +153,8 @@ def _short(
         for (uuid, name, rule), fits in zip(found, enough, strict=True)
         if rule is not None and not (fits and rule is ShortageRule.CAPACITY)
     ]
+    # In the order in which Placement checks: unknown providers, unknown classes, missing
+    # inventories, then amounts.
     for uuid, _, rule in short:
         if rule is ShortageRule.NO_PROVIDER:
             return AllocationRefusedError(AllocationRule.NO_PROVIDER, uuid)
@@ -162,6 +164,7 @@ def _short(
     names = dict.fromkeys(name for _, name, _ in asked)
     bare = _bare(found, names, replica, given)
     if bare:
+        # Placement lists the classes in the order of their ids.
         classes = tuple(replica.vocabulary.classes.in_order(names))
         return AllocationRefusedError(AllocationRule.NO_INVENTORY, ", ".join(bare), classes)
     uuid, name, rule = short[0]

@@ -9,6 +9,7 @@ from berth.ports.ledger import Ledger, Writer
 # One guard for all aggregates: names and availability zones are compared among all of them.
 AGGREGATES_GUARD = "aggregates"
 
+# Each lost race means that another change succeeded, so twenty tries suffice in practice.
 _GUARDED_TRIES = 20
 
 

@@ -101,11 +101,13 @@ class Inventories:
             ProviderRefusedError: there is no such class, or a class in use is left out.
         """
         vocabulary = self._replica.vocabulary
+        # Only added classes can be unknown; the provider's own were checked when it got them.
         coming = [name for name in inventories if name not in old.inventories]
         for name in coming:
             if not vocabulary.classes.is_known(name):
                 raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         self._check_free(old, inventories)
+        # Standard names cannot be removed, so they need no guard.
         made = [name for name in coming if not vocabulary.classes.is_standard(name)]
         return ProviderRevision(
             replace(old, inventories=dict(inventories)), class_guards(made, seen)
@@ -155,6 +157,7 @@ class Associations:
             )
             if unknown:
                 raise ProviderRefusedError(RefusalRule.NO_TRAIT, uuid, unknown)
+            # Placement keeps the generation when the traits do not change.
             if wanted == old.traits:
                 return ProviderRevision(None)
             made = [n for n in sorted(wanted - old.traits) if not vocabulary.traits.is_standard(n)]

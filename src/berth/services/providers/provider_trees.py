@@ -20,6 +20,7 @@ from berth.ports.virt import ChildReport, HostReport
 # The largest number of parts that one host may report.
 CHILDREN_MAX: Final = 1_024
 
+# Placement's limit of 255 characters, without control characters and line separators.
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,255}")
 
 
@@ -75,6 +76,7 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
         raise InvalidInputError(where, "must have a name of 1 to 255 visible characters")
     for name in (*child.inventories, *child.traits):
         check_name(name, where)
+    # Guards against a loop of parents, which would never reach the host.
     seen = {child.name}
     above = child
     while above.parent:
@@ -145,6 +147,7 @@ def merged(
     )
     if stored is None:
         return new
+    # Records of older versions name no owner: the agent then owns everything.
     owned_classes = stored.inventories if stored.owned_classes is None else stored.owned_classes
     owned_traits = stored.traits if stored.owned_traits is None else stored.owned_traits
     foreign = {
@@ -185,6 +188,7 @@ class StoredProviders:
     def __init__(self, providers: Iterable[Provider]) -> None:
         self.by_uuid = {one.uuid: one for one in providers}
         self.names = ProviderNames(self.by_uuid.values())
+        # Built on first use: most registrations change no tree.
         self._below: dict[str, list[str]] | None = None
 
     def below(self, uuid: str) -> Sequence[str]:
@@ -271,6 +275,7 @@ class StoredProviders:
             Put(replace(self.by_uuid[uuid], inventories={}, owned_classes=frozenset()))
             if uuid in kept
             else Remove(Kind.PROVIDER, uuid)
+            # Sorted, so that equal reports make equal units.
             for uuid in sorted(going)
         ]
         return writes, sorted(kept)

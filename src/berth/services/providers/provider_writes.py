@@ -26,6 +26,8 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.provider.providers import ProviderTable
 
+# After this many lost races the client gets an error and may retry. Each of them means that
+# another change of the provider succeeded.
 _TRIES: Final = 50
 
 
@@ -51,6 +53,7 @@ def trait_guard(name: str) -> str:
 
 def class_guards(names: Iterable[str], seen: int) -> list[Guard]:
     """Return the guards of resource classes that a write requires to exist."""
+    # Shared: writers that need the class do not conflict with each other, only with its removal.
     return [Guard(class_guard(name), seen, is_shared=True) for name in names]
 
 
@@ -129,6 +132,7 @@ async def _try_once(
     """Catch up, decide and commit; return the version, or an unexpected rejection."""
     await follower.catch_up()
     unit = decide(follower.version)
+    # Nothing to do, and no version to wait for: the tables' version has it.
     if not unit:
         return follower.version
     (outcome,) = await ledger.commit([unit])
@@ -164,6 +168,7 @@ async def provider_at_version(
         ProviderRefusedError: it is in neither.
     """
     try:
+        # The feed has the record exactly as the unit left it.
         changes = await ledger.changes(version - 1, 1)
     except FeedGapError:
         changes = []

@@ -71,6 +71,8 @@ class ReshapeService(ProviderWrites):
         now_s = self._clock.now_s()
 
         def decide(seen: int) -> Unit:
+            # Checked before the guards, so that the error names the provider with the wrong
+            # generation.
             self._check_generations(inventories)
             guards: list[Write] = []
             first: list[Write] = []
@@ -78,6 +80,8 @@ class ReshapeService(ProviderWrites):
             for uuid, (generation, wanted) in inventories.items():
                 old = replace(self._stated(uuid), updated_at_s=now_s)
                 guards += (Guard(provider_guard(uuid), seen), *self._new(old, wanted, seen))
+                # Old and new inventories together, so that allocations can move in either
+                # direction.
                 both = replace(old, inventories={**old.inventories, **wanted})
                 # Only the first replacement checks and raises the generation: the unit is one
                 # change for clients.

@@ -45,6 +45,7 @@ class ResourceNames(ProviderWrites):
         Raises:
             ProviderRefusedError: the name is taken.
         """
+        # Clients see classes in the order of their ids.
         number = await self._ledger.next_id(Kind.RESOURCE_CLASS)
         record = ResourceClass(name, number, self._clock.now_s())
 
@@ -115,7 +116,9 @@ class ResourceNames(ProviderWrites):
         if columns is None:
             return []
         count = len(table)
+        # A class may have usage without an inventory, when its agent has dropped it.
         rows = np.flatnonzero((columns.terms[:count] != 0) | (columns.used[:count] != 0)).tolist()
+        # Checked before the writes are built, as each costs a read of its record.
         if len(rows) > RENAMED_MAX:
             raise ProviderRefusedError(RefusalRule.CLASS_IS_SPREAD, old)
         if columns.used[:count].any():

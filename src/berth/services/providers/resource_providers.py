@@ -163,6 +163,7 @@ class ResourceProviders(ProviderWrites):
             row = row_in(table, uuid)
             if table.children_of(row):
                 raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
+            # The ledger checks usage again in the commit; this names the rule for the error.
             if any(table.used(row).values()):
                 raise ProviderRefusedError(RefusalRule.HAS_ALLOCATIONS, uuid)
             # New children carry a guard of their parent, so none can be added concurrently.
@@ -225,6 +226,7 @@ def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
 
 def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
     taken = {table.uuid(row) for row in table.by_name.rows(name)}
+    # Providers whose parent has not arrived are in no row, but have their names.
     taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
         raise ProviderRefusedError(RefusalRule.NAME_TAKEN, name)
@@ -250,6 +252,7 @@ def _moved(
     """Check a move, and return the guards of the new parent and, against loops, of both trees."""
     uuid = table.uuid(row)
     has_parent = table.parent.item(row) != NO_ROW
+    # Both trees are guarded: two concurrent moves could form a loop that neither sees.
     roots = {table.root.item(row)}
     if parent_uuid is None:
         if not may_move:

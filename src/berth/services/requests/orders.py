@@ -64,6 +64,8 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
     requests = _each(order.request) if one_by_one else (order.request,)
     limits = () if order.within is None else (order.within,)
     return (
+        # Add, not Put: a record that exists already makes the whole unit a conflict, so a repeated
+        # request cannot be accepted twice.
         *(Add(one) for one in order.instances),
         *(Add(PendingRequest(one, accepted_at_s=now_s)) for one in requests),
         *limits,

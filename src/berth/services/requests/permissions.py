@@ -83,6 +83,7 @@ def check_state(
     is_busy = instance.task is not None and not any_task
     if is_busy or instance.task is Task.DELETING:
         raise InstanceStateError(step.action, instance.uuid, "task_state", str(instance.task))
+    # Only an unshelve chooses a host itself; every other step is carried out by the agent of one.
     if instance.host is None and step is not lifecycle.UNSHELVE:
         raise ConflictError(f"Instance {instance.uuid} is not ready")
 

@@ -54,6 +54,7 @@ class QuotaLimits:
     def __init__(self, replica: Replica, defaults: Limits = _NO_LIMITS) -> None:
         self._replica = replica
         self._own_defaults = defaults
+        # Settings without limits are the usual case, and then a create needs no look-up by project.
         self._is_free = defaults == _NO_LIMITS
 
     @property

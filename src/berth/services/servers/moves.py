@@ -178,7 +178,7 @@ def start_move(
 
 
 def holder_of_move(migration: Migration, now_s: float) -> Consumer:
-    """Return the consumer that holds a move's allocations beside those of the instance."""
+    """Return the consumer that holds a move's allocations, in addition to the instance's own."""
     return Consumer(
         migration.uuid,
         migration.project_id,

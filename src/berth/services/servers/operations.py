@@ -247,7 +247,7 @@ class Operations:
         await self._at_once(uuid, "live_migration_cancel", caller, cancelled)
 
     async def reset_state(self, uuid: str, status: Status, caller: Caller) -> None:
-        """Set the status of an instance, whatever it was; for administrators."""
+        """Overwrite the status of an instance; for administrators."""
 
         async def reset(read: Instance) -> Sequence[Write]:
             now_s = self._clock.now_s()
@@ -343,6 +343,7 @@ class Operations:
         flavor: Flavor | None = None,
     ) -> Sequence[Write]:
         """Return the writes that have a scheduler choose a host."""
+        # Only a resize may stay: a migration exists to leave the host.
         stays = operation is Operation.RESIZE and self._resizes_in_place
         # The first characters of the uuid keep requests apart that one call makes for several
         # instances.

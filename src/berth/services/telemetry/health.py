@@ -149,6 +149,7 @@ class ProcessHealth:
             return None
 
     def _age_s(self) -> float:
+        # The clocks of the feed's processes may differ slightly, and an age is never negative.
         return max(0.0, self._clock.now_s() - self._follower.synced_at_s)
 
     def _of_fleet(self, fleet: HostTableHealth) -> list[Reading]:
@@ -167,6 +168,8 @@ class ProcessHealth:
 
     async def _of_instances(self) -> Sequence[Reading]:
         try:
+            # The ledger keeps these counts, so the gauge costs one query and no scan of the
+            # instances.
             by_status = await asyncio.wait_for(self._ledger.status_counts(), _PATIENCE_S)
         except (BerthError, TimeoutError):
             return ()

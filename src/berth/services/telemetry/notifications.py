@@ -109,6 +109,7 @@ class ChangeNotifications:
     def _notify(
         self, event_type: str, name: str, data: InstanceData | HostData | ServiceData, key: str
     ) -> None:
+        # Nova's consumers subscribe by priority, so failures need the error queue.
         priority = Priority.ERROR if event_type.endswith(".error") else Priority.INFO
         # The version makes the key the same in every process that follows the feed.
         key = f"{key}:{data.ledger_version}"

@@ -39,7 +39,7 @@ async def office_of_two(**ratios: float) -> Office:
         (Inventory(total=2), "its inventory or ratio was reduced (2 in all, 0 reserved, ratio 1"),
         (Inventory(total=4, reserved=2), "(4 in all, 2 reserved, ratio 1"),
         (Inventory(total=4, allocation_ratio=0.5), "set to 0.5 through the Placement API"),
-        (None, "its agent reports none of it any more"),
+        (None, "its agent no longer reports any"),
     ],
 )
 async def test_a_host_that_became_smaller_is_told(inventory: Inventory | None, said: str) -> None:

@@ -80,7 +80,7 @@ async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
     busy = Busy(office)
     for _ in range(3):
         await busy.happen()
-    holders = office.ledger.holders
+    holders = office.ledger.provider_consumers
 
     async def then_more(provider_uuid: str) -> list[ConsumerAllocations]:
         found = await holders(provider_uuid)
@@ -88,7 +88,7 @@ async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
         await office.desk.follower.catch_up()
         return found
 
-    office.ledger.holders = then_more  # type: ignore[method-assign]
+    office.ledger.provider_consumers = then_more  # type: ignore[method-assign]
     busy.watch()
     for _ in range(5):
         for host in ("host-1", "host-2"):

@@ -277,7 +277,7 @@ async def test_an_instance_that_changed_meanwhile_is_a_conflict() -> None:
     desk = await open_desk()
     order = wanted()
     await desk.ledger.write(Put(order.instances[0]))
-    with pytest.raises(ConflictError, match="changed meanwhile"):
+    with pytest.raises(ConflictError, match="an instance has changed"):
         await desk.placer.place(order)
     assert (await free_vcpus(desk), desk.replica.held) == ([0, 0], 0)
 

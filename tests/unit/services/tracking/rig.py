@@ -122,7 +122,7 @@ class Rig:
     async def told(self) -> list[Message]:
         """Have the agent tell what it has to, and return that without handing it on."""
         for host in list(self.teller._due):
-            await self.teller._tell(host)
+            await self.teller._send_changes(host)
         sent, self.tap.sent = self.tap.sent, []
         return sent
 

@@ -30,7 +30,7 @@ async def test_the_last_of_those_that_waited_says_whether_a_host_reports(by_cast
     by_casts.hear(relabelled(first, format=FORMAT + 1), second)
     await by_casts.follow()
     assert by_casts.tracker.unheard() == {"host-2"}
-    assert by_casts.tracker._host_messages.keys() >= by_casts.desk.replica.beside.hosts
+    assert by_casts.tracker._host_messages.keys() >= by_casts.desk.replica.overlay.hosts
     await by_casts.tracker.settle(make_request(3))
     assert len(by_casts.here()) == 1
 
@@ -53,13 +53,13 @@ async def test_a_host_that_was_removed_is_heard_when_it_is_back(by_casts: Rig) -
     await desk.ledger.write(Remove(Kind.HOST, there.uuid))
     await by_casts.follow()
     by_casts.hear(await by_casts.synced())
-    assert HOST not in desk.replica.beside.hosts
+    assert HOST not in desk.replica.overlay.hosts
     await desk.ledger.write(Put(there))
     await by_casts.put(1)
     await by_casts.follow()
     by_casts.hear(await by_casts.synced())
     await by_casts.tracker.settle(make_request(3))
-    assert HOST in desk.replica.beside.hosts
+    assert HOST in desk.replica.overlay.hosts
     assert len(by_casts.here()) == 1
 
 
