@@ -1,10 +1,10 @@
 """Builds instances from offers: claims on this zone's hosts, or delegation to children."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Instance, Status
@@ -32,19 +32,8 @@ from berth.services.zoning.delegation.release import withdrawn_ms
 from berth.services.zoning.messages.zone_commands import HeldBuildOrder
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of
 from berth.services.zoning.offers.held_offers import HeldOffers
+from berth.services.zoning.offers.hold_routing import HoldRouter
 from berth.services.zoning.offers.offer_seals import OfferSeals, request_digest
-
-
-class BuildRouter(Protocol):
-    """Routes the build of an offer to the scheduler that holds its room."""
-
-    async def build(
-        self,
-        order: HeldBuildOrder,
-        here: Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]],
-    ) -> OfferRefusalReason | None:
-        """See `HoldRouter.build`."""
-        ...
 
 
 class _Opened(NamedTuple):
@@ -84,7 +73,7 @@ class OfferBuilder:
         delegator: Delegator,
         clock: Clock,
         on_gone: LapsedHoldAction = LapsedHoldAction.TAKE,
-        hold_router: BuildRouter | None = None,
+        hold_router: HoldRouter | None = None,
         limits: Callable[[str], QuotaCheck | None] | None = None,
     ) -> None:
         self._ledger = ledger

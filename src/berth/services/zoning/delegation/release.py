@@ -1,6 +1,6 @@
 """Handling of a parent's release orders: unused offers and withdrawn instances."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from berth.domain.compute.flavor import Flavor
@@ -8,11 +8,12 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import ConflictError, NotFoundError, UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance
-from berth.domain.zones.zone_orders import ReleaseOrder, UnusedOffers, Withdrawal
+from berth.domain.zones.zone_orders import ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
 from berth.services.zoning.delegation.delegation import Delegator
+from berth.services.zoning.offers.hold_routing import OfferReleaser
 
 _TRIES = 5
 # Key in the `extra` field of a tombstone. Ledgers contain it, so its text never changes.
@@ -25,14 +26,6 @@ class InstanceDeleter(Protocol):
 
     async def delete(self, uuid: str) -> None:
         """See `Instances.delete`."""
-        ...
-
-
-class SurplusReleaser(Protocol):
-    """Releases offers, whichever scheduler of this zone made them."""
-
-    async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
-        """See `OfferReleaser.release`."""
         ...
 
 
@@ -51,7 +44,7 @@ class ReleaseHandler:
         self,
         *,
         ledger: Ledger,
-        selector: SurplusReleaser,
+        selector: OfferReleaser,
         instances: InstanceDeleter,
         delegator: Delegator,
         clock: Clock,

@@ -6,7 +6,7 @@ so it goes to all schedulers.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.offer import OfferRefusalReason
@@ -20,19 +20,12 @@ from berth.services.zoning.messages.zone_commands import (
     OfferRelease,
     scheduler_name,
 )
+from berth.services.zoning.offers.selection import OfferSelector
 
 LocalBuild = Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]]
 
 # A claim takes milliseconds, so a scheduler that has not answered in 5 s is most likely dead.
 _TIMEOUT_S: Final = 5.0
-
-
-class SelectReleaser(Protocol):
-    """Releases offers of the selects that this process has answered."""
-
-    async def release(self, surplus: UnusedOffers, audience: str) -> bool:
-        """See `OfferSelector.release`."""
-        ...
 
 
 class HoldRouter:
@@ -87,7 +80,7 @@ class OfferReleaser:
         telemetry: receives failures of the bus.
     """
 
-    def __init__(self, selector: SelectReleaser, bus: Bus, telemetry: Telemetry) -> None:
+    def __init__(self, selector: OfferSelector, bus: Bus, telemetry: Telemetry) -> None:
         self._selector = selector
         self._bus = bus
         self._telemetry = telemetry

@@ -24,7 +24,7 @@ from berth.services.zoning.children.host_names_in_requests import host_naming_fi
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
-from berth.services.zoning.offers.host_offers import HostOffers
+from berth.services.zoning.offers.host_offers import HostOfferMaker, HostOffers
 from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
 from berth.services.zoning.offers.select_records import SelectRecord, SelectRecords
 
@@ -39,18 +39,6 @@ _ALL = 10**9
 _NOTHING = bytes(SELECT_ID_BYTES)
 # The same finding about a parent recurs with each of its selects, so it is reported once a minute.
 _TELL_AGAIN_S = 60.0
-
-
-class LocalOffers(Protocol):
-    """Makes offers of this zone's own hosts."""
-
-    async def offer(self, order: SelectOrder) -> HostOffers:
-        """See `HostOfferMaker.offer`."""
-        ...
-
-    def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
-        """See `HostOfferMaker.release`."""
-        ...
 
 
 class ActiveZones(Protocol):
@@ -118,7 +106,7 @@ class OfferSelector:
         self,
         *,
         zone: str,
-        local: LocalOffers,
+        local: HostOfferMaker,
         zones: ActiveZones,
         children: ChildZones,
         homes: GroupHomes,
