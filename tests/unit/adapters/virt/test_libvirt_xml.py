@@ -269,9 +269,9 @@ def test_a_guest_with_parts_of_its_host_does_not_move_live() -> None:
     """Nor gets other devices where it is."""
     share = DeviceShare("10de/20f1/type-PCI///", 2)
     instance = replace(make_instance(1), assignment=Assignment(devices=(share,)))
-    with pytest.raises(BuildError, match="move it cold"):
+    with pytest.raises(BuildError, match="use a cold migration"):
         check_movable(instance)
     check_movable(replace(instance, assignment=None))
-    with pytest.raises(DriverError, match="has 0 PCI devices and is to have 2"):
+    with pytest.raises(DriverError, match="has 0 PCI devices but needs 2"):
         check_devices(instance, RECORD)
     check_devices(instance, msgspec.structs.replace(RECORD, devices=("a", "b")))

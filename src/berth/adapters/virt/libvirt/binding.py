@@ -1,6 +1,6 @@
-"""libvirt's binding, as far as it is used here, with types; it is imported when it is needed.
+"""Types for the part of libvirt's Python binding that Berth uses; it is imported on first use.
 
-The numbers are libvirt's, which never change their meaning.
+The constants are part of libvirt's stable API.
 """
 
 import importlib
@@ -13,28 +13,28 @@ from typing import Protocol, cast
 from berth.domain.errors import DriverError
 
 LIVE = 1
-"""Flag: of the guest that runs."""
+"""Flag: the running guest."""
 CONFIG = 2
-"""Flag: of the guest as it starts next."""
+"""Flag: the persistent definition, which applies from the next start on."""
 ELEMENT = 2
-"""Kind of metadata: an element in a namespace of one's own."""
+"""Kind of metadata: an element in a custom namespace."""
 LIFECYCLE = 0
-"""Kind of event: a guest begins, ends, stands still or goes on."""
+"""Kind of event: a guest starts, stops, is paused or continues."""
 ACPI_BUTTON = 1
 SAVE_RUNNING = 2
-"""What is saved runs when it is restored, whether it stood still or not."""
+"""Flag: a saved guest runs when it is restored, even if it was paused."""
 UNDEFINE_ALL = 1 | 2 | 4
-"""With a saved memory, with the metadata of snapshots, and with the firmware's variables."""
+"""Flags: also delete the saved memory, the metadata of snapshots, and the firmware's variables."""
 XML_INACTIVE = 2
 XML_MIGRATABLE = 8
 DOMAIN_PERSISTENT = 1
 
 FROM_RPC = 7
-"""Domain of errors: the part of libvirt that carries calls to its daemon."""
+"""Error domain: the RPC layer between libvirt's client and its daemon."""
 
 
 class MigrateFlag(IntEnum):
-    """How a guest is moved."""
+    """Flags of a live migration."""
 
     LIVE = 1
     PEER2PEER = 2
@@ -46,7 +46,7 @@ class MigrateFlag(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """What libvirt complains about, as far as something follows from it."""
+    """The error codes of libvirt that Berth handles."""
 
     INTERNAL = 1
     NO_MEMORY = 2
@@ -66,23 +66,23 @@ class ErrorCode(IntEnum):
 
 
 class VirtError(Exception):
-    """What `libvirtError` looks like; never raised."""
+    """The interface of `libvirtError`; this class itself is never raised."""
 
     def get_error_domain(self) -> int | None:
-        """Return the part of libvirt that complains."""
+        """Return the part of libvirt that raised the error."""
         raise NotImplementedError
 
     def get_error_code(self) -> int:
-        """Return the code."""
+        """Return the error code."""
         raise NotImplementedError
 
     def get_error_message(self) -> str:
-        """Return the message."""
+        """Return the error message."""
         raise NotImplementedError
 
 
 class Domain(Protocol):
-    """A guest, as libvirt's binding has it; every method blocks."""
+    """A guest in libvirt's binding; every method blocks."""
 
     # libvirt's own names.
     # ruff: noqa: N802, N803
@@ -121,7 +121,7 @@ OnEvent = Callable[["Connect", Domain, int, int, object], None]
 
 
 class Connect(Protocol):
-    """A connection to libvirtd, as libvirt's binding has it; every method blocks."""
+    """A connection to libvirtd in libvirt's binding; every method blocks."""
 
     def close(self) -> int: ...  # noqa: D102
     def isAlive(self) -> int: ...  # noqa: D102
@@ -160,12 +160,12 @@ _LOADING = threading.Lock()
 
 
 def load() -> Binding:
-    """Import the binding, and start the thread that hears of events and lost connections.
+    """Import the binding, and start the thread that receives events and lost connections.
 
     Raises:
-        DriverError: it is not installed.
+        DriverError: the binding is not installed.
     """
-    with _LOADING:  # threads may come at once, and the events have one thread
+    with _LOADING:  # `cache` alone would let two threads start two event loops
         return _load()
 
 
@@ -179,7 +179,7 @@ def _load() -> Binding:
             f"libvirt-dev, pkg-config and a compiler ({error})"
         ) from error
     binding = cast("Binding", found)
-    # Errors are raised too; without this they are written to standard error as well.
+    # By default the binding also prints every error to standard error, besides raising it.
     binding.registerErrorHandler(_ignore, None)
     binding.virEventRegisterDefaultImpl()
     threading.Thread(target=_hear, args=(binding,), name="libvirt-events", daemon=True).start()
@@ -187,7 +187,7 @@ def _load() -> Binding:
 
 
 def _ignore(_: object, __: object) -> None:
-    """Do nothing with an error."""
+    """Ignore an error, which is raised as well."""
 
 
 def _hear(binding: Binding) -> None:

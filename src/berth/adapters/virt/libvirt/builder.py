@@ -1,4 +1,4 @@
-"""Building guests: their disks, their descriptions, and their start."""
+"""Building and starting guests: their disks and their domain definitions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,14 @@ _changed = msgspec.structs.replace
 
 
 class LibvirtBuilder:
-    """Makes and starts guests of one host."""
+    """Creates and starts the guests of one host.
+
+    Args:
+        host: the host's settings.
+        images: the host's image files.
+        connection: calls libvirtd.
+        registry: finds guests and their folders.
+    """
 
     def __init__(
         self,
@@ -47,7 +54,10 @@ class LibvirtBuilder:
         self._choosing = asyncio.Lock()
 
     async def accelerator(self) -> Accelerator:
-        """Return what the guests run on; it is found out once, and libvirt is not asked."""
+        """Return the accelerator of new guests, determined once.
+
+        libvirt is not asked, since it offers KVM wherever the device node exists.
+        """
         if self._accelerator is None:
             self._accelerator = await accelerator_of(self._host)
         return self._accelerator
@@ -59,20 +69,21 @@ class LibvirtBuilder:
         waits: bool = False,
         disks_at: Mapping[str, str] | None = None,
     ) -> GuestRecord:
-        """Make the disks and the description of a guest; it does not run yet.
+        """Create the disks and the domain of a guest, without starting it.
 
         Args:
-            instance: what it is for.
-            waits: it is the target of a live migration: what its disks hold is yet to come.
-            disks_at: copy the disks from here, by name.
+            instance: its instance.
+            waits: whether it is the target of a live migration, which fills its disks.
+            disks_at: addresses to copy the disks from, by name.
 
         Raises:
-            BuildError, DriverError: it could not be made; something of it may be left.
+            BuildError, DriverError: the guest could not be created; the caller cleans up.
         """
         image = image_of(instance, self._images)
         folder, size = self._registry.folder(instance.uuid), GuestSize.of(instance.flavor)
         if disks_at is not None:
-            folder.make_private(disks_at)  # while they are copied, too
+            # Before the copy, so that other users cannot read the disks meanwhile.
+            folder.make_private(disks_at)
             copied = await guest_disks.copy_disks(folder, disks_at)
             names = await guest_disks.fit_disks(folder, copied, size)
         else:
@@ -95,7 +106,8 @@ class LibvirtBuilder:
             floating = await self._floating(made)
             address = migration.address_of(self._host, made.uuid, image, floating)
             made = _changed(made, address=address)
-        # Until it is described nobody sees which devices a guest has.
+        # Devices count as used once a domain with them is defined, so choosing and defining must
+        # not interleave with another build.
         async with self._choosing:
             chosen = await self._connection.call(
                 lambda connect: free_devices(connect, instance.assignment)
@@ -106,18 +118,19 @@ class LibvirtBuilder:
         return made
 
     async def start(self, seen: ObservedGuest, known: GuestRecord) -> None:
-        """Start a guest that is off, from its memory when that is kept.
+        """Start a guest that is off, from its saved memory if it is suspended.
 
         Raises:
-            DriverError: it could not be started; it is as it was.
+            DriverError: the guest could not be started and is unchanged.
         """
         folder = self._registry.folder(known.uuid)
-        folder.leave(leaves=False)  # a move that somebody has died over did not take place
+        # The guest is still defined here, so a migration that an agent's death interrupted failed.
+        folder.leave(leaves=False)
         known = await self.withdraw(known)
         if not seen.is_saved:
             known = await self.settle_size(known)
             running = _changed(known, power=Power.RUNNING, reason="")
-            # Described anew, so that it has what the settings say now.
+            # Defined anew at each start, so that the current settings apply.
             await self._define(running, self._image(known))
         elif known.power is not Power.RUNNING:
             await self._registry.write(_changed(known, power=Power.RUNNING, reason=""))
@@ -128,10 +141,10 @@ class LibvirtBuilder:
             raise
 
     async def withdraw(self, known: GuestRecord) -> GuestRecord:
-        """Offer the disks of a guest no more, and return what is known of it then.
+        """End the export of a guest's disks, and return the updated record.
 
         Raises:
-            DriverError: whoever offers them cannot be ended.
+            DriverError: the exporting process does not end.
         """
         if known.address:
             await nbd_export.withdraw(self._registry.folder(known.uuid))
@@ -140,7 +153,7 @@ class LibvirtBuilder:
         return known
 
     async def settle_size(self, known: GuestRecord) -> GuestRecord:
-        """Give a guest that is off the size that it is to have."""
+        """Apply the wanted size to a guest that is off, and return the updated record."""
         if known.size == known.wanted:
             return known
         folder = self._registry.folder(known.uuid)
@@ -163,7 +176,7 @@ class LibvirtBuilder:
         return await asyncio.to_thread(floating_cpus_of, known, self._host.dedicated_cpus)
 
     def _image(self, known: GuestRecord) -> ImageFile:
-        """Return what a guest boots; one with a disk of its own no longer needs the image."""
+        """Return the image from which a guest boots, or a placeholder if its disk suffices."""
         image = self._images.get(known.image_id)
         if image is not None:
             return image

@@ -1,11 +1,11 @@
-"""The connections to libvirtd: one that listens, and one for each call that is under way.
+"""The connections to libvirtd: one for events, and one for each call in progress.
 
-Every call blocks, so all of them run in threads. libvirt hears of a lost connection, and of
-events, in a thread of its own (see `binding.load`).
+Every call blocks, so all calls run in threads. Events and lost connections arrive in a thread of
+libvirt's own (see `binding.load`).
 
-Calls share no connection. Where several wait on one, keepalive ends only the one of them that
-reads; the others wait until libvirtd goes on, and then libvirt's client (9.0) reads memory that it
-has freed, and the process dies of it.
+Calls do not share a connection. When several calls wait on one and libvirtd hangs, keepalive ends
+only the call that reads. The others wait until libvirtd continues, and then libvirt's client (9.0)
+uses freed memory and the process crashes (ADR 0019).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from berth.ports.virt import GuestEvent
 
 _T = TypeVar("_T")
 _OPEN_S = 20.0
-# Saving a large memory takes its time; keepalive finds most connections that hang before that.
+# Saving a large memory takes minutes. Most hanging connections are detected by keepalive before.
 _CALL_S = 300.0
 _AGAIN_S = 1.0
 # Most long calls at once, with those that libvirtd has not ended since they were given up.
@@ -40,9 +40,10 @@ _KEEPALIVE_COUNT = 3
 
 
 class LibvirtConnection:
-    """Calls libvirtd, and passes its events on.
+    """Calls libvirtd, and publishes its events.
 
-    When the connection that listens is lost all calls fail: libvirtd has ended, or hangs.
+    When the event connection is lost, all calls fail: libvirtd has ended or hangs. Keepalive alone
+    would not fail calls that are still connecting.
     """
 
     def __init__(
@@ -52,16 +53,16 @@ class LibvirtConnection:
         publish: Callable[[GuestEvent], None],
         returned: Callable[[], None],
     ) -> None:
-        """Make a connection that is opened by the first call.
+        """Create the object; the first call opens the connections.
 
         Args:
-            uri: of libvirtd.
-            calls_max: most calls at once, without the long ones.
+            uri: the URI of libvirtd.
+            calls_max: the most calls at once, not counting long ones.
             publish: receives the events of guests.
-            returned: is called when it has been opened again after it was lost.
+            returned: called when libvirtd is connected again after a loss.
         """
         self._uri = uri
-        # Threads of their own, since those that last, or hang, keep others out.
+        # Separate limits, so that calls that take long, or hang, do not block short ones.
         self._short, self._long = ThreadRunner(calls_max), ThreadRunner(_LONG_MAX)
         self._openers = ThreadRunner(_OPEN_MAX)
         self._publish = publish
@@ -77,15 +78,15 @@ class LibvirtConnection:
         self._is_closed = False
 
     async def call(self, work: Callable[[Connect], _T], *, is_long: bool = False) -> _T:
-        """Do something with the connection, in a thread.
+        """Run a function with a connection of its own, in a thread.
 
         Args:
-            work: what; it may raise libvirt's errors.
-            is_long: who is cancelled meanwhile does not wait for its end.
+            work: the function; it may raise libvirt's errors.
+            is_long: whether a cancelled caller returns at once rather than waiting for its end.
 
         Raises:
-            LibvirtRefusedError: libvirt refused, or failed.
-            LibvirtUnreachableError: libvirtd cannot be reached, or was lost, or does not answer.
+            LibvirtRefusedError: libvirt rejected the operation, or it failed.
+            LibvirtUnreachableError: libvirtd is unreachable, was lost, or does not answer.
             DriverError: the driver is closed.
         """
         await self._get()
@@ -100,15 +101,15 @@ class LibvirtConnection:
         try:
             is_done = await _ends(calling, lost, timeout_s)
         except asyncio.CancelledError:
+            # A short call is not abandoned: the next operation on the same guest must not overtake
+            # it.
             if is_long:
                 calling.cancel()
             else:
                 await _ends(calling, lost, timeout_s)
             raise
         if not is_done and lost.is_set():
-            raise LibvirtUnreachableError(
-                f"the connection to libvirtd at {self._uri} was lost meanwhile"
-            )
+            raise LibvirtUnreachableError(f"the connection to libvirtd at {self._uri} was lost")
         if not is_done:
             reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
             raise LibvirtUnreachableError(reason) from TimeoutError()
@@ -117,13 +118,13 @@ class LibvirtConnection:
     async def on(
         self, instance_uuid: str, work: Callable[[Domain], _T], *, is_long: bool = False
     ) -> _T:
-        """Do something with a guest that must be there; see `call`."""
+        """Run a function with the domain of a guest, which must exist; see `call`."""
         return await self.call(
             lambda connect: work(connect.lookupByUUIDString(instance_uuid)), is_long=is_long
         )
 
     async def close(self) -> None:
-        """Hang up; the guests go on."""
+        """Close all connections; the guests keep running."""
         self._is_closed = True
         if self._reopening is not None:
             self._reopening.cancel()
@@ -139,7 +140,7 @@ class LibvirtConnection:
             await self._openers.run(partial(_close, one))
 
     def _do(self, work: Callable[[Connect], _T]) -> _T:
-        """Do something with a connection of its own, in a thread."""
+        """Run a function with an idle or new connection; called in a thread."""
         connect = self._one_for_a_call()
         try:
             return work(connect)
@@ -167,13 +168,13 @@ class LibvirtConnection:
     async def _get(self) -> Connect:
         if self._is_closed:
             raise DriverError("the driver is closed")
-        # Only looks at the socket; when libvirtd hangs, keepalive has it closed.
+        # `isAlive` only checks the socket, which keepalive closes when libvirtd hangs.
         if self._connect is not None and self._connect.isAlive() == 1:
             return self._connect
         if self._opening is None or self._opening.done():
             self._opening = asyncio.ensure_future(self._open_in_time())
             self._opening.add_done_callback(retrieve_outcome)
-        # All who come meanwhile share its outcome.
+        # Shielded and shared: all calls that arrive meanwhile wait for the same attempt.
         return await asyncio.shield(self._opening)
 
     async def _open_in_time(self) -> Connect:
@@ -208,8 +209,8 @@ class LibvirtConnection:
             connect.registerCloseCallback(on_close, None)
             event_id = connect.domainEventRegisterAny(None, binding.LIFECYCLE, on_event, None)
             if is_late.is_set():
-                self._hang_up(connect, event_id)  # nobody has waited for it
-                raise LibvirtUnreachableError(f"libvirtd at {self._uri} has answered too late")
+                self._hang_up(connect, event_id)  # the caller has given up
+                raise LibvirtUnreachableError(f"libvirtd at {self._uri} answered too late")
             self._event_id = event_id
             return connect
 
@@ -221,7 +222,7 @@ class LibvirtConnection:
         connect.close()
 
     def _reopen(self, lost: asyncio.Event) -> None:
-        """Have calls fail, and events come again, however long libvirtd is away."""
+        """Fail pending calls, and reconnect for events, however long libvirtd is down."""
         lost.set()
         if not self._is_closed and (self._reopening is None or self._reopening.done()):
             self._reopening = asyncio.ensure_future(self._try_again())
@@ -236,13 +237,17 @@ class LibvirtConnection:
 
 
 def _close(connect: Connect) -> None:
-    """Close a connection that may be lost already."""
+    """Close a connection, ignoring errors: it may be lost already."""
     with contextlib.suppress(binding.load().libvirtError):
         connect.close()
 
 
 async def _ends(calling: asyncio.Task[_T], lost: asyncio.Event, timeout_s: float | None) -> bool:
-    """Wait for the end of a call, while there is hope; tell whether it has ended."""
+    """Wait for a call until it ends, the connection is lost, or the timeout has passed.
+
+    Returns:
+        Whether the call has ended.
+    """
     losing = asyncio.ensure_future(lost.wait())
     first = asyncio.FIRST_COMPLETED
     try:
@@ -260,18 +265,18 @@ def _guarded(work: Callable[..., _T], *given: object) -> _T:
 
 
 def retrieve_outcome(task: asyncio.Task[_T]) -> None:
-    """Look at the outcome of a task that nobody may wait for any more."""
+    """Retrieve the outcome of an abandoned task, so that asyncio does not log its error."""
     if not task.cancelled():
         task.exception()
 
 
 def is_missing_domain(error: LibvirtRefusedError) -> bool:
-    """Tell whether libvirt complains that there is no such guest."""
+    """Return whether an error says that the domain does not exist."""
     return error.code == ErrorCode.NO_DOMAIN
 
 
 def none_if_refused(code: ErrorCode, work: Callable[[Domain], _T], domain: Domain) -> _T | None:
-    """Do something with a guest; None when libvirt refuses for one reason."""
+    """Run a function with a domain; return None when libvirt raises this error code."""
     try:
         return work(domain)
     except binding.load().libvirtError as error:

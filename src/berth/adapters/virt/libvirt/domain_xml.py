@@ -1,4 +1,4 @@
-"""A guest as libvirt describes it: domain XML, made and changed as a tree."""
+"""The domain XML of a guest, created and changed as a tree."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from berth.adapters.virt.libvirt.record import NAMESPACE, PREFIX, GuestRecord, t
 NAME_PREFIX = "berth-"
 _ARCH = "x86_64"
 _NO_TIMER_CHECK = "no_timer_check"
-# What TCG may keep of translated code: by itself it takes as much as the guest, and more.
+# The size of TCG's cache of translated code in MiB; its default may exceed the guest's memory.
 _TRANSLATION_MIB = "32"
 
 ET.register_namespace(PREFIX, NAMESPACE)
 
 
 def name_of(uuid: str) -> str:
-    """Return what libvirt and operators call a guest."""
+    """Return the domain name of a guest."""
     return f"{NAME_PREFIX}{uuid}"
 
 
@@ -39,10 +39,9 @@ def domain_xml(
     *,
     floating: FloatingCpus = ANYWHERE,
 ) -> str:
-    """Return the description of a guest.
+    """Return the domain XML of a guest.
 
-    Addresses of devices are libvirt's to choose; with equal devices in equal order they are
-    equal.
+    libvirt chooses the addresses of devices; equal devices in equal order get equal addresses.
     """
     folder = GuestFolder(host.state_dir, record.uuid)
     domain_type = "kvm" if accelerator is Accelerator.KVM else "qemu"
@@ -82,25 +81,26 @@ def domain_xml(
 
 @dataclass(frozen=True, slots=True)
 class DestinationFiles:
-    """Where the files of a guest are on the host that it moves to."""
+    """The paths of a guest's files on the destination of a migration."""
 
     state_dir: Path
     image: Path
     initrd: Path | None
     binary: str
     cpus: str = ""
-    """Those of that host that the guest floats over; all, where nothing is said."""
+    """The CPUs there on which unpinned guest CPUs run; empty for all."""
 
 
 def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> str:
-    """Return the description of a guest for another host.
+    """Return the domain XML of a guest for the destination of a migration.
 
-    All that the guest sees stays, as it must; what changes is where files are, and the record.
+    Everything that the guest sees stays the same, as live migration requires. Only the paths of
+    files and the record change.
 
     Args:
-        xml: the description here, in the form that can be moved.
-        destination: where files are there.
-        record: what is to be kept there of the guest.
+        xml: the migratable XML of the source.
+        destination: the paths at the destination.
+        record: the guest's record at the destination.
     """
     domain = ET.fromstring(xml)  # noqa: S314 - libvirt wrote it
     folder = GuestFolder(destination.state_dir, record.uuid)
@@ -116,7 +116,7 @@ def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> s
         if (log := line.find("log")) is not None:
             log.set("file", str(folder.console))
         if (source := line.find("source")) is not None:
-            line.remove(source)  # a terminal of the other host
+            line.remove(source)  # a pseudo-terminal of this host
         line.attrib.pop("tty", None)
     _set_text(domain, "devices/emulator", destination.binary)
     _set_cpus(domain, destination.cpus)
@@ -125,7 +125,7 @@ def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> s
 
 
 def set_record(domain: ET.Element, record: GuestRecord) -> None:
-    """Put another record in the place of a description's."""
+    """Replace the record in a domain's metadata."""
     metadata = domain.find("metadata")
     if metadata is None:
         metadata = ET.SubElement(domain, "metadata")
@@ -135,7 +135,7 @@ def set_record(domain: ET.Element, record: GuestRecord) -> None:
 
 
 def _set_cpus(domain: ET.Element, cpus: str) -> None:
-    """Say which CPUs of a host a guest floats over, or nothing of that."""
+    """Set the host CPUs of unpinned guest CPUs, or remove the restriction."""
     if (vcpu := domain.find("vcpu")) is not None:
         vcpu.attrib.pop("cpuset", None)
         if cpus:
@@ -152,7 +152,7 @@ def _boot(machine: str, image: ImageFile, accelerator: Accelerator) -> ET.Elemen
         if image.initrd is not None:
             _text(boot, "initrd", str(image.initrd))
         words = image.cmdline.split(" ") if image.cmdline else []
-        # Under TCG on a busy host, kernels that check the timer find that it does not work.
+        # Under TCG on a busy host, kernels that check the timer conclude that it does not work.
         if accelerator is Accelerator.TCG and _NO_TIMER_CHECK not in words:
             words.append(_NO_TIMER_CHECK)
         if words:
@@ -189,7 +189,7 @@ def _set_source(disk: ET.Element, folder: GuestFolder) -> None:
         source.remove(child)
     for tag in ("backingStore", "mirror"):
         for found in disk.findall(tag):
-            disk.remove(found)  # that disk rests on nothing there
+            disk.remove(found)  # at the destination the disk has no backing file
 
 
 def _serial(folder: GuestFolder) -> ET.Element:

@@ -1,4 +1,4 @@
-"""The libvirt driver; see the port `Driver`."""
+"""The libvirt driver; see the port `VirtDriver`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -36,22 +36,22 @@ _changed = msgspec.structs.replace
 
 
 class LibvirtDriver:
-    """Has libvirtd run each guest, as a persistent domain that carries the driver's record.
+    """Runs each guest as a persistent domain of libvirtd, with the driver's record as metadata.
 
-    libvirtd and the guests outlive the agent, and the guests outlive libvirtd. A second driver of
-    the same host finds all of them again.
+    libvirtd and the guests outlive the agent, and the guests outlive libvirtd. Another driver of
+    the same host finds all guests again.
     """
 
     def __init__(
         self, host: LibvirtHost, images: Images, clock: Clock, stock: InventorySettings
     ) -> None:
-        """Make a driver.
+        """Create a driver, without connecting to libvirtd.
 
         Args:
-            host: where libvirtd is, and how guests are described to it.
-            images: what guests boot.
+            host: the host's settings.
+            images: the host's image files.
             clock: the time.
-            stock: what is said of the host's resources.
+            stock: the operator's settings for the host's inventory.
         """
         self._host = host
         self._events = GuestEventHub()
@@ -68,7 +68,7 @@ class LibvirtDriver:
         self._telling: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Let go of the guests; they go on."""
+        """Disconnect from libvirtd; the guests keep running."""
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.wait({self._telling})
@@ -76,11 +76,11 @@ class LibvirtDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All but changing the size of a running guest."""
+        """All verbs except changing the size of a running guest."""
         return _VERBS
 
     async def report(self) -> HostReport:
-        """Return what the machine has, and what libvirt says of it."""
+        """Return the report of this machine, including libvirt's capabilities."""
         accelerator = await self._builder.accelerator()
         hypervisor = await self._connection.call(
             lambda connect: hypervisor_of(connect, self._host, accelerator)
@@ -89,13 +89,13 @@ class LibvirtDriver:
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return what libvirt knows of this host's guests."""
+        """Return the guests that libvirt knows on this host."""
         found = [await self._with_recorded_end(one) for one in await self._registry.all()]
         guests = [_guest_of(one) for one in found if one is not None]
         return sorted(guests, key=lambda guest: guest.instance_uuid)
 
     async def spawn(self, instance: Instance) -> None:
-        """Define and start a domain, or start one that is here."""
+        """Define and start a domain, or start an existing one."""
         async with self._lock(instance.uuid):
             try:
                 seen = await self._registry.find(instance.uuid)
@@ -110,7 +110,7 @@ class LibvirtDriver:
                 raise BuildError(str(error)) from error
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Press the power button, and destroy the domain when that does not help."""
+        """Press the power button, and destroy the domain after the grace period."""
         async with self._lock(instance_uuid):
             seen = await self._registry.find(instance_uuid)
             if seen is None or seen.record is None:
@@ -124,8 +124,9 @@ class LibvirtDriver:
                 is_free = await press_power_button(
                     self._connection, self._clock, instance_uuid, grace_s
                 )
-            # Before it ends, or it would have crashed should both daemons die in between; but
-            # while QEMU hangs libvirt writes nothing down.
+            # Recorded before the end: if the agent and libvirtd died in between, the guest would
+            # otherwise count as crashed. While QEMU hangs, libvirt cannot change the record, so it
+            # is written afterwards.
             if is_free and not is_written:
                 is_written = await self._registry.try_to_write(stopped)
             await self._connection.on(instance_uuid, force_off)
@@ -134,23 +135,23 @@ class LibvirtDriver:
             self._events.publish(GuestEvent(instance_uuid, Power.STOPPED))
 
     async def reset(self, instance_uuid: str) -> None:
-        """Reset the machine that the guest sees."""
+        """Reset the guest's virtual machine."""
         async with self._locked_guest(instance_uuid, Power.RUNNING):
             await self._connection.on(instance_uuid, lambda domain: domain.reset())
 
     async def pause(self, instance_uuid: str) -> None:
-        """Stop the guest's processors."""
+        """Pause the guest's CPUs."""
         async with self._locked_guest(instance_uuid, *_LIVE):
             await self._connection.on(instance_uuid, lambda domain: domain.suspend())
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Let the guest's processors go on."""
+        """Continue the guest's CPUs."""
         async with self._locked_guest(instance_uuid, *_LIVE) as (seen, _):
             if seen.power[0] is Power.PAUSED:
                 await self._connection.on(instance_uuid, lambda domain: domain.resume())
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Have libvirt save the guest's memory and end its process."""
+        """Save the guest's memory and end its process."""
         async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as (seen, _):
             if seen.power[0] is not Power.SUSPENDED:
                 await self._connection.on(
@@ -158,7 +159,7 @@ class LibvirtDriver:
                 )
 
     async def resume(self, instance_uuid: str) -> None:
-        """Start the guest, which goes on from its memory."""
+        """Start the guest from its saved memory."""
         async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as (
             seen,
             known,
@@ -167,14 +168,14 @@ class LibvirtDriver:
                 await self._builder.start(seen, known)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Undefine the domain and delete the folder; an orphan too."""
+        """Undefine the domain and delete the folder, also for an orphan."""
         async with self._lock(instance_uuid):
             await self._registry.find(instance_uuid)
             if not await self._registry.is_foreign(instance_uuid):
                 await self._registry.clear(instance_uuid)
 
     async def resize(self, instance: Instance) -> bool:
-        """Write down the new size, which a guest that is off has at once."""
+        """Record the new size; a guest that is off gets it at once."""
         async with self._locked_guest(instance.uuid) as (seen, known):
             cells = hardware.check_hardware(instance)
             hardware.check_devices(instance, known)
@@ -185,7 +186,7 @@ class LibvirtDriver:
             return changed.size == changed.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return the end of the console's log."""
+        """Return the end of the console log."""
         if await self._registry.lookup(instance_uuid) is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         folder = self._registry.folder(instance_uuid)
@@ -203,9 +204,10 @@ class LibvirtDriver:
             return seen.record.address
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Have libvirtd move the guest, then clear away what is left here.
+        """Migrate the guest with libvirt, then delete what is left here.
 
-        Whoever hears that it stays destroys it there, so libvirt has to have it here.
+        A MigrationError makes the destination destroy its guest, so it is raised only when libvirt
+        confirms that the guest is still here.
         """
         folder = self._registry.folder(instance_uuid)
         async with self._lock(instance_uuid):
@@ -237,44 +239,45 @@ class LibvirtDriver:
             del self._moves[known.uuid]
 
     async def _is_here(self, instance_uuid: str) -> bool:
-        """Tell whether a guest that was to move is here still.
+        """Return whether a guest that was to be migrated is still here.
 
         Raises:
-            UnavailableError: libvirtd cannot be asked. Nor does its silence say that the move has
-                failed: libvirtd leads it, and may have gone on with it.
+            UnavailableError: libvirtd does not answer. It controls the migration and may have
+                completed it, so silence does not mean failure.
         """
         try:
             return await self._registry.lookup(instance_uuid) is not None
         except DriverError as error:
-            reason = f"nobody can say whether guest {instance_uuid} has moved: {error}"
+            reason = f"cannot determine whether guest {instance_uuid} has moved: {error}"
             raise UnavailableError(reason) from error
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Have libvirt give up a migration, whoever has begun it."""
+        """Cancel a migration in progress, also one that an earlier agent started."""
         move = self._moves.get(instance_uuid)
         await (abort_job(self._connection, instance_uuid) if move is None else move.cancel())
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Have QEMU's storage daemon offer the disks, read-only."""
+        """Export the disks read-only with QEMU's storage daemon."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._registry.folder(instance_uuid)
             if nbd_export.is_offered(folder, known.disks, known.address):
                 return known.address
             await nbd_export.withdraw(folder)
-            # Whatever comes of it, somebody has to look for it before the guest starts.
+            # Recorded before the daemon starts: after a crash the next start of the guest must look
+            # for the daemon and end it.
             await self._registry.write(_changed(known, address=nbd_export.BEGUN))
             address = await nbd_export.offer(folder, known.disks, self._host.move_address)
             await self._registry.write(_changed(known, address=address))
             return address
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Copy disks from another host, or from where they are stored."""
+        """Copy disks from another host or from the shared storage."""
         async with self._lock(instance.uuid):
             if await self._find_to_build(instance.uuid) is None:
                 await self._build(instance, disks_at=self._storage.sources(address))
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Copy the disks to the folder that all hosts share."""
+        """Copy the disks to the shared storage."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._registry.folder(instance_uuid)
             return await self._storage.store(folder, instance_uuid, known.disks)
@@ -284,30 +287,30 @@ class LibvirtDriver:
         await self._storage.drop(address)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return folders that libvirt knows no guest of, and what was stored."""
+        """Return the folders without a domain, and the disks that this host stored."""
         known = {one.uuid for one in await self._registry.all()}
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Yield what libvirt tells of the guests from now on."""
+        """Return the events of the guests from now on."""
         return self._events.subscribe()
 
     def _on_return(self) -> None:
-        """Tell what all guests do: nobody has heard of what happened while libvirtd was away."""
+        """Publish the state of all guests, since events were lost while libvirtd was down."""
 
         async def tell() -> None:
             try:
                 found = await self.guests()
             except DriverError:
-                return  # it is away again
+                return  # libvirtd is down again, and this is repeated when it is back
             for guest in found:
                 self._events.publish(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
 
         self._telling = asyncio.ensure_future(tell())
 
     async def _with_recorded_end(self, seen: ObservedGuest) -> ObservedGuest | None:
-        """Write down what a restarted libvirtd would not know: that a guest has ended well."""
+        """Record a regular shutdown, whose reason libvirtd forgets when it restarts."""
         lock = self._lock(seen.uuid)
         if lock.locked() or seen.record is None:
             return seen
@@ -322,10 +325,10 @@ class LibvirtDriver:
             return now
 
     async def _find_to_build(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return a guest that is here already.
+        """Return an existing guest, or None.
 
         Raises:
-            BuildError: libvirtd cannot be asked.
+            BuildError: libvirtd does not answer.
         """
         try:
             return await self._registry.find(instance_uuid)
@@ -339,7 +342,7 @@ class LibvirtDriver:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> GuestRecord:
-        """Make a guest; when that fails nothing of it is left."""
+        """Create a guest, and remove all of it when that fails."""
         try:
             if await self._registry.lookup(instance.uuid) is not None:
                 raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
@@ -356,7 +359,7 @@ class LibvirtDriver:
             await self._clear_on_failure(made.uuid, lambda: self._builder.start(seen, made))
 
     async def _clear_on_failure(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Do a part of building a guest, and clear away all of it when that fails."""
+        """Run one step of a build, and remove the whole guest when it fails."""
         try:
             return await work()
         except BaseException as error:
@@ -378,14 +381,14 @@ class LibvirtDriver:
     async def _locked_guest(
         self, instance_uuid: str, *powers: Power
     ) -> AsyncGenerator[tuple[ObservedGuest, GuestRecord]]:
-        """Work on a guest that must be here, doing one of these things."""
+        """Hold the lock of a guest, which must exist and have one of these power states."""
         async with self._lock(instance_uuid):
             known = await self._known(instance_uuid, *powers)
             with os_errors_as_driver_errors():
                 yield known
 
     async def _known(self, instance_uuid: str, *powers: Power) -> tuple[ObservedGuest, GuestRecord]:
-        """Return a guest, which must be here; nobody else may work on it."""
+        """Return a guest that must exist; the caller holds its lock."""
         seen = await self._registry.find(instance_uuid)
         if seen is None or seen.record is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
@@ -400,7 +403,7 @@ class LibvirtDriver:
 
 
 def _guest_of(seen: ObservedGuest) -> Guest:
-    """Return what the port says of a guest."""
+    """Convert an observed guest to the port's type."""
     if seen.record is None or not seen.is_persistent:
         power = states.power_of(seen.state, seen.reason, is_saved=False, known=Power.RUNNING)[0]
         return Guest(seen.uuid, power, "there is no record of it", is_orphan=True)

@@ -1,4 +1,4 @@
-"""What libvirt complains about, as errors that say what to do."""
+"""Conversion of libvirt's errors to errors that say what to do."""
 
 import re
 
@@ -9,24 +9,24 @@ _TOLD_CHARS = 500
 _QEMU_SAID = re.compile(
     r"(?:process exited while connecting to monitor|unexpectedly closed the monitor):?"
 )
-_NOT_THERE = "no libvirtd can be spoken to: is it running, and is its address (virt.uri) right?"
+_NOT_THERE = "cannot connect to libvirtd; check that it is running and that virt.uri is correct"
 _WHAT_TO_DO = {
     ErrorCode.NO_CONNECT: _NOT_THERE,
     ErrorCode.RPC: _NOT_THERE,
-    ErrorCode.CONFIG_UNSUPPORTED: "this host's QEMU cannot give the guest what it asks for",
+    ErrorCode.CONFIG_UNSUPPORTED: "this host's QEMU does not support what the guest needs",
     ErrorCode.OPERATION_TIMEOUT: "libvirtd is still busy with the guest; try again later",
-    ErrorCode.OPERATION_ABORTED: "it was cancelled",
-    ErrorCode.MIGRATE_UNSAFE: "libvirt does not think that the guest's disks survive the move",
-    ErrorCode.XML_ERROR: "libvirt does not take the guest's description",
+    ErrorCode.OPERATION_ABORTED: "the operation was cancelled",
+    ErrorCode.MIGRATE_UNSAFE: "libvirt considers the migration unsafe for the guest's disks",
+    ErrorCode.XML_ERROR: "libvirt rejected the guest's domain XML",
 }
 
 
 class LibvirtRefusedError(DriverError):
-    """libvirt refused to do something, or failed.
+    """libvirt rejected an operation, or it failed.
 
     Args:
-        code: libvirt's number of the error.
-        message: what it says.
+        code: libvirt's error code.
+        message: libvirt's message.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -35,22 +35,22 @@ class LibvirtRefusedError(DriverError):
 
 
 class LibvirtUnreachableError(DriverError):
-    """libvirtd cannot be reached, or was lost; nobody knows whether it has done what was asked."""
+    """libvirtd is unreachable or was lost, so the outcome of the operation is unknown."""
 
 
 def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachableError:
-    """Return an error of libvirt as one of ours."""
+    """Convert an error of libvirt."""
     code = error.get_error_code()
-    # What breaks between libvirt's client and its daemon comes with the codes of the system's calls
-    # and of all else ("Cannot write data: Broken pipe"); only the domain tells.
+    # Failures of the RPC layer have various codes, such as that of a system call ("Cannot write
+    # data: Broken pipe"); only the error domain identifies them.
     if error.get_error_domain() == FROM_RPC:
         return LibvirtUnreachableError(error_text(ErrorCode.RPC, error.get_error_message()))
     return LibvirtRefusedError(code, error.get_error_message())
 
 
 def error_text(code: int, message: str) -> str:
-    """Return what an error means; of one of QEMU's own, what QEMU wrote."""
-    # libvirt quotes all that QEMU wrote before it ended; what counts stands at the end.
+    """Return the text of an error; for an error of QEMU, the end of QEMU's output."""
+    # libvirt quotes all of QEMU's output; the cause is at the end.
     qemu_said = _QEMU_SAID.split(message, maxsplit=1)
     if len(qemu_said) > 1:
         lines = [line.strip() for line in qemu_said[1].splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The roster: the guests of a host, as libvirt's descriptions and their folders say."""
+"""The guests of a host, found by libvirt's domains and the guests' folders."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ _MARKS = (_UNFINISHED, _LEAVING)
 
 @dataclass(frozen=True, slots=True)
 class ObservedGuest:
-    """A guest as libvirt has just described it; `record` is None where there is none."""
+    """The state of a guest as libvirt reports it; `record` is None if the domain has none."""
 
     uuid: str
     record: GuestRecord | None
@@ -46,7 +46,7 @@ class ObservedGuest:
 
     @property
     def power(self) -> tuple[Power, str]:
-        """What it does, and why if that is known."""
+        """The power state and its reason, if known."""
         known = Power.RUNNING if self.record is None else self.record.power
         if self.record is not None and self.record.waits:
             return Power.PAUSED, ""
@@ -58,66 +58,66 @@ class ObservedGuest:
 
     @property
     def has_arrived(self) -> bool:
-        """It was waited for, and runs here now."""
+        """Whether it was the target of a live migration and runs here now."""
         waits = self.record is not None and self.record.waits
         return waits and self.is_active and not states.is_moving(self.state, self.reason)
 
 
 class LibvirtFolder(GuestFolder):
-    """The folder of a guest. Its disks are QEMU's, which may be another user's."""
+    """The folder of a libvirt guest; QEMU may run as another user, who owns the disks then."""
 
     def make(self) -> None:
-        """Make the folder, which holds no guest before it is finished.
+        """Create the folder with the mark `.unfinished`, which `finish` removes.
 
         Raises:
-            DriverError: there is one, with files of a guest that libvirt knows nothing of.
+            DriverError: the folder exists and has files of a guest that libvirt does not know.
         """
         make_passable(self.path)
         if any(path.name not in _MARKS for path in self.path.iterdir()):
-            reason = "libvirt knows no guest of these files; move them away, or destroy it"
+            reason = "files of a guest without a domain; move them away, or destroy the guest"
             raise DriverError(f"{self.path}: {reason}")
         self.mark(_UNFINISHED)
 
     def make_private(self, names: Iterable[str]) -> None:
-        """Let nobody else read these disks; libvirt gives them to QEMU's user while it runs."""
+        """Make these disks private; libvirt changes their owner to QEMU's user while it runs."""
         for name in names:
             path = self.disk(name)
             path.touch(mode=_PRIVATE)
             path.chmod(_PRIVATE)
 
     def finish(self) -> None:
-        """Have it hold a guest from now on."""
+        """Remove the mark of an unfinished guest."""
         (self.path / _UNFINISHED).unlink(missing_ok=True)
 
     @property
     def is_unfinished(self) -> bool:
-        """Its guest is being made, or destroyed; or somebody has died over that."""
+        """Whether its guest is being built or destroyed, or an agent died meanwhile."""
         return (self.path / _UNFINISHED).exists()
 
     @property
     def is_leaving(self) -> bool:
-        """Its guest moves; when libvirt does not know it any more it has."""
+        """Whether its guest is migrating away; it has left when libvirt no longer knows it."""
         return (self.path / _LEAVING).exists()
 
     def leave(self, *, leaves: bool) -> None:
-        """Write down that the guest moves, or that it stays."""
+        """Set or remove the mark that the guest is migrating away."""
         if leaves:
             self.mark(_LEAVING)
         else:
             (self.path / _LEAVING).unlink(missing_ok=True)
 
     def begin_end(self) -> None:
-        """Have it be cleared away, should nobody come to the end of that."""
+        """Mark the folder as unfinished, so that an interrupted removal is completed."""
         if self.path.is_dir():
-            with contextlib.suppress(OSError):  # a full disk has room again when it is gone
+            with contextlib.suppress(OSError):  # on a full disk, where the removal makes room
                 self.mark(_UNFINISHED)
 
     def mark(self, name: str) -> None:
-        """Make a file that says something."""
+        """Create a mark."""
         (self.path / name).touch(mode=_PRIVATE)
 
     def remove(self) -> None:
-        """Delete it with all that is in it, the marks last."""
+        """Delete the folder, the marks last, so that an interrupted removal is completed."""
         for path in sorted(self.path.glob("*"), key=lambda path: path.name in _MARKS):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -127,10 +127,10 @@ class LibvirtFolder(GuestFolder):
 
 
 def make_passable(path: Path) -> None:
-    """Make a folder, and those above it, that another user gets through; one that is there stays.
+    """Create a folder and its missing parents so that QEMU's user can traverse them.
 
-    The mode is set when the folder is there, since a unit's umask takes from the one it is made
-    with.
+    The mode is set after the creation, since the umask of the agent's unit restricts the mode of a
+    new folder.
     """
     for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
         one.mkdir(exist_ok=True)
@@ -138,7 +138,12 @@ def make_passable(path: Path) -> None:
 
 
 class LibvirtGuestRegistry:
-    """Finds guests; what an agent has left half done is cleared away at the first question."""
+    """Finds guests; at the first access it completes what a dead agent left unfinished.
+
+    Args:
+        host: the host's settings.
+        connection: calls libvirtd.
+    """
 
     def __init__(self, host: LibvirtHost, connection: LibvirtConnection) -> None:
         self._host = host
@@ -147,14 +152,14 @@ class LibvirtGuestRegistry:
         self._has_adopted = False
 
     def folder(self, instance_uuid: str) -> LibvirtFolder:
-        """Return the folder of a guest, which may not be there."""
+        """Return the folder of a guest, which need not exist."""
         return LibvirtFolder(self._host.state_dir, instance_uuid)
 
     async def make_folder(self, instance_uuid: str) -> None:
-        """Make the folder of a new guest; what is left there of one that has moved goes first.
+        """Create the folder of a new guest, after deleting the remains of one that has moved away.
 
         Raises:
-            DriverError: there are files of a guest that libvirt knows nothing of.
+            DriverError: the folder has files of a guest that libvirt does not know.
         """
         folder = self.folder(instance_uuid)
         if folder.is_leaving:
@@ -162,7 +167,7 @@ class LibvirtGuestRegistry:
         folder.make()
 
     async def all(self) -> list[ObservedGuest]:
-        """Return all guests of this host, and orphans, but none that is being made."""
+        """Return all guests of this host and orphans, except guests being built."""
         await self._adopt()
         found = await self._connection.call(_list)
         mine = [one for one in found if self._is_mine(one)]
@@ -170,9 +175,9 @@ class LibvirtGuestRegistry:
         return mine
 
     async def find(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return a guest that has a record here; None when there is none.
+        """Return a guest with a record of this host, or None.
 
-        Nobody else may work on it: what somebody has given up building is cleared away.
+        The caller must hold the guest's lock, since the remains of an unfinished build are removed.
         """
         await self._adopt()
         folder = self.folder(instance_uuid)
@@ -187,7 +192,7 @@ class LibvirtGuestRegistry:
         return one
 
     async def lookup(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return what libvirt says of a guest now; None when it does not know it."""
+        """Return the current state of a guest, or None when libvirt does not know it."""
         try:
             return await self._connection.on(instance_uuid, observe)
         except LibvirtRefusedError as error:
@@ -196,12 +201,12 @@ class LibvirtGuestRegistry:
             raise
 
     async def is_foreign(self, instance_uuid: str) -> bool:
-        """Tell whether a guest is another host's, whose agent uses the same libvirtd."""
+        """Return whether a guest belongs to another host whose agent uses the same libvirtd."""
         one = await self.lookup(instance_uuid)
         return one is not None and one.record is not None and one.record.host != self._host.name
 
     async def write(self, changed: GuestRecord) -> None:
-        """Change the record of a guest."""
+        """Write the record of a guest to its domain's metadata."""
         text = record.to_text(changed)
 
         def change(domain: Domain) -> None:
@@ -212,7 +217,7 @@ class LibvirtGuestRegistry:
         await self._connection.on(changed.uuid, change)
 
     async def try_to_write(self, changed: GuestRecord) -> bool:
-        """Change the record of a guest, and tell whether libvirt was not too busy with it."""
+        """Write the record of a guest; return False if libvirt is busy with the domain."""
         try:
             await self.write(changed)
         except LibvirtRefusedError as error:
@@ -222,7 +227,7 @@ class LibvirtGuestRegistry:
         return True
 
     async def clear(self, instance_uuid: str) -> None:
-        """End a guest, if there is one, and delete all of it."""
+        """Destroy a guest, if it exists, and delete its domain and folder."""
         folder = self.folder(instance_uuid)
         folder.begin_end()
         try:
@@ -234,9 +239,9 @@ class LibvirtGuestRegistry:
         await asyncio.to_thread(folder.remove)
 
     def _trim_consoles(self, guests: Sequence[ObservedGuest]) -> None:
-        """Keep consoles from filling the disk; libvirt and its log daemon append to the files."""
+        """Truncate long console logs, to which libvirt's log daemon only appends."""
         for one in guests:
-            with contextlib.suppress(OSError):  # not this user's, or it has just gone
+            with contextlib.suppress(OSError):  # owned by another user, or just deleted
                 self.folder(one.uuid).trim_console()
 
     def _is_mine(self, one: ObservedGuest) -> bool:
@@ -259,12 +264,12 @@ class LibvirtGuestRegistry:
 
 
 def _marked(state_dir: Path) -> list[Path]:
-    """Return the folders that have a mark."""
+    """Return the folders with a mark."""
     return sorted({path.parent for mark in _MARKS for path in state_dir.glob(f"*/{mark}")})
 
 
 def _list(connect: Connect) -> list[ObservedGuest]:
-    """Return all that bears our mark; what goes away meanwhile is left out."""
+    """Return all domains with Berth's name prefix, except those that disappear meanwhile."""
     found: list[ObservedGuest] = []
     for domain in connect.listAllDomains():
         if domain.name().startswith(domain_xml.NAME_PREFIX):
@@ -274,7 +279,7 @@ def _list(connect: Connect) -> list[ObservedGuest]:
 
 
 def observe(domain: Domain) -> ObservedGuest:
-    """Describe a guest."""
+    """Return the state of a domain."""
     is_persistent = bool(domain.isPersistent())
     flags = binding.CONFIG if is_persistent else 0
     text = none_if_refused(
@@ -295,7 +300,7 @@ def observe(domain: Domain) -> ObservedGuest:
 
 
 def has_job(domain: Domain) -> bool:
-    """Tell whether libvirt is at work on a guest for long: it moves, or is saved."""
+    """Return whether libvirt runs a job on a domain: a migration or a save."""
     job = none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.jobInfo(), domain)
     return job is not None and job[0] != _NO_JOB
 

@@ -1,4 +1,4 @@
-"""What a guest has of its host for itself: CPUs, NUMA cells, large pages and PCI devices."""
+"""The parts of a host that guests get: CPUs, NUMA cells, huge pages and PCI devices."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ _PARTS = ("domain", "bus", "slot")
 
 @dataclass(frozen=True, slots=True)
 class FloatingCpus:
-    """CPUs of the host for those CPUs of guests that are pinned to none.
+    """The host CPUs on which unpinned guest CPUs run.
 
-    Guests run `everywhere` where they have no cell, and the parts of them that are in a cell of
-    the host on what `of_cells` has under its number. Where nothing is said libvirt chooses.
+    `everywhere` applies to guests without NUMA cells, `of_cells` to the parts of a guest in a host
+    cell, by the cell's id. An empty set leaves the choice to libvirt.
     """
 
     everywhere: frozenset[int] = frozenset()
@@ -33,7 +33,7 @@ ANYWHERE: Final = FloatingCpus()
 
 
 def hardware_elements(record: GuestRecord, floating: FloatingCpus) -> Iterator[ET.Element]:
-    """Yield the elements that a description gets for what its guest has of the host."""
+    """Yield the XML elements for the hardware of a guest."""
     if record.cells:
         yield from _cells(record, floating)
     for address in record.devices:
@@ -43,12 +43,12 @@ def hardware_elements(record: GuestRecord, floating: FloatingCpus) -> Iterator[E
 def floating_cpus_of(
     record: GuestRecord, dedicated: frozenset[int], linux: Linux | None = None
 ) -> FloatingCpus:
-    """Return where the CPUs of a guest float.
+    """Return the host CPUs on which the unpinned CPUs of a guest run: all that are not dedicated.
 
     Args:
-        record: of the guest.
-        dedicated: the host's CPUs that guests get for themselves.
-        linux: the machine; this one unless it is given.
+        record: the guest's record.
+        dedicated: the host CPUs that are pinned to single guests.
+        linux: the machine; by default this one.
     """
     if not dedicated and not record.cells:
         return ANYWHERE
@@ -62,10 +62,10 @@ def floating_cpus_of(
 
 
 def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
-    """Return what an instance has of the host's NUMA cells.
+    """Return an instance's shares of the host's NUMA cells.
 
     Raises:
-        BuildError: its parts do not add up to what its flavor asks for.
+        BuildError: the shares do not add up to the flavor's size.
     """
     cells = instance.assignment.numa if instance.assignment is not None else ()
     if not cells:
@@ -76,46 +76,49 @@ def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
     if (vcpus, memory_mb) != (flavor.vcpus, flavor.memory_mb):
         raise BuildError(
             f"the NUMA cells of instance {instance.uuid} have {vcpus} CPUs and {memory_mb} MiB, "
-            f"its flavor {flavor.vcpus} and {flavor.memory_mb}",
+            f"but its flavor has {flavor.vcpus} and {flavor.memory_mb}",
             cause=FailureCause.CLAIM,
         )
     return cells
 
 
 def check_devices(instance: Instance, record: GuestRecord) -> None:
-    """Refuse to give a guest that is here other devices than it has.
+    """Check that an existing guest keeps its number of PCI devices.
 
     Raises:
-        DriverError: it is to have more of them, or fewer.
+        DriverError: the instance needs more or fewer devices.
     """
     shares = instance.assignment.devices if instance.assignment is not None else ()
     wanted = sum(share.count for share in shares)
     if wanted != len(record.devices):
         raise DriverError(
-            f"guest {record.uuid} has {len(record.devices)} PCI devices and is to have {wanted}; "
-            "that takes a move to another host, or a rebuild"
+            f"guest {record.uuid} has {len(record.devices)} PCI devices but needs {wanted}; "
+            "move it to another host, or rebuild it"
         )
 
 
 def check_movable(instance: Instance) -> None:
-    """Refuse a live migration of a guest that has parts of its host.
+    """Check that a guest can be migrated live.
 
     Raises:
-        BuildError: it has; no host can take it in.
+        BuildError: the guest has hardware of its host, which another host cannot take over.
     """
     assignment = instance.assignment
     if assignment is not None and (assignment.numa or assignment.devices):
-        reason = f"instance {instance.uuid} has NUMA cells or PCI devices of its host; move it cold"
+        reason = (
+            f"instance {instance.uuid} has NUMA cells or PCI devices of its host and cannot be "
+            "migrated live; use a cold migration"
+        )
         raise BuildError(reason, blames_host=False)
 
 
 def free_devices(
     connect: Connect, assignment: Assignment | None, linux: Linux | None = None
 ) -> tuple[str, ...]:
-    """Return the addresses of devices for a guest, which no other guest here has.
+    """Return the addresses of free devices for a guest.
 
     Raises:
-        BuildError: a pool has fewer than the guest was given.
+        BuildError: a pool has fewer free devices than the guest was assigned.
     """
     shares = () if assignment is None else assignment.devices
     if not shares:
@@ -130,8 +133,8 @@ def free_devices(
         left = [one for one in there if one not in taken and one not in found]
         if len(left) < share.count:
             raise BuildError(
-                f"pool {share.pool} has {len(left)} devices left here,"
-                f" and {share.count} are wanted",
+                f"pool {share.pool} has {len(left)} free devices on this host, but the guest"
+                f" needs {share.count}",
                 cause=FailureCause.CLAIM,
             )
         found += left[: share.count]
@@ -139,7 +142,7 @@ def free_devices(
 
 
 def devices_of(descriptions: Iterable[str]) -> Collection[str]:
-    """Return the addresses of the devices that guests have, by their descriptions."""
+    """Return the addresses of the devices in the given domain definitions."""
     found: set[str] = set()
     for text in descriptions:
         domain = ET.fromstring(text)  # noqa: S314 - libvirt wrote it
@@ -151,7 +154,7 @@ def devices_of(descriptions: Iterable[str]) -> Collection[str]:
 
 
 def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
-    """Return the guest's CPUs in each of its cells: those pinned there, and floating ones."""
+    """Return the guest's CPU numbers in each of its cells: pinned and floating ones."""
     pinned = [{guest for guest, _ in cell.pinned} for cell in cells]
     count = sum(cell.shared_cpus + len(cell.pinned) for cell in cells)
     floating = iter(sorted(set(range(count)) - set().union(*pinned)))
@@ -191,14 +194,15 @@ def _tuning(
     tuning = ET.Element("cputune")
     for cell, own in zip(cells, cpus, strict=True):
         pins = {guest: str(host) for guest, host in cell.pinned}
-        # Where a cell has no CPU to float over, they float over the host's.
+        # A cell whose CPUs are all dedicated has none to float over; then libvirt's default
+        # applies.
         if there := number_list(floating.of_cells.get(cell.host_cell, ())):
             pins = dict.fromkeys(own, there) | pins
         for guest, host in pins.items():
             ET.SubElement(tuning, "vcpupin", {"vcpu": str(guest), "cpuset": host})
     threads = frozenset(cpu for cell in cells for cpu in cell.emulator_cpus)
     pinned = frozenset(host for cell in cells for _, host in cell.pinned)
-    # QEMU's own threads work for the guest, so they stay where its CPUs are.
+    # QEMU's own threads work for the guest, so they run on its CPUs rather than on others'.
     if where := threads or pinned:
         ET.SubElement(tuning, "emulatorpin", {"cpuset": number_list(where)})
     return tuning
@@ -226,5 +230,5 @@ def _device(address: str) -> ET.Element:
 
 
 def number_list(numbers: Iterable[int]) -> str:
-    """Return numbers of CPUs or cells as libvirt reads them."""
+    """Return CPU or cell numbers in libvirt's list format."""
     return ",".join(str(number) for number in sorted(set(numbers)))

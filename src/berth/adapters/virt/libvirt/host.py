@@ -1,4 +1,4 @@
-"""What the libvirt driver is told about its host."""
+"""The settings of a libvirt host, and the facts that only libvirt knows about it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,15 @@ _HOST_MODELS = ("", "host")
 
 @dataclass(frozen=True, slots=True)
 class LibvirtHost:
-    """Where the driver of a host finds libvirtd, and how it describes guests to it.
+    """The settings of the libvirt driver on one host.
 
-    `uri` is libvirtd's address here, `peer_uri` the one by which the libvirtd of another host
-    reaches it for live migrations. `state_dir` holds a folder for each guest with its disks,
-    `storage_dir` is where shelved disks go, in a file system that all hosts share. Other hosts
-    reach `move_address` for guests' memory and disks, which go there unencrypted.
+    `uri` is the local URI of libvirtd, `peer_uri` the one that the libvirtd of another host uses
+    for live migrations. `state_dir` has a folder for each guest, with its disks. `storage_dir`
+    receives the disks of shelved guests, in a file system that all hosts share. Other hosts connect
+    to `move_address` for guests' memory and disks, which are sent unencrypted.
 
-    `machine` names a version, since guests that run keep theirs when they move. Nothing runs on
-    `dedicated_cpus` but the CPUs of guests that have them for themselves.
+    `machine` names a version, since running guests keep theirs when they are migrated. On
+    `dedicated_cpus` run only the guest CPUs that are pinned to them.
     """
 
     name: str
@@ -37,16 +37,16 @@ class LibvirtHost:
     cpu_model: str = ""
     dedicated_cpus: frozenset[int] = frozenset()
     calls_max: int = 8
-    """Most calls to libvirtd at once, without the long ones: moves, and the power button."""
+    """The most calls to libvirtd at once, not counting migrations and power buttons."""
 
 
 def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator) -> Hypervisor:
-    """Return what runs the guests of a host, for its report.
+    """Return the hypervisor of a host, for its report.
 
     Args:
-        connect: to the host's libvirtd.
-        host: how its guests are described.
-        accelerator: what they run on; libvirt offers KVM wherever there is a device node.
+        connect: the connection to libvirtd.
+        host: the host's settings.
+        accelerator: the accelerator; libvirt itself offers KVM wherever the device node exists.
     """
     is_kvm = accelerator is Accelerator.KVM
     kind = "kvm" if is_kvm else "qemu"
@@ -61,7 +61,7 @@ def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator)
 
 
 def instances_of(capabilities: str, *, with_kvm: bool) -> tuple[tuple[str, str, str], ...]:
-    """Return (architecture, kind, way) of all that a host can start, by libvirt's capabilities."""
+    """Return the (architecture, domain type, OS type) of each kind of guest in the capabilities."""
     host = ET.fromstring(capabilities)  # noqa: S314 - libvirt wrote it
     return tuple(
         (arch.get("name", ""), domain.get("type", ""), guest.findtext("os_type", ""))
@@ -73,7 +73,7 @@ def instances_of(capabilities: str, *, with_kvm: bool) -> tuple[tuple[str, str, 
 
 
 def cpu_models_of(capabilities: str) -> tuple[str, ...]:
-    """Return the processors that guests can have here, by a domain's capabilities."""
+    """Return the usable CPU models in a domain's capabilities."""
     found = ET.fromstring(capabilities)  # noqa: S314 - libvirt wrote it
     models = found.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")
     return tuple(sorted(model.text for model in models if model.text))

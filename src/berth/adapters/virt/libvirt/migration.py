@@ -1,8 +1,7 @@
-"""Live migration between two libvirtds, the one speaking to the other.
+"""Live migration between two hosts, controlled by the source's libvirtd.
 
-The target has a description that waits, blank disks and the folder; the source's libvirtd has the
-guest's memory and disks follow, takes the description there away when it has left, and goes on
-with that when the agent dies.
+The destination has a waiting domain, blank disks and the folder. The source's libvirtd transfers
+the memory and disks and undefines its domain afterwards. It continues when the agent dies.
 """
 
 import asyncio
@@ -42,18 +41,18 @@ _FLAGS = (
     | MigrateFlag.ABORT_ON_ERROR
 )
 _RUNNING = 1
-# How often a cancelled migration is looked at, before nobody waits for the other host.
+# How often a cancelled migration is polled before the other host is no longer waited for.
 _PATIENCE = 50
-# How long libvirtd may be away in the midst of a migration before the turn is given up.
+# How long libvirtd may be unreachable during a migration before its outcome counts as unknown.
 _AWAY_S = 5.0
 
 
 class MigrationTarget(NamedTuple):
-    """Where a guest moves to."""
+    """The destination of a migration."""
 
     host: str
     uri: str
-    """Of the libvirtd there, for the one here."""
+    """The URI of the destination's libvirtd, for the source's libvirtd."""
     address: str
     files: DestinationFiles
 
@@ -61,7 +60,7 @@ class MigrationTarget(NamedTuple):
 def address_of(
     host: LibvirtHost, uuid: str, image: ImageFile, floating: FloatingCpus = ANYWHERE
 ) -> str:
-    """Return the address of a guest that waits here."""
+    """Return the address of a guest that waits for its migration to this host."""
     boots = image.direct_kernel or image.file
     given = {
         "host": host.name,
@@ -76,23 +75,25 @@ def address_of(
 
 
 def target_of(address: str, uuid: str) -> MigrationTarget:
-    """Read an address.
+    """Parse the address of a waiting guest.
 
     Raises:
-        DriverError: it is none, or of another guest.
+        DriverError: the address is invalid, or of another guest.
     """
     parts = urlsplit(address)
     given = dict(parse_qsl(parts.query))
     missing = {"host", "uri", "dir", "binary", "image"} - given.keys()
     if parts.scheme != _SCHEME or not parts.hostname or missing or parts.path != f"/{uuid}":
-        raise DriverError(f"{address[:200]!r} is no address of a libvirt driver for guest {uuid}")
+        raise DriverError(
+            f"{address[:200]!r} is not an address of a libvirt driver for guest {uuid}"
+        )
     peer = urlsplit(given["uri"])
-    # Others may name programs to start.
+    # The URI comes from another host: some schemes and parameters of libvirt start programs.
     if (
         peer.scheme not in _PEER_SCHEMES
         or {"command", "netcat"} & dict(parse_qsl(peer.query)).keys()
     ):
-        raise DriverError(f"{given['uri'][:200]!r} is no address of a libvirtd to move guests to")
+        raise DriverError(f"{given['uri'][:200]!r} is not an acceptable URI of a libvirtd")
     initrd = given.get("initrd", "")
     files = DestinationFiles(
         Path(given["dir"]),
@@ -105,7 +106,12 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
 
 
 class LibvirtMigration:
-    """One live migration away from here."""
+    """One live migration away from this host.
+
+    Args:
+        connection: calls libvirtd.
+        known: the guest's record.
+    """
 
     def __init__(self, connection: LibvirtConnection, known: GuestRecord) -> None:
         self._connection = connection
@@ -115,24 +121,25 @@ class LibvirtMigration:
         self._is_over = asyncio.Event()
 
     async def cancel(self) -> None:
-        """Have it fail, if it is not too late for that."""
+        """Cancel the migration, unless it is already too late."""
         self._is_cancelled = True
         for _ in range(_PATIENCE):
             await self._abort()
             if await self._ends_in(_POLL_S):
                 return
-        # The other host's libvirtd owes an answer. QEMU has given up, if the guest still runs.
+        # Still not over, because the destination's libvirtd does not answer. If the guest runs here
+        # and the job was aborted, QEMU has given up, and the answer need not be waited for.
         if await self._abort() and await self._connection.on(self._known.uuid, _runs):
             self._is_given_up.set()
         await self._is_over.wait()
 
     async def run(self, address: str) -> None:
-        """Move the guest; afterwards libvirt does not know it here any more.
+        """Migrate the guest; afterwards libvirt no longer knows it on this host.
 
-        One that was under way when its agent died is followed to its end.
+        A migration that was under way when its agent died is followed to its end.
 
         Raises:
-            DriverError: it goes on here.
+            DriverError: the migration failed, and the guest runs here.
         """
         try:
             if await self._is_under_way():
@@ -141,16 +148,19 @@ class LibvirtMigration:
                 reason = "a migration that was under way has failed; libvirtd's log says why"
                 raise DriverError(reason)
             if self._known.cells or self._known.devices:
-                raise DriverError("it has NUMA cells or PCI devices of this host; move it cold")
+                raise DriverError(
+                    "it has NUMA cells or PCI devices of this host and cannot be migrated live; "
+                    "use a cold migration"
+                )
             target = target_of(address, self._known.uuid)
             if self._is_cancelled:
-                raise DriverError("it was cancelled")
+                raise DriverError("the migration was cancelled")
             await self._begin(target)
         finally:
             self._is_over.set()
 
     async def _begin(self, target: MigrationTarget) -> None:
-        """Have libvirt move the guest, and wait until it has, or nobody waits any more."""
+        """Start the migration in libvirt, and wait for its end or its abandonment."""
 
         def move(domain: Domain) -> None:
             self._move(domain, target)
@@ -163,16 +173,19 @@ class LibvirtMigration:
         finally:
             giving_up.cancel()
         if not moving.done():
-            raise DriverError("it was cancelled; the other host's libvirtd has not answered since")
+            raise DriverError(
+                "the migration was cancelled, and the destination's libvirtd has not answered since"
+            )
         try:
             await moving
         except LibvirtUnreachableError:
-            # libvirtd goes on with it without us, or could not reach the other host's.
+            # Either the connection was lost and libvirtd continues on its own, or libvirtd could
+            # not reach the destination's.
             if not await self._has_left():
                 raise
 
     async def _abort(self) -> bool:
-        """Have libvirt give it up, and tell whether there was something to give up."""
+        """Abort the migration; return whether there was a job to abort."""
         return await abort_job(self._connection, self._known.uuid)
 
     async def _ends_in(self, timeout_s: float) -> bool:
@@ -206,10 +219,10 @@ class LibvirtMigration:
         return await self._connection.on(self._known.uuid, has_job)
 
     async def _has_left(self) -> bool:
-        """Wait for the end of a migration that nobody waits for, and tell how it has ended.
+        """Wait for the end of a migration; return whether the guest has left.
 
         Raises:
-            UnavailableError: libvirtd is away for long; it may go on with it.
+            UnavailableError: libvirtd was unreachable for too long, and may still continue.
         """
         uuid, give_up_s = self._known.uuid, time.monotonic() + _AWAY_S
         while True:
@@ -222,15 +235,15 @@ class LibvirtMigration:
                     return True
                 raise
             except LibvirtUnreachableError as error:
-                # Whoever says that it stays may be wrong, and then it would run twice.
+                # Claiming that the guest stays could be wrong, and then it would run twice.
                 if time.monotonic() > give_up_s:
-                    reason = f"nobody can say whether guest {uuid} has moved: {error}"
+                    reason = f"cannot determine whether guest {uuid} has moved: {error}"
                     raise UnavailableError(reason) from error
             await asyncio.sleep(_POLL_S)
 
 
 async def abort_job(connection: LibvirtConnection, uuid: str) -> bool:
-    """Have libvirt give up what it is doing with a guest, and tell whether that was something."""
+    """Abort libvirt's job on a guest; return whether there was one."""
 
     def give_up(domain: Domain) -> bool:
         if not has_job(domain):

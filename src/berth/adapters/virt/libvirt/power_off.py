@@ -1,4 +1,4 @@
-"""Ending guests: asking them first, and without asking."""
+"""Shutting down guests, gracefully and by force."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,16 +22,16 @@ _PRESS_NS = 2_000_000_000
 async def press_power_button(
     connection: LibvirtConnection, clock: Clock, uuid: str, grace_s: float
 ) -> bool:
-    """Press the power button until a guest has turned itself off, or the time is over.
+    """Press the power button until a guest is off or the grace period is over.
 
-    What libvirt refuses meanwhile is tried again until then.
+    Calls that libvirt rejects are repeated until then.
 
     Returns:
-        Whether libvirt has answered all that it was asked. Where QEMU hangs it has not, and until
-        it has it does nothing else to the guest but end it.
+        Whether libvirt has answered all calls. If QEMU hangs it has not, and until it has, it
+        rejects every change of the guest except its destruction.
 
     Raises:
-        LibvirtRefusedError: there is no such guest.
+        LibvirtRefusedError: the guest does not exist.
     """
     now_ns = press_ns = clock.ticks_ns()
     until_ns = now_ns + int(grace_s * 1e9)
@@ -52,11 +52,11 @@ async def press_power_button(
 async def _in_time(
     connection: LibvirtConnection, uuid: str, work: Callable[[Domain], bool], left_ns: int
 ) -> bool | None:
-    """Do something with a guest; None when that fails.
+    """Run a function with a guest's domain; return None when it fails.
 
     Raises:
-        LibvirtRefusedError: there is no such guest.
-        TimeoutError: it is not over in time; it goes on, and nobody waits for it any more.
+        LibvirtRefusedError: the guest does not exist.
+        TimeoutError: the call did not end in time and was abandoned.
     """
     try:
         async with asyncio.timeout(left_ns / 1e9):
@@ -72,10 +72,10 @@ def _is_active(domain: Domain) -> bool:
 
 
 def force_off(domain: Domain) -> None:
-    """End a guest without asking it, and forget its memory; one that is off stays so.
+    """Destroy a guest's process, if any, and delete its saved memory.
 
-    libvirt kills the process before it waits for what else it does with the guest, so this helps
-    with a QEMU that hangs too.
+    libvirt kills the process before it waits for other jobs on the guest, so this works even when
+    QEMU hangs.
     """
     if domain.isActive():
         none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)

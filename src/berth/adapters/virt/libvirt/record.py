@@ -1,4 +1,7 @@
-"""What the driver keeps of a guest in libvirt's description of it, in a namespace of its own."""
+"""The driver's record of a guest, kept as JSON in the metadata of its domain.
+
+Domain and record change in one transaction of libvirt, so a domain always has its record.
+"""
 
 from xml.etree import ElementTree as ET
 
@@ -14,54 +17,54 @@ _TAG = f"{{{NAMESPACE}}}guest"
 
 
 class GuestRecord(msgspec.Struct, frozen=True):
-    """What a guest is and was last told to do.
+    """The description of a guest and its last commanded state.
 
-    `power` is what it does as far as this driver knows: what is off and should run has crashed,
-    unless libvirt knows better.
+    `power` is the state as far as the driver knows. A guest that is off but should run has crashed,
+    unless libvirt reports a regular shutdown.
     """
 
     uuid: str
     host: str
-    """The host whose agent looks after it; others leave it alone."""
+    """The host whose agent manages the guest; other agents leave it alone."""
     image_id: str
     machine: str
     size: GuestSize
     wanted: GuestSize
-    """Its size from the next start on."""
+    """The size from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
     reason: str = ""
     needs_image: bool = False
-    """It boots more of its image than what its root disk has of it."""
+    """Whether it boots from the image's file rather than from its root disk alone."""
     waits: bool = False
-    """It is the target of a live migration that has not come to its end."""
+    """Whether it is the target of an unfinished live migration."""
     address: str = ""
-    """Where that live migration arrives, or where its disks are offered."""
+    """The address of that live migration, or of the export of its disks."""
     cells: tuple[CellShare, ...] = ()
-    """What it has of the host's NUMA cells."""
+    """Its shares of the host's NUMA cells."""
     devices: tuple[str, ...] = ()
-    """Addresses of the host's PCI devices that it has (`0000:3b:00.1`)."""
+    """The addresses of its PCI devices (`0000:3b:00.1`)."""
 
 
 def to_element(record: GuestRecord) -> ET.Element:
-    """Return a record as what stands in a description's metadata."""
+    """Return a record as an element of a domain's metadata."""
     element = ET.Element(_TAG, {"host": record.host})
     element.text = msgspec.json.encode(record).decode()
     return element
 
 
 def to_text(record: GuestRecord) -> str:
-    """Return a record as libvirt takes new metadata: it adds the namespace's prefix itself."""
+    """Return a record as text for `setMetadata`, which adds the namespace prefix itself."""
     element = to_element(record)
     element.tag = "guest"
     return ET.tostring(element, encoding="unicode")
 
 
 def of_text(text: str) -> GuestRecord | None:
-    """Read a record from metadata; None of one that cannot be read.
+    """Parse a record, or return None when it cannot be read.
 
     Args:
-        text: the element, as libvirt gives it out.
+        text: the metadata element, as libvirt returns it.
     """
     try:
         element = ET.fromstring(text)  # noqa: S314 - libvirt wrote it, and refuses entities

@@ -1,8 +1,8 @@
-"""What libvirt says of a guest's state, as what the port says; and its events, as hints."""
+"""Conversion of libvirt's domain states and events to power states of the port."""
 
 from berth.ports.virt import Power
 
-# Running, blocked, being shut down, asleep by its own will (ACPI S3).
+# Running, blocked, shutting down, and suspended by the guest itself (ACPI S3).
 _RUNNING = (1, 2, 4, 7)
 _PAUSED = 3
 _SHUT_OFF = 5
@@ -10,19 +10,19 @@ _CRASHED = 6
 _PAUSED_REASONS = {
     2: "it is being moved",
     3: "its memory is being written to disk",
-    5: "its disk does not take what it writes",
-    6: "its watchdog has barked",
+    5: "writing to its disk fails",
+    6: "its watchdog fired",
     11: "it is being started",
 }
 _PANICKED = 10
 _MOVING = 2
 _OFF_BY_ITSELF = 1
-# By the reason why a guest is off; the rest says nothing about how it ended.
+# By libvirt's reason for the state; other reasons do not tell how the guest ended.
 _OFF_POWERS = {
-    _OFF_BY_ITSELF: (Power.STOPPED, "it turned itself off"),
-    2: (Power.STOPPED, "somebody has cut it off"),
+    _OFF_BY_ITSELF: (Power.STOPPED, "it shut itself down"),
+    2: (Power.STOPPED, "it was forced off"),
     3: (Power.CRASHED, "its process is gone"),
-    8: (Power.CRASHED, "libvirtd has ended it, since it could not go on with it"),
+    8: (Power.CRASHED, "libvirtd destroyed it when it reconnected to it"),
 }
 
 _EVENT_POWERS = {
@@ -38,13 +38,13 @@ _STOP_MOVED = 3
 
 
 def power_of(state: int, reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
-    """Return what a guest does, and why if that is known.
+    """Return the power state of a guest and its reason, if known.
 
     Args:
-        state: libvirt's.
-        reason: libvirt's, for that state.
-        is_saved: its memory is kept on disk.
-        known: what it was last told to do, or has been seen to do.
+        state: libvirt's domain state.
+        reason: libvirt's reason for the state.
+        is_saved: whether the guest's memory is saved.
+        known: the last recorded power state.
     """
     if state in _RUNNING:
         return Power.RUNNING, ""
@@ -54,11 +54,11 @@ def power_of(state: int, reason: int, *, is_saved: bool, known: Power) -> tuple[
         return Power.PAUSED, _PAUSED_REASONS.get(reason, "")
     if state == _SHUT_OFF:
         return _off(reason, is_saved=is_saved, known=known)
-    return known, f"libvirt does not say what it does (state {state})"
+    return known, f"libvirt reports an unknown state ({state})"
 
 
 def is_moving(state: int, reason: int) -> bool:
-    """Tell whether a guest arrives here, or stands still for the last moment before it has left."""
+    """Return whether a guest is arriving, or is paused for the switchover of a migration."""
     return state == _PAUSED and reason in (_MOVING, 11)
 
 
@@ -67,13 +67,13 @@ def _off(reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
         return Power.SUSPENDED, ""
     if known in (Power.STOPPED, Power.CRASHED):
         return known, ""
-    # A libvirtd that was started since does not know how a guest has ended.
-    unseen = "it is gone, and nobody has seen its end; the host may have restarted"
+    # A restarted libvirtd does not know how the guest ended; a regular end would be recorded.
+    unseen = "its process is gone for an unknown reason; the host may have restarted"
     return _OFF_POWERS.get(reason, (Power.CRASHED, unseen))
 
 
 def hint_of(event: int, detail: int) -> tuple[Power, str] | None:
-    """Return what an event of a guest's life says; None when it says nothing of that."""
+    """Return the power state that a lifecycle event implies, or None."""
     if event == _STARTED:
         return None if detail == _ARRIVING else (Power.RUNNING, "")
     if event == _STOPPED:

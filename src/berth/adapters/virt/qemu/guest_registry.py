@@ -81,7 +81,7 @@ class QemuGuestRegistry:
                 else:
                     await migration.resume_if_arrived(machine)
             elif status == "shutdown":
-                machine.record(power=Power.STOPPED, reason="it turned itself off")
+                machine.record(power=Power.STOPPED, reason="it shut itself down")
                 await machine.quit()
         except (QmpError, SpecNotWrittenError) as error:
             return str(error)

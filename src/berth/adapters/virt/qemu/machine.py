@@ -26,7 +26,7 @@ _POLL_S = 0.02
 # A guest that is not listening yet has not heard the power button, so it is pressed again.
 _PRESS_NS = 2_000_000_000
 _EVENTS = {
-    "SHUTDOWN": (Power.STOPPED, "it turned itself off"),
+    "SHUTDOWN": (Power.STOPPED, "it shut itself down"),
     "STOP": (Power.PAUSED, ""),
     "RESUME": (Power.RUNNING, ""),
     "GUEST_PANICKED": (Power.CRASHED, "its kernel panicked"),
@@ -34,11 +34,11 @@ _EVENTS = {
 # By QEMU's status; a guest of any other is paused.
 _POWERS = {
     "running": (Power.RUNNING, ""),
-    "shutdown": (Power.STOPPED, "it turned itself off"),
+    "shutdown": (Power.STOPPED, "it shut itself down"),
     "guest-panicked": (Power.CRASHED, "its kernel panicked"),
-    "internal-error": (Power.CRASHED, "its processor is in a state that cannot go on"),
-    "postmigrate": (Power.PAUSED, "it goes on elsewhere, and is yet to be cleared away here"),
-    "io-error": (Power.PAUSED, "its disk does not take what it writes"),
+    "internal-error": (Power.CRASHED, "its CPU is in a state from which it cannot continue"),
+    "postmigrate": (Power.PAUSED, "it has moved to another host, and is not yet removed here"),
+    "io-error": (Power.PAUSED, "writing to its disk fails"),
 }
 _GONE = "its process is gone"
 ARRIVED = "all of it has arrived"
