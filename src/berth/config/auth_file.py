@@ -15,30 +15,35 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
+# About 40,000 users; a file beyond that is most likely the wrong one.
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
+# The default cost of bcrypt.gensalt(), which `berth user add` uses.
 _COST_DEFAULT = 12
 _USER_MAX = 255
-_LOOK_EVERY_NS = 1_000_000_000
+# A request must not cost a system call each, and a second is soon enough for a new user.
+_CHECK_EVERY_NS = 1_000_000_000
 _HASH = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _COMMENT = re.compile(r"#\s*(project=(?P<project>\S{1,255})|no project)\s*")
+# The salt and digest part of a bcrypt hash that no password matches.
 _NO_HASH = "." * 53
 
+# Time of modification in nanoseconds, size in bytes, inode.
 _Stamp = tuple[int, int, int]
 
 
 def parse_accounts(text: str, source: str) -> dict[str, Account]:
-    """Read the lines of an htpasswd file into accounts by user.
+    """Return the accounts in the text of an htpasswd file, by user name.
 
     Raises:
-        InvalidInputError: naming the line, never the hash.
+        InvalidInputError: a line is malformed or repeats a user; the message never quotes a hash.
     """
     accounts: dict[str, Account] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             account = _account(line.strip(), f"{source}: line {number}")
             if account.user in accounts:
-                raise InvalidInputError(f"{source}: line {number}", "names a user again")
+                raise InvalidInputError(f"{source}: line {number}", "repeats a user")
             accounts[account.user] = account
     return accounts
 
@@ -53,24 +58,24 @@ def _account(line: str, where: str) -> Account:
     found = _COMMENT.fullmatch(comment.strip())
     if comment.strip() and found is None:
         raise InvalidInputError(
-            where, "after the hash only `# project=NAME` or `# no project` may come"
+            where, "after the hash only `# project=NAME` or `# no project` is allowed"
         )
     project = (found["project"] or "") if found else user
     return Account(user, password_hash.encode(), project)
 
 
 class AuthFile:
-    """The accounts of a file, read again when it changes.
+    """The accounts of a file, which is read again when it changes.
 
-    A file that is wrong changes nothing: the accounts read before stay, and telemetry is told.
+    A changed file that is invalid is reported to telemetry, and the earlier accounts stay.
 
     Args:
         path: the htpasswd file.
-        clock: tells when to look at the file again, at most once a second.
-        telemetry: is told of a changed file that cannot be read.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is wrong at the start, when there is no other to fall back on.
+        InvalidInputError: the file is invalid at the start, when there are no earlier accounts.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -78,27 +83,31 @@ class AuthFile:
         self._clock = clock
         self._telemetry = telemetry
         self._generation = 0
-        self._looked_ns = clock.ticks_ns()
+        self._checked_ns = clock.ticks_ns()
         self._stamp = self._stamp_now()
         self._accounts: Mapping[str, Account] = self._read()
         self._dummy_hash = _dummy_hash(self._accounts)
 
     @property
     def generation(self) -> int:
-        """Raised whenever the accounts have changed; reading it looks at the file."""
+        """A counter of changes of the accounts; reading it checks the file."""
         now_ns = self._clock.ticks_ns()
-        if now_ns - self._looked_ns >= _LOOK_EVERY_NS:
-            self._looked_ns = now_ns
+        if now_ns - self._checked_ns >= _CHECK_EVERY_NS:
+            self._checked_ns = now_ns
             self.reload_if_touched()
         return self._generation
 
     @property
     def dummy_hash(self) -> bytes:
-        """A hash that no password has, as costly to check as most of the file."""
+        """A hash that no password matches, as costly to check as most hashes of the file.
+
+        Checking it for unknown users makes the time of an answer independent of whether a user
+        exists.
+        """
         return self._dummy_hash
 
     def find(self, user: str) -> Account | None:
-        """Return the account of a user."""
+        """Return the account of a user, or None when there is none."""
         return self._accounts.get(user)
 
     def users(self) -> Collection[str]:
@@ -106,10 +115,11 @@ class AuthFile:
         return self._accounts.keys()
 
     def reload_if_touched(self) -> bool:
-        """Read the file again if it was written since; tell whether it took effect."""
+        """Read the file again if it has changed, and return whether new accounts are in force."""
         stamp = self._stamp_now()
         if stamp == self._stamp:
             return False
+        # The stamp was taken before the text is read, so a write in between is noticed next time.
         self._stamp = stamp
         try:
             accounts = self._read()
@@ -126,7 +136,7 @@ class AuthFile:
             with self._path.open("rb") as file:
                 content = file.read(FILE_BYTES_MAX + 1)
             if len(content) > FILE_BYTES_MAX:
-                raise InvalidInputError(str(self._path), f"is above {FILE_BYTES_MAX} bytes")
+                raise InvalidInputError(str(self._path), f"is larger than {FILE_BYTES_MAX} bytes")
             return parse_accounts(content.decode(), str(self._path))
         except OSError as error:
             raise InvalidInputError(str(self._path), f"cannot be read: {error.strerror}") from error
@@ -137,7 +147,7 @@ class AuthFile:
         try:
             status = self._path.stat()
         except OSError:
-            return None  # a missing file is a change too, and reading it says what is wrong
+            return None  # a missing file is a change, too; reading it reports the reason
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 

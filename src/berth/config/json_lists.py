@@ -1,4 +1,4 @@
-"""JSON lists in files that settings name: made-up hosts, and images."""
+"""JSON lists in files that settings name: fake hosts and images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 T = TypeVar("T")
 
 _NO_NAMES: Mapping[str, str] = {}
-# What the image API calls them, so that its lists can be taken over.
+# The image API's field names, so that its lists can be used unchanged.
 _IMAGE_NAMES = {"id": "image_id", "min_ram": "min_memory_mb", "min_disk": "min_disk_gb"}
 
-# Properties of images that Nova's drivers know.
+# Image properties with the meaning that Nova's drivers give them.
 _KERNEL = "kernel_id"
 _RAMDISK = "ramdisk_id"
 _CMDLINE = "os_command_line"
@@ -28,7 +28,7 @@ _DISK_CMDLINE = "root=/dev/vda console=ttyS0"
 
 
 def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
-    """Return the hosts that the fake driver is to play.
+    """Return the hosts of the fake driver.
 
     Raises:
         InvalidInputError: the fleet file cannot be read.
@@ -44,10 +44,18 @@ def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
 def _read_list(
     path: Path, kind: type[list[T]], what: str, also: Mapping[str, str] = _NO_NAMES
 ) -> list[T]:
-    """Read a JSON list of one kind of thing; a field that they have not is refused.
+    """Return the items of a JSON list, and refuse unknown fields.
 
-    `also` has other names of fields, and which they stand for.
+    Args:
+        path: the file.
+        kind: the type of the list.
+        what: the plural noun for error messages.
+        also: alternative field names, and the fields that they stand for.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or an item is invalid.
     """
+    # msgspec ignores unknown fields of dataclasses, and a misspelt field would be lost silently.
     try:
         given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
         items = msgspec.convert([_named(one, also) for one in given], kind, str_keys=True)
@@ -59,9 +67,9 @@ def _read_list(
         for name in fields:
             field = also.get(name, name)
             if not hasattr(item, field):
-                raise InvalidInputError(f"{path}: [{index}].{name}", "there is no such field")
+                raise InvalidInputError(f"{path}: [{index}].{name}", "is an unknown field")
             if field != name and field in fields:
-                raise InvalidInputError(f"{path}: [{index}].{name}", f"is {field}, which is there")
+                raise InvalidInputError(f"{path}: [{index}].{name}", f"duplicates {field}")
     return items
 
 
@@ -78,7 +86,7 @@ def _read_fleet(path: Path) -> list[FakeHost]:
 
 @dataclass(frozen=True, slots=True)
 class _ListedImage(Image):
-    """An image with what only the agents of compute hosts read of it."""
+    """An image with the fields that only agents of compute hosts use."""
 
     file: str | None = None
     format: ImageFormat = ImageFormat.QCOW2
@@ -87,7 +95,7 @@ class _ListedImage(Image):
 
 
 def read_images(path: Path | None) -> dict[str, Image]:
-    """Return the images of a file by id; none without a file.
+    """Return the images of a file by id, or no images without a file.
 
     Raises:
         InvalidInputError: the file cannot be read.
@@ -103,13 +111,13 @@ def read_images(path: Path | None) -> dict[str, Image]:
 
 
 def read_image_files(path: Path | None) -> dict[str, ImageFile]:
-    """Return where the images of a file are on this machine, by id; those that say so.
+    """Return the local files of the images in a list, by id; images without a file are left out.
 
-    The properties `kernel_id`, `ramdisk_id` and `os_command_line` mean what they mean to Nova: the
-    first two are ids of images in the same file.
+    The properties `kernel_id`, `ramdisk_id` and `os_command_line` have Nova's meaning; the first
+    two are ids of images in the same list.
 
     Raises:
-        InvalidInputError: the file cannot be read, or names a kernel or a RAM disk that is none.
+        InvalidInputError: the list cannot be read, or a named kernel or RAM disk is not in it.
     """
     if path is None:
         return {}
@@ -132,7 +140,7 @@ def _image_file(
         found = listed.get(image_id)
         if found is None or found.file is None or found.format is not wanted:
             where = f"{path}: {image.image_id}.properties.{name}"
-            reason = f"no image {image_id!r} of the format {wanted} and with a file is in this list"
+            reason = f"this list has no image {image_id!r} of format {wanted} with a file"
             raise InvalidInputError(where, reason)
         return found
 

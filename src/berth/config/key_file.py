@@ -1,6 +1,6 @@
-"""The file of keys that seal tokens: one a line in base64, newest first.
+"""The file of keys that seal tokens: one key in base64 on each line, newest first.
 
-Empty lines and those that start with `#` are skipped. Processes that share the file take each
+Empty lines and lines that start with `#` are skipped. Processes that share the file accept each
 other's tokens.
 """
 
@@ -21,23 +21,24 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
 
+# Each key is tried in turn on every token, so a long file would slow down all requests.
 KEYS_MAX = 16
 
 _HEADING = "# Keys that seal Berth's tokens, newest first. Who has one can make tokens."
 
 
 class KeyFile:
-    """The keys of a file, read again when it changes; see the protocol `Keys`.
+    """The keys of a file, which is read again when it changes; implements the protocol `Keys`.
 
-    A file that has become wrong changes nothing, and telemetry is told.
+    A changed file that is invalid is reported to telemetry, and the earlier keys stay.
 
     Args:
-        path: the file; it is made, with one key, when it is not there.
-        clock: tells when to look at the file again, at most once a second.
-        telemetry: is told of a changed file that cannot be read.
+        path: the file; a missing one is created with one key.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is wrong at the start, others may read it, or it cannot be made.
+        InvalidInputError: the file is invalid or readable for others, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -53,17 +54,17 @@ class KeyFile:
 
     @property
     def newest_first(self) -> Sequence[bytes]:
-        """The keys; reading them looks at the file."""
+        """The keys; reading them checks the file for changes."""
         return self._file.content
 
 
 def read_keys(path: Path) -> list[bytes]:
-    """Read a file of keys.
+    """Return the keys of a file, newest first.
 
     Raises:
-        InvalidInputError: naming the line, never the key.
+        InvalidInputError: the file or a line is invalid; the message never quotes a key.
     """
-    reason = "everybody on this machine may read it, and make tokens; chmod 600 it"
+    reason = "every user of this machine can read it and forge tokens; run chmod 600 on it"
     lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
     keys = [_key(line, where) for where, line in lines]
     if not 1 <= len(keys) <= KEYS_MAX:
@@ -72,27 +73,27 @@ def read_keys(path: Path) -> list[bytes]:
 
 
 def create_key_file(path: Path) -> None:
-    """Make a file with one new key, unless another process is faster.
+    """Create a file with one new key, unless the file exists.
 
     Raises:
-        InvalidInputError: it cannot be made.
+        InvalidInputError: the file cannot be created.
     """
     create_file(path, _text_of([os.urandom(KEY_BYTES)]))
 
 
 def rotate_keys(path: Path, *, kept: int) -> int:
-    """Put a new key first, and drop the oldest ones.
+    """Add a new key in front, and drop the oldest ones.
 
     Args:
-        path: the file; it is made when it is not there.
-        kept: how many keys there may be afterwards, 2 to `KEYS_MAX`; the tokens that were sealed
-            with a dropped one are void.
+        path: the file; a missing one is created.
+        kept: the number of keys to keep, 2 to `KEYS_MAX`. Tokens sealed with a dropped key become
+            invalid.
 
     Returns:
-        How many keys there are.
+        The number of keys in the file.
 
     Raises:
-        InvalidInputError: the file is wrong, or cannot be written.
+        InvalidInputError: the file is invalid or cannot be written.
     """
     keys = read_keys(path) if path.exists() else []
     keys = [os.urandom(KEY_BYTES), *keys][:kept]

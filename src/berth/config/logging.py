@@ -15,17 +15,17 @@ _HIDDEN: Final = "***"
 _SECRET_KEYS: Final = re.compile(
     r"passw|secret|token|authorization|auth_blob|api_?key", re.IGNORECASE
 )
+# User and password in a URL.
 _IN_URLS: Final = re.compile(r"(?<=://)[^/\s@:]*:[^/\s@]*(?=@)")
-"""User and password in a URL."""
 _IN_HEADERS: Final = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]{8,}")
 
 _Line = MutableMapping[str, Any]
 
 
 def set_up_logging(settings: LogSettings) -> None:
-    """Configure the log of this process, once, at its start.
+    """Configure the log of this process; called once, at its start.
 
-    Libraries log in the same form, from warnings on.
+    Libraries log in the same format, but only warnings and above.
     """
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -34,6 +34,7 @@ def set_up_logging(settings: LogSettings) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
+        # After the traceback has become text, which may quote a URL with a password.
         hide_secrets,
     ]
     renderer: structlog.typing.Processor = (
@@ -58,7 +59,7 @@ def set_up_logging(settings: LogSettings) -> None:
 
 
 def add_request_id(_logger: object, _method: str, line: _Line) -> _Line:
-    """Say which request a line is about, and its trace, where that is known."""
+    """Add the ids of the current request and trace to a log line, if there are any."""
     context = CONTEXT.get()
     if context.request_id is not None:
         line.setdefault("request_id", context.request_id)
@@ -68,9 +69,9 @@ def add_request_id(_logger: object, _method: str, line: _Line) -> _Line:
 
 
 def hide_secrets(_logger: object, _method: str, line: _Line) -> _Line:
-    """Hide what is called like a secret, and passwords in URLs and headers, wherever they are.
+    """Mask values with secret-looking keys, and passwords in URLs and headers, at any depth.
 
-    Nobody logs these on purpose; texts of errors may have been made of anything.
+    No code logs secrets on purpose, but error texts of libraries may quote URLs and headers.
     """
     for key, value in line.items():
         line[key] = _hidden(key, value)

@@ -1,4 +1,4 @@
-"""The policy file of the Placement API: flat lines `"rule": "check"`, or one JSON object."""
+"""The Placement API's policy file: flat lines `"rule": "check"`, or one JSON object."""
 
 import json
 import re
@@ -10,20 +10,22 @@ import msgspec
 from berth.domain.errors import InvalidInputError
 
 _FILE_BYTES_MAX = 1024 * 1024
+# OpenStack's policy files are flat YAML. A regular expression for that subset needs no YAML parser,
+# and refuses everything else with its line number.
 _TEXT = r"""(?:"(?P<{0}_2>[^"]*)"|'(?P<{0}_1>[^']*)'|(?P<{0}_0>[^"'#][^#]*?))"""
 _NAME = r"""(?:"(?P<name_2>[^"]+)"|'(?P<name_1>[^']+)'|(?P<name_0>[\w:.-]+?))"""
 _LINE = re.compile(rf"{_NAME}\s*:(?:\s+{_TEXT.format('check')})?\s*(?:#.*)?")
 
 
 def read_placement_policy(path: Path | None) -> dict[str, str]:
-    """Read the rules of an operator, by name; none without a file.
+    """Return an operator's rules by name, or no rules without a file.
 
     Args:
-        path: a file of lines as OpenStack's `policy.yaml` has them (comments start with `#`), or of
-            one JSON object.
+        path: a file of lines in the form of OpenStack's `policy.yaml` (comments start with `#`),
+            or of one JSON object.
 
     Raises:
-        InvalidInputError: naming the line that is neither.
+        InvalidInputError: the file cannot be read, or a line is malformed.
     """
     if path is None:
         return {}
@@ -35,15 +37,15 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise InvalidInputError(str(path), "is not UTF-8") from error
     if len(text) > _FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"has more than {_FILE_BYTES_MAX} bytes")
+        raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX} bytes")
     return parse_placement_policy(text, str(path))
 
 
 def parse_placement_policy(text: str, source: str) -> dict[str, str]:
-    """Read the rules in a text, by name.
+    """Return the rules in a text, by name.
 
     Raises:
-        InvalidInputError: see `read_placement_policy`.
+        InvalidInputError: a line is malformed or repeats a rule.
     """
     if text.lstrip().startswith("{"):
         return _from_json(text, source)
@@ -58,7 +60,7 @@ def parse_placement_policy(text: str, source: str) -> dict[str, str]:
             raise InvalidInputError(f"{source}: line {number}", reason)
         name = _first(found.groupdict(), "name")
         if name in rules:
-            raise InvalidInputError(f"{source}: line {number}", f"{name!r} is there twice")
+            raise InvalidInputError(f"{source}: line {number}", f"repeats rule {name!r}")
         rules[name] = _first(found.groupdict(), "check")
     return rules
 
@@ -67,7 +69,7 @@ def _from_json(text: str, source: str) -> dict[str, str]:
     try:
         return msgspec.convert(json.loads(text), dict[str, str])
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise InvalidInputError(source, f"is not an object of texts: {error}") from error
+        raise InvalidInputError(source, f"is not an object of strings: {error}") from error
 
 
 def _first(groups: Mapping[str, str | None], key: str) -> str:

@@ -1,7 +1,8 @@
-"""Rules and drivers by name: entry points, and their `build` functions called with checked options.
+"""Builds rules and drivers by name from entry points, with checked options.
 
-A plugin is an entry point in one of three groups that leads to `build(**options)`. The signature
-of `build` is the schema of its options: keyword-only, annotated, with a default unless required.
+A plugin is an entry point in one of four groups that refers to a function `build(**options)`. The
+signature of `build` is the schema of the options: keyword-only, annotated, with a default unless
+the option is required.
 """
 
 import inspect
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """One option of a plugin: its type, and its default unless it is required."""
+    """One option of a plugin: its type, and its default unless the option is required."""
 
     name: str
     annotation: object
@@ -45,16 +46,16 @@ class PluginOption:
 
 @cache
 def _found(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Return the entry points of a group by name; looked up once a process."""
+    """Return the entry points of a group by name; cached for the life of the process."""
     found: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=group):
-        # The same value twice is one package found on two paths, and no quarrel.
+        # The same value twice is one package on two paths of `sys.path`, and no conflict.
         found.setdefault(entry.name, {})[entry.value] = entry
     return {name: tuple(by_value.values()) for name, by_value in found.items()}
 
 
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Return the names that are installed in a group, sorted."""
+    """Return the names of the installed plugins of a group, sorted."""
     return tuple(sorted(_found(group)))
 
 
@@ -71,14 +72,17 @@ def build_plugin(
 
     Args:
         group: the entry point group.
-        name: the entry point's name, as the policy file has it.
-        options: what the file says beside the name.
-        is_made: tells whether `build` returned what it should.
-        where: the place in the file, for errors.
-        shared: options that the file says for all plugins that have them.
+        name: the entry point's name, as in the policy file.
+        options: the plugin's options from the file.
+        is_made: checks that `build` has returned the expected kind of object.
+        where: the place in the file, for error messages.
+        shared: options that the file sets for all plugins that have them.
+
+    Returns:
+        The rule or driver.
 
     Raises:
-        PolicyError: the name is unknown, an option is wrong, or the plugin itself fails.
+        PolicyError: the name is unknown, an option is invalid, or the plugin fails.
     """
     build = _load(group, name, where)
     known = options_of(build, name, where)
@@ -86,33 +90,34 @@ def build_plugin(
     checked = _check_options(common | dict(options), known, where)
     try:
         built = build(**checked)
-    except Exception as error:  # a plugin may raise anything, and must not take Berth with it
+    except Exception as error:  # a plugin may raise anything, and must not end the process
         raise PolicyError(where, f"{name} cannot be built: {_describe(error)}") from error
     if not is_made(built):
         raise PolicyError(
             where,
-            f"build() of {name} returned {type(built).__name__}, which is no {_NOUNS[group]}; "
+            f"build() of {name} returned a {type(built).__name__}, not a {_NOUNS[group]}; "
             "this is a fault of the plugin",
         )
+    # Decisions, metrics and tests identify a rule by its own name, operators by its entry point.
     given = getattr(built, "name", None)
     if given != name:
         raise PolicyError(
             where,
-            f"the {_NOUNS[group]} calls itself {given!r} but is installed as {name!r}; "
-            "the two names must be equal, which its plugin has to see to",
+            f"the {_NOUNS[group]} has the name {given!r} but is installed as {name!r}; "
+            "the two must be equal; this is a fault of the plugin",
         )
     return built
 
 
 def options_of(build: Callable[..., object], name: str, where: str) -> dict[str, PluginOption]:
-    """Read the options of a plugin from the signature of its `build`.
+    """Return the options of a plugin by name, from the signature of its `build`.
 
     Raises:
-        PolicyError: a parameter that is not keyword-only or has no annotation.
+        PolicyError: a parameter is not keyword-only or has no annotation.
     """
     try:
         signature = inspect.signature(build, eval_str=True)
-    except Exception as error:  # annotations are evaluated, so anything may come
+    except Exception as error:  # annotations are evaluated, so any error is possible
         raise PolicyError(where, f"build() of {name} has no readable signature: {error}") from error
     options: dict[str, PluginOption] = {}
     for parameter in signature.parameters.values():
@@ -163,16 +168,16 @@ def _check_options(
     for name, value in options.items():
         if name not in known:
             said = nearest(name, known) if known else "it takes no options; remove it"
-            raise PolicyError(f"{where}.{name}", f"there is no such option; {said}")
+            raise PolicyError(f"{where}.{name}", f"is an unknown option; {said}")
         checked[name] = convert(value, known[name].annotation, where=f"{where}.{name}")
     return checked
 
 
 def convert(value: object, annotation: object, *, where: str) -> object:
-    """Check one value of a TOML document against a type; an int is taken for a float.
+    """Return a value of a TOML document as a type; an integer is accepted for a float.
 
     Raises:
-        PolicyError: another type, or a number that is not finite.
+        PolicyError: the value has another type, or is a number that is not finite.
     """
     check_finite(value, where)
     try:
@@ -181,16 +186,17 @@ def convert(value: object, annotation: object, *, where: str) -> object:
         raise PolicyError(where, f"{error}; it is {f'{value!r}'[:80]}") from error
     except TypeError as error:
         raise PolicyError(
-            where, f"its type {annotation} cannot be read from a file; a fault of the plugin"
+            where, f"type {annotation} cannot be read from a file; this is a fault of the plugin"
         ) from error
 
 
 def check_finite(value: object, where: str) -> None:
-    """Refuse infinities and NaN, however deep.
+    """Refuse infinities and NaN at any depth of a value.
 
     Raises:
-        PolicyError: naming the place.
+        PolicyError: naming the place of the number.
     """
+    # TOML allows `inf` and `nan`. One NaN as a weight would make every comparison of hosts false.
     match value:
         case float() if not math.isfinite(value):
             raise PolicyError(where, f"{value} is not a finite number")

@@ -1,4 +1,4 @@
-"""Policy files: TOML that names the rules in force, in order (docs/reference/policy-file.md)."""
+"""Reads policy files: TOML that lists the rules in order (docs/reference/policy-file.md)."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ Document = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One simple top-level key: its type with its range, and its default."""
+    """One plain top-level key: its type with its range, and its default."""
 
     annotation: object
     default: object = None
@@ -61,29 +61,29 @@ _KEYS: Mapping[str, _Key] = {
 }
 _TABLES = ("filters", "weighers", "costs", "driver_options")
 _SHARED: Mapping[str, object] = {"pci_aliases": tuple[Mapping[str, str], ...], "numa_packing": bool}
-"""Top-level keys that stand for an option of that name of every rule that has one."""
+"""Top-level keys that set the option of that name for every rule that has it."""
 
 
 def load_policy(path: Path | None) -> Policy:
-    """Read a policy file, or a ready policy by its name; None is the default policy.
+    """Return the policy of a file or of a ready policy's name; None is the default policy.
 
     Raises:
-        PolicyError: the file cannot be read, or breaks a rule.
+        PolicyError: the file cannot be read or is invalid.
     """
     return parse_policy(read_policy_text(path), source_name(path))
 
 
 def source_name(path: Path | None) -> str:
-    """Return what errors call a policy file."""
+    """Return the name of a policy file for error messages."""
     ready = _ready_name(path)
     return str(path) if ready is None else f"{ready}.toml"
 
 
 def read_policy_text(path: Path | None) -> str:
-    """Read the text of a policy file, or of a ready policy.
+    """Return the text of a policy file or of a ready policy.
 
     Raises:
-        PolicyError: it cannot be read, is too large, or is not UTF-8.
+        PolicyError: the file cannot be read, is too large, or is not UTF-8.
     """
     ready = _ready_name(path)
     if path is None or ready is not None:
@@ -93,7 +93,7 @@ def read_policy_text(path: Path | None) -> str:
             content = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         reason = (
-            f"cannot be read ({error.strerror}); check the path and its permissions, or give the"
+            f"cannot be read ({error.strerror}); check the path and its permissions, or use the"
             f" name of a ready policy: {', '.join(READY)}"
         )
         raise PolicyError(str(path), reason) from error
@@ -106,27 +106,28 @@ def read_policy_text(path: Path | None) -> str:
 
 
 def _ready_name(path: Path | None) -> str | None:
-    """Return the name of the ready policy that is meant, None when it is a file."""
+    """Return the name of a ready policy, or None when the path is a file."""
     if path is None:
         return DEFAULT
     return str(path) if is_ready(path) else None
 
 
 def parse_policy(text: str, source: str) -> Policy:
-    """Make the policy that a document describes.
+    """Return the policy that a TOML document describes.
 
     Args:
-        text: TOML.
-        source: what to call the document in errors, usually its path.
+        text: the document.
+        source: the document's name for error messages, usually its path.
 
     Raises:
-        PolicyError: `where` is the source and the place in it (`default.toml: filters[2].name`).
+        PolicyError: the document is invalid; `where` is the source and the place in it
+            (`default.toml: filters[2].name`).
     """
     document = _parse_toml(text, source)
     for key in document:
         if key not in _KEYS and key not in _TABLES and key not in _SHARED:
             known = (*_KEYS, *_TABLES, *_SHARED)
-            raise PolicyError(f"{source}: {key}", f"there is no such key; {nearest(key, known)}")
+            raise PolicyError(f"{source}: {key}", f"is an unknown key; {nearest(key, known)}")
         check_finite(document[key], f"{source}: {key}")
     values = {name: _value(document, name, key, source) for name, key in _KEYS.items()}
     filters = _rules(document, "filters", FILTERS, _is_filter, source)
@@ -137,7 +138,7 @@ def parse_policy(text: str, source: str) -> Policy:
     driver = _driver(document, cast("str", values["driver"]), source)
     costs = _rules(document, "costs", COSTS, _is_cost, source)
     if _adds_up_costs(driver) != bool(costs):
-        reason = "least_cost and [[costs]] belong together; add or remove one of the two"
+        reason = "driver least_cost and [[costs]] need each other; add or remove one of the two"
         raise PolicyError(f"{source}: costs", reason)
     return Policy(
         name=cast("str", values["name"]),
@@ -156,7 +157,7 @@ def parse_policy(text: str, source: str) -> Policy:
 
 
 def policy_hash(document: Document) -> str:
-    """Digest a parsed document: order of keys, comments and layout play no part."""
+    """Return a digest of a parsed document, independent of key order, comments and layout."""
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:_HASH_CHARS]
 
@@ -172,7 +173,7 @@ def _parse_toml(text: str, source: str) -> dict[str, object]:
 def _value(document: Document, name: str, key: _Key, source: str) -> object:
     if name not in document:
         if key.required:
-            reason = f'is required; add {name} = "default", say'
+            reason = f'is required; add a line such as {name} = "default"'
             raise PolicyError(f"{source}: {name}", reason)
         return key.default
     return convert(document[name], key.annotation, where=f"{source}: {name}")
@@ -187,6 +188,7 @@ def _driver(document: Document, name: str, source: str) -> Driver:
     driver = build_plugin(DRIVERS, name, given, _is_driver, where=where)
     if not isinstance(driver, MultiScheduler):
         return driver
+    # A multi driver names others, which only this module can build: a plugin knows no files.
     drivers: dict[str, Driver] = {}
     for wanted in sorted(driver.wanted):
         said = driver.options.get(wanted, {})
@@ -196,7 +198,7 @@ def _driver(document: Document, name: str, source: str) -> Driver:
 
 
 def _adds_up_costs(driver: Driver) -> bool:
-    """Tell whether a driver, or one that it hands requests to, is the least-cost scheduler."""
+    """Return whether a driver, or one that it delegates to, is the least-cost scheduler."""
     if isinstance(driver, MultiScheduler):
         return any(_adds_up_costs(one) for one in driver.drivers.values())
     return isinstance(driver, LeastCostScheduler)
@@ -242,7 +244,7 @@ def _rules(
         where = f"{source}: {key}[{index}]"
         name, options = _split(table, key, where)
         if name in names:
-            raise PolicyError(f"{where}.name", f"{name} is there already; remove one of the two")
+            raise PolicyError(f"{where}.name", f"{name} is listed twice; remove one of the two")
         names.add(name)
         rule = build_plugin(group, name, options, is_made, where=where, shared=shared)
         _check_reads(rule, where)
@@ -253,18 +255,18 @@ def _rules(
 def _check_reads(rule: Filter | Weigher | Cost, where: str) -> None:
     unknown = () if isinstance(rule, Cost) else unknown_reads(rule)
     if unknown:
-        reason = f"{rule.name} says that it reads {unknown[0]!r}, which is nowhere to be read"
+        reason = f"{rule.name} declares that it reads {unknown[0]!r}, which does not exist"
         raise PolicyError(f"{where}.name", f"{reason}; this is a fault of the plugin")
 
 
 def _split(table: object, key: str, where: str) -> tuple[str, dict[str, object]]:
-    """Split a rule's table into its name and its options."""
+    """Return the name and the options in a rule's table."""
     if not isinstance(table, dict):
-        raise PolicyError(where, f"must be a table; write [[{key}]] and below it name = ...")
+        raise PolicyError(where, f"must be a table; write [[{key}]] followed by name = ...")
     options = dict(cast("dict[str, object]", table))
     name = options.pop("name", None)
     if not isinstance(name, str):
-        raise PolicyError(f"{where}.name", "is required and must be a string: the rule to use")
+        raise PolicyError(f"{where}.name", "is required and must be the name of a rule")
     return name, options
 
 
@@ -277,7 +279,7 @@ def _check_weighers(
         if weigher.share is None:
             raise PolicyError(
                 f"{source}: weighers[{index}].name",
-                f"{weigher.name} cannot say its value as a share of the host; take it out, or "
+                f"{weigher.name} has no value as a share of a host; remove it, or "
                 'write normalisation = "nova"',
             )
 
@@ -285,10 +287,10 @@ def _check_weighers(
 def _check_filters(filters: tuple[Filter, ...], source: str) -> None:
     where = f"{source}: filters"
     if not filters:
-        raise PolicyError(where, f"there are none; at least {_RESOURCES} has to be there")
+        raise PolicyError(where, f"is empty; add at least {_RESOURCES}")
     if all(rule.name != _RESOURCES for rule in filters):
         raise PolicyError(
             where,
-            f"{_RESOURCES} is missing; add it, as the ledger would refuse every host that it "
-            "removes",
+            f"{_RESOURCES} is missing; add it, because the ledger refuses claims on every host "
+            "that it would remove",
         )

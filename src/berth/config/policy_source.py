@@ -1,4 +1,4 @@
-"""The policy in force: read at the start, read again when its file changes, never lost."""
+"""The policy in force: read at the start and again when its file changes."""
 
 import hashlib
 import time
@@ -15,25 +15,26 @@ _Stamp = tuple[int, int, int]
 
 
 def _accept(_policy: Policy, _source: str) -> None:
-    """Take any policy."""
+    """Accept every policy."""
 
 
 class PolicySource:
-    """Holds the policy in force. A file that is wrong changes nothing but `last_error`.
+    """Holds the policy in force. An invalid file changes nothing but `last_error`.
 
     Args:
         path: the policy file, or the name of a ready policy, which never changes; None for the
             default policy.
-        now_s: tells Unix seconds, for `loaded_at`.
-        check: raises PolicyError for a policy that must not come into force here.
+        now_s: returns the Unix time in seconds, for `loaded_at`.
+        check: raises PolicyError for a policy that must not be used by this process.
 
     Attributes:
+        path: the argument.
         policy: the policy in force.
-        loaded_at: Unix seconds when it was read.
-        last_error: why the file as it is now is not in force; None when it is.
+        loaded_at: when it was read, in Unix seconds.
+        last_error: why the current file is not in force, or None when it is.
 
     Raises:
-        PolicyError: the file is wrong at the start, when there is no other to fall back on.
+        PolicyError: the file is invalid at the start, when there is no earlier policy.
     """
 
     def __init__(
@@ -56,10 +57,11 @@ class PolicySource:
         self._in_force = _digest(text)
 
     def reload(self) -> bool:
-        """Read the file again; tell whether a changed policy came into force."""
+        """Read the file again, and return whether a changed policy is in force now."""
         if self._file is None:
             return False
-        self._stamp = self._stamp_now()  # before the text, so that a later change is seen
+        # The stamp is taken before the text is read, so a write in between is noticed later.
+        self._stamp = self._stamp_now()
         try:
             text = read_policy_text(self.path)
             digest = _digest(text)
@@ -76,13 +78,15 @@ class PolicySource:
         return True
 
     async def watch(self, clock: Clock, interval_s: float) -> None:
-        """Look at the file's time and size for ever, and read it again when they change."""
+        """Check the file's status at every interval, for ever, and read it when it changes."""
+        # Polling works on every file system; inotify misses changes on network mounts, and in
+        # containers where the file is a symbolic link that is replaced.
         while True:
             await clock.sleep(interval_s)
             self.reload_if_touched()
 
     def reload_if_touched(self) -> bool:
-        """Reload when the file's time, size or inode is another than when it was last read."""
+        """Reload the file if its time, size or inode has changed, and return as `reload` does."""
         return self._stamp_now() != self._stamp and self.reload()
 
     def _stamp_now(self) -> _Stamp | None:
@@ -91,7 +95,7 @@ class PolicySource:
         try:
             status = self._file.stat()
         except OSError:
-            return None  # a missing file is a change too, and reading it says what is wrong
+            return None  # a missing file is a change, too; reading it reports the reason
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 

@@ -1,16 +1,16 @@
-"""Ready policies: the policy files that come with Berth, each with a name to choose it by."""
+"""The ready policies: policy files that are part of Berth and are chosen by name."""
 
 from importlib.resources import files
 from pathlib import Path
 
 DEFAULT = "default"
-"""In force when no other is given."""
+"""The policy in force when no other is set."""
 
 READY = (DEFAULT, "pack", "balanced", "spread", "nova", "nova-pike", "openb")
 
 
 def is_ready(policy: Path) -> bool:
-    """Tell whether what stands where a policy file may stand is the name of a ready policy."""
+    """Return whether a policy setting is the name of a ready policy and not a file."""
     return str(policy) in READY
 
 

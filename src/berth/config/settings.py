@@ -1,4 +1,4 @@
-"""Settings: frozen, read once from a TOML file, the environment and options, in rising rank."""
+"""The settings of a server process: one frozen class for each section of the file."""
 
 import ipaddress
 import re
@@ -16,22 +16,21 @@ from berth.domain.compute.quota import Limits
 from berth.domain.errors import InvalidInputError
 
 _PORT_MAX = 65_535
-
+# No `@`, so no user or password: an exporter writes its endpoint into error logs.
 _ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 
+# Upper bounds catch slips such as milliseconds given as seconds; no deployment needs more.
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-
+# The largest integer that a float, and so any JSON reader, represents exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
-
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
-
+# -1 is "no limit", and 2**31 - 1 the largest quota of Nova's API.
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
 class AuthMode(StrEnum):
-    """How the API knows who calls."""
+    """How the API authenticates callers."""
 
     NOAUTH = "noauth"
     NOAUTH2 = "noauth2"
@@ -40,12 +39,12 @@ class AuthMode(StrEnum):
 
     @property
     def has_passwords(self) -> bool:
-        """Nobody gets in without one."""
+        """Whether every caller needs a password."""
         return self in {AuthMode.HTTP_BASIC, AuthMode.IDENTITY}
 
 
 class LogFormat(StrEnum):
-    """How log lines are written."""
+    """The format of log lines."""
 
     CONSOLE = "console"
     JSON = "json"
@@ -53,14 +52,15 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """A host and port to listen at."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Only this machine reaches it; a name other than localhost is taken for a public one."""
+        """Whether only this machine reaches the address; names but localhost count as public."""
+        # A name is not resolved: the answer could change after the check.
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -72,31 +72,33 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read `HOST:PORT`, with an IPv6 host in brackets; port 0 takes any free one.
+    """Return the address in a text `HOST:PORT`, with an IPv6 host in brackets.
+
+    Port 0 lets the system choose a free port.
 
     Raises:
-        ValueError: it is nothing like that.
+        ValueError: the text has another form.
     """
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host
     sane = bool(host) and colon and port.isascii() and port.isdigit() and len(port) <= len("65535")
     if not sane or int(port) > _PORT_MAX or (":" in host) != bracketed:
-        raise ValueError(f"{text[:80]!r} must be HOST:PORT, 127.0.0.1:8774 or [::1]:8774, say")
+        raise ValueError(f"{text[:80]!r} must be HOST:PORT, such as 127.0.0.1:8774 or [::1]:8774")
     return Address(host, int(port))
 
 
 class CreateMode(StrEnum):
-    """How several servers of one order are placed."""
+    """How the servers of one order are placed."""
 
     ALL_AT_ONCE = "all_at_once"
-    """Together, all or none."""
+    """Together: all of them or none."""
     SINGLE_SHOT = "single_shot"
-    """Each by itself, whatever becomes of the others."""
+    """Each on its own, independent of the others."""
 
 
 class InstanceSource(StrEnum):
-    """Where schedulers have it from which instances hosts have."""
+    """The source from which schedulers learn which instances each host has."""
 
     FEED = "feed"
     CASTS = "casts"
@@ -106,77 +108,82 @@ class InstanceSource(StrEnum):
 class ApiSettings:
     """The HTTP server."""
 
+    # Nova's port. Loopback, because the default mode is `noauth`.
     listen: Address = Address("127.0.0.1", 8774)
     insecure_listen: bool = False
-    """Allow `noauth` and `noauth2` on an address that other machines reach."""
+    """Allow `noauth` and `noauth2` on an address that other machines can reach."""
     body_bytes_max: Annotated[int, Meta(ge=1024, le=2**30)] = 1024 * 1024
+    # Nova's default name, which its clients expect.
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
-    """The zone shown for hosts that no aggregate puts in one."""
+    """The availability zone of hosts that no aggregate assigns one."""
     create: CreateMode = CreateMode.ALL_AT_ONCE
-    """What `POST /servers` does with several servers."""
+    """How `POST /servers` places several servers."""
     images: Path | None = None
-    """JSON list of images, with the properties that rules read; without it any id is taken."""
+    """JSON list of images with the properties that rules read; without it any id is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """The Placement API, alone (`berth placement`) or beside the others."""
+    """The Placement API, alone (`berth placement`) or beside the other APIs."""
 
     listen: Address = Address("127.0.0.1", 8778)
-    """Where `berth placement` listens; elsewhere the API is at `api.listen`, under /placement."""
+    """The address of `berth placement`; elsewhere the API is at `api.listen`, under /placement."""
     policy_file: Path | None = None
-    """Lines `"rule": "check"` that take the place of the rules that Placement has by itself."""
+    """File of lines `"rule": "check"`, which replace Placement's default rules."""
     enforce_new_defaults: bool = False
-    """Administrators may do only what the rules say: no reshape, which is for services."""
+    """Limit administrators to what the rules grant: no reshape, which is for services."""
     cors_origins: tuple[str, ...] = ()
-    """Where pages of browsers may come from, `https://dashboard.example` say."""
+    """Origins of web pages that may call the API, such as `https://dashboard.example`."""
     cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
-    """What browsers may send besides what they always may."""
+    """Request headers that browsers may send besides the ones that CORS always allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
-    """Who may call the API."""
+    """Authentication of callers of the API."""
 
     mode: AuthMode = AuthMode.NOAUTH
     htpasswd: Path | None = None
     """File of `user:bcrypt-hash` lines; `berth user add` writes it."""
     admins: tuple[str, ...] = ("admin",)
-    """Users who may do everything; others see their own project only."""
+    """Users with all rights; other users see their own project only."""
     token_keys: Path | None = None
     """File of keys that seal tokens, with `identity`; without it, one in `ledger.data_dir`."""
     token_lifetime_s: Seconds = 3600.0
     region: Annotated[str, Meta(min_length=1, max_length=255)] = "RegionOne"
-    """What the catalog calls the region that this is."""
+    """The name of this region in the service catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerSettings:
-    """Where the ledger is: `url`, or else a SQLite file in `data_dir`."""
+    """The location of the ledger: `url`, or a SQLite file in `data_dir`."""
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
     data_dir: Path = Path("berth-data")
     timeout_s: Seconds = 10.0
-    """How long PostgreSQL may take to answer before it counts as away."""
+    """Seconds that PostgreSQL may take to answer before it counts as unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """The bus between processes, a RabbitMQ server; without a URL each process is on its own."""
+    """The bus between processes, a RabbitMQ server; without a URL processes run independently."""
 
     url: str | None = field(default=None, repr=False)  # it may hold a password
     ca_file: Path | None = None
-    """Certificates that an amqps server's is checked against, besides the machine's own."""
+    """File of CA certificates for an amqps server, in addition to the system's."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "berth"
-    """Begins the names of exchanges and queues; one for each ledger."""
+    """Prefix of the names of exchanges and queues; different for each ledger."""
+    # AMQP transports the prefetch count as 16 bits.
     prefetch: Annotated[int, Meta(ge=1, le=65_535)] = 256
-    """Commands that one process works on at a time."""
+    """The number of commands that one process handles at a time."""
     body_bytes_max: Annotated[int, Meta(ge=65_536, le=2**29)] = 16 * 1024 * 1024
     notifications: bool = False
-    """Tell whoever reads the exchange of notifications what happens."""
+    """Publish notifications of changes to an exchange."""
 
     def __post_init__(self) -> None:
-        """Refuse what leads to no broker, without a word of the URL, which may hold a password.
+        """Refuse settings that reach no broker.
+
+        Messages do not quote the URL, which may hold a password.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -187,34 +194,36 @@ class BusSettings:
                 "bus.url", "must be amqp:// or amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST"
             )
         if self.ca_file is not None and scheme != "amqps":
-            raise InvalidInputError("bus.ca_file", "is of use with an amqps:// URL only")
+            raise InvalidInputError("bus.ca_file", "applies to an amqps:// URL only")
         if self.notifications and self.url is None:
-            raise InvalidInputError("bus.notifications", "needs bus.url: a broker to tell them by")
+            raise InvalidInputError("bus.notifications", "needs a broker; set bus.url")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The policy file or a ready policy's name; without one the default policy is in force."""
+    """The policy file or the name of a ready policy; without one the default policy applies."""
 
     path: Path | None = None
+    # Reading a file's status every 2 s costs nothing, and operators expect an edit to work soon.
     watch_interval_s: Seconds = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """How often to try."""
+    """Limits of retries, and resizes."""
 
     claim_attempts_max: Count = 5
-    """Plans for one request, when other schedulers take the room first."""
+    """Plans for one request when other schedulers claim the room first."""
+    # Nova's `scheduler.max_attempts` is 3 as well.
     build_attempts_max: Count = 3
-    """Hosts on which one instance is tried, when builds or moves fail."""
+    """Hosts on which one instance is tried when builds or moves fail."""
     resize_in_place: bool = False
-    """A resize may stay on the host, where old and new room count until it is confirmed."""
+    """Let a resize stay on its host, which is charged for both sizes until it is confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """What a project may have that has no quota of its own; -1 is no limit."""
+    """The quota of projects that have none of their own; -1 is no limit."""
 
     instances: QuotaLimit = -1
     cores: QuotaLimit = -1
@@ -224,7 +233,7 @@ class QuotaSettings:
 
     @property
     def limits(self) -> Limits:
-        """The same, as the services read it."""
+        """The same limits in the form of the domain."""
         return Limits(
             instances=self.instances,
             vcpus=self.cores,
@@ -236,20 +245,22 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The compute hosts that this process answers for: one, several made-up ones, or a file."""
+    """The compute hosts that this process serves: one, several fake ones, or those of a file."""
 
+    # Nova's `report_interval` has the same default.
     heartbeat_interval_s: Seconds = 10.0
+    # The driver reports changes at once, so the full comparison only catches lost events.
     reconcile_interval_s: Seconds = 600.0
-    """How often each host is compared with the ledger, beside hints of its driver."""
+    """Seconds between full comparisons of a host with the ledger."""
     restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
     restart_window_s: Seconds = 1_800.0
     restart_pause_s: Seconds = 10.0
     build_failure_half_life_s: Seconds = HALF_LIFE_S
-    """In which time failed builds, by cause and tenant, count half as much against a host."""
+    """Seconds after which a failed build counts half as much against its host."""
     audit_interval_s: Seconds = 60.0
-    """How often each host is reported anew, and what the ledger says of it is looked at."""
+    """Seconds between two reports and audits of each host."""
     driver: AgentDriver = AgentDriver.FAKE
-    """What starts and stops guests; all but the fake one answer for one host."""
+    """The virtualisation driver; every driver but the fake one serves a single host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     fleet: Path | None = None
@@ -257,28 +268,29 @@ class AgentSettings:
     memory_mb: Amount = 131_072
     disk_gb: Amount = 2_000
     cpu_allocation_ratio: Ratio = 0.0
-    """Of every host here, before what it says itself; 0 leaves it to the host."""
+    """Allocation ratios of all hosts here, which override the hosts' own; 0 keeps those."""
     ram_allocation_ratio: Ratio = 0.0
     disk_allocation_ratio: Ratio = 0.0
     initial_cpu_allocation_ratio: Ratio = 4.0
-    """Of hosts that say none themselves, when they are first registered."""
+    """Ratios that hosts without their own get when they are first registered."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingSettings:
-    """How schedulers know what instances hosts have; see docs/adr/0020-instance-information.md."""
+    """How schedulers track each host's instances; see docs/adr/0020-instance-information.md."""
 
     track_instance_changes: bool = True
-    """Agents tell of instances and schedulers listen; rules about instances load only then."""
+    """Agents report instances to schedulers; rules about instances are available only then."""
+    # Nova's `scheduler_instance_sync_interval` has the same default.
     instance_sync_interval_s: Annotated[float, Meta(ge=1, le=86_400)] = 120.0
-    """How often each agent tells the whole list of its host; the same everywhere."""
+    """Seconds between an agent's full instance lists; must be equal in all processes."""
     instance_information: InstanceSource = InstanceSource.FEED
-    """`feed` takes instances from the ledger and checks them, `casts` takes what agents tell."""
+    """`feed` reads instances from the ledger and verifies them; `casts` uses agents' reports."""
 
     def __post_init__(self) -> None:
-        """Refuse to rely on what nobody tells.
+        """Refuse casts as the source when agents send none.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -292,31 +304,31 @@ class TrackingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AttestationSettings:
-    """The service that vouches for hosts, for TrustedFilter; nobody is asked without a URL."""
+    """The attestation service that TrustedFilter asks about hosts; off without a URL."""
 
     url: Annotated[str, Meta(pattern="^https?://")] | None = None
-    """Where `/PollHosts` is, without that."""
+    """The base URL; `/PollHosts` is appended to it."""
     auth_blob: str = field(default="", repr=False)
     ca_file: Path | None = None
     timeout_s: Seconds = 10.0
     valid_s: Seconds = 60.0
-    """How long a level counts after the service has found it."""
+    """Seconds for which a trust level is valid after the service has determined it."""
 
     def __post_init__(self) -> None:
-        """Refuse answers that anybody could change.
+        """Refuse a URL whose answers could be forged.
 
         Raises:
             InvalidInputError: naming the key and what to do.
         """
         if (self.url or "").startswith("http:"):
             raise InvalidInputError(
-                "attestation.url", "anybody on the way could make hosts trusted; use https"
+                "attestation.url", "without TLS an attacker could mark hosts as trusted; use https"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is logged."""
+    """The level and format of the log."""
 
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$")] = "info"
     format: LogFormat = LogFormat.CONSOLE
@@ -327,22 +339,22 @@ class MetricsSettings:
     """Metrics for Prometheus."""
 
     enabled: bool = True
-    """Count, and show it to administrators at /metrics of the API."""
+    """Collect metrics and serve them to administrators at the API's /metrics."""
     listen: Annotated[str, Meta(pattern=r"^.+:[0-9]{1,5}$")] | None = None
-    """HOST:PORT of their own for metrics and probes, without a login, instead of at the API."""
+    """Separate HOST:PORT for metrics and probes, without authentication, instead of the API's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """Spans for OpenTelemetry; without an endpoint there are none."""
+    """Spans for OpenTelemetry; off without an endpoint."""
 
-    endpoint: str | None = field(default=None, repr=False)  # somebody may put a key in it
-    """URL that takes spans as OTLP over HTTP, `http://127.0.0.1:4318/v1/traces` say."""
+    endpoint: str | None = field(default=None, repr=False)  # it may contain an API key
+    """URL that accepts spans as OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`."""
     sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """How many of the requests without a caller's trace are recorded."""
+    """The share of requests without a caller's trace that are recorded."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no endpoint, without a word of the URL.
+        """Refuse a malformed endpoint, without quoting the URL.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -357,10 +369,10 @@ class HealthSettings:
     """When a process counts as ready."""
 
     lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    """How long ago its replica may have been true to the ledger last."""
+    """The largest age of its replica's latest agreement with the ledger, in seconds."""
     needs_broker: bool | None = None
-    """Whether it is ready without its broker; unset: schedulers and agents are not, and an API is,
-    since it leaves orders in the ledger then."""
+    """Whether readiness needs the broker. Unset: schedulers and agents need it, and an API does
+    not, because it leaves orders in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +398,7 @@ class Settings:
     health: HealthSettings = field(default_factory=HealthSettings)
 
     def __post_init__(self) -> None:
-        """Refuse settings that are dangerous or senseless together.
+        """Refuse combinations of settings that are dangerous or contradictory.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -395,19 +407,21 @@ class Settings:
         if auth.mode.has_passwords and auth.htpasswd is None:
             raise InvalidInputError(
                 "auth.htpasswd",
-                f"{auth.mode} needs a file of users; make one with `berth user add`",
+                f"{auth.mode} needs a file of users; create one with `berth user add`",
             )
+        # Without passwords every caller is an administrator, so an address beyond loopback has to
+        # be a deliberate choice.
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
             if auth.mode.has_passwords or api.insecure_listen or listen.is_loopback:
                 continue
             raise InvalidInputError(
                 f"{key}.listen",
-                f"with {auth.mode} whoever reaches {listen} is an administrator; listen on "
-                "127.0.0.1, use --auth identity, or give --insecure-listen if that is meant",
+                f"with {auth.mode} everyone who can reach {listen} is an administrator; listen on "
+                "127.0.0.1, use --auth identity, or pass --insecure-listen if this is intended",
             )
         ways = {"host": agent.host, "fake_hosts": agent.fake_hosts, "fleet": agent.fleet}
         given = [f"agent.{name}" for name, value in ways.items() if value]
         if len(given) > 1:
-            raise InvalidInputError(given[1], f"cannot be used with {given[0]}; give one of them")
+            raise InvalidInputError(given[1], f"cannot be combined with {given[0]}; set only one")
         if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
             raise InvalidInputError(given[0], f"is for the fake driver, not for {agent.driver}")

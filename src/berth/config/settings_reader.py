@@ -18,14 +18,21 @@ from berth.domain.errors import InvalidInputError
 
 ENV_PREFIX = "BERTH_"
 
-
 # Kubernetes sets BERTH_API_PORT and the like in every pod beside a service called berth-api.
 _NOT_OURS = re.compile(r".*_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One value, where it was given, and how to read it."""
+    """One value, its source for error messages, and how to read it.
+
+    Attributes:
+        value: the value as given.
+        source: the place, for error messages.
+        folder: the folder that relative paths start from.
+        strict: whether the value's type has to match. TOML has types; variables and options are
+            texts, from which numbers are converted.
+    """
 
     value: object
     source: str
@@ -36,15 +43,15 @@ class _Given:
 def read_settings(
     file: Path | None, environ: Mapping[str, str], options: Mapping[str, object]
 ) -> Settings:
-    """Read settings; an option beats the environment, which beats the file.
+    """Return the settings; options override the environment, which overrides the file.
 
     Args:
-        file: a TOML file with one table a section (`[api]`); paths in it are relative to it.
+        file: a TOML file with one table for each section (`[api]`); its paths are relative to it.
         environ: `BERTH_<SECTION>_<KEY>` variables; all others are ignored.
-        options: `section.key` to value, from the command line; None is not given.
+        options: `section.key` to value, from the command line; None means "not given".
 
     Raises:
-        InvalidInputError: an unknown key, a wrong value, or values that do not go together.
+        InvalidInputError: a key is unknown, a value is invalid, or values contradict each other.
     """
     given: dict[str, _Given] = {}
     if file is not None:
@@ -62,6 +69,7 @@ def read_settings(
             if f"{name}.{key}" in given
         }
         sections[name] = section(**values)
+    # Everything that is left has no field: a misspelt setting must not be ignored silently.
     for key, one in given.items():
         raise InvalidInputError(one.source, f"there is no such setting; {nearest(key, _keys())}")
     return cast("Callable[..., Settings]", Settings)(**sections)
@@ -98,6 +106,7 @@ def _from_file(file: Path) -> dict[str, _Given]:
             raise InvalidInputError(where, f"must be a table; write [{name}]")
         for key, value in cast("dict[str, object]", table).items():
             source = f"{where}.{key}"
+            # The name of a ready policy is no path, so the file's folder is not prefixed.
             is_name = (name, key) == ("policy", "path") and value in READY
             folder = Path() if is_name else file.parent
             given[f"{name}.{key}"] = _Given(value, source, folder, strict=True)
@@ -108,7 +117,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     given: dict[str, _Given] = {}
     for variable, value in environ.items():
         section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        # An empty variable is one that is not set, as files for containers write it.
+        # An empty variable counts as unset: files for containers cannot leave one out.
         ours = variable.startswith(ENV_PREFIX) and section in _sections() and key and value
         if ours and not (_NOT_OURS.fullmatch(variable) and f"{section}.{key}" not in _keys()):
             given[f"{section}.{key}"] = _Given(value, variable, Path(), strict=False)
@@ -119,7 +128,7 @@ def _convert(one: _Given, hint: object) -> object:
     def read_path(kind: type, value: object) -> object:
         if kind is Path and isinstance(value, str | Path):
             return one.folder / Path(value).expanduser()
-        raise TypeError(f"{value!r} must be text")
+        raise TypeError(f"{value!r} must be a string")
 
     value = one.value
     if hint is Address:

@@ -1,13 +1,14 @@
-"""Spelling: what a wrong name was probably meant to be."""
+"""Suggestions for misspelt names in error messages."""
 
 import difflib
 from collections.abc import Iterable
 
+# Below difflib's default of 0.6: a poor suggestion is still more use than the list of all names.
 _CUTOFF = 0.5
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """Say which known name a wrong one is nearest to, or else which names there are."""
+    """Return a hint with the known name most similar to a wrong one, or with all known names."""
     names = sorted(known)
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=_CUTOFF)
     if near:

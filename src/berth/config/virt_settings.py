@@ -12,13 +12,14 @@ from berth.adapters.virt.accelerator import Accelerator
 from berth.domain.errors import InvalidInputError
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
+# A machine type without a version is an alias for the newest one of the installed QEMU.
 _VERSION = re.compile(r"[0-9]\.[0-9]+$")
 _DEVICE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
 class AgentDriver(StrEnum):
-    """What starts and stops the guests of an agent's hosts."""
+    """The virtualisation driver of an agent's hosts."""
 
     FAKE = "fake"
     QEMU = "qemu"
@@ -27,43 +28,46 @@ class AgentDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VirtSettings:
-    """How guests run on the host of an agent, unless its driver is the fake one."""
+    """Guests on the host of an agent; unused with the fake driver."""
 
     type: Accelerator = Accelerator.AUTO
-    """What runs their instructions; `auto` is KVM when the stub guest boots with it."""
+    """The accelerator; `auto` is KVM when the stub guest boots with it."""
     state_dir: Path = Path("berth-guests")
-    """Holds a folder for each guest, with its disks; only this host may use it."""
+    """Folder with a subfolder for each guest and its disks; for this host alone."""
     storage_dir: Path | None = None
-    """Where the disks of shelved guests go: a folder that all hosts share."""
+    """Folder shared by all hosts for the disks of shelved guests."""
     images: Path | None = None
-    """JSON list of images with their files on this host; `api.images` otherwise."""
+    """JSON list of images with their files on this host; by default `api.images`."""
     uri: _Text = "qemu:///system"
-    """Of this host's libvirtd; for the libvirt driver only, as what follows to `pci_devices`."""
+    """URI of this host's libvirtd. This and the next four settings are for the libvirt driver."""
     peer_uri: Annotated[str, Meta(max_length=255)] = ""
-    """Of this host's libvirtd for those of others; empty: `qemu+tls://MOVE_ADDRESS/system`."""
+    """URI of this libvirtd for those of other hosts; empty is `qemu+tls://MOVE_ADDRESS/system`."""
     numa: bool = False
-    """Report the NUMA cells of this host, so that guests may ask for parts of them."""
+    """Report the NUMA cells of this host, so that guests may be placed in cells."""
     dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
-    """CPUs that guests get for themselves, `2-7,10` say; the others float. Needs `numa`."""
+    """CPUs for pinned guests, such as `2-7,10`; other guests float over the rest. Needs `numa`."""
     pci_devices: tuple[str, ...] = ()
-    """Devices that guests may have, as `vendor:product`, `10de:20f1` say."""
+    """Devices for guests as `vendor:product`, such as `10de:20f1`."""
     move_address: _Text = "127.0.0.1"
-    """Of this host, where other hosts reach it for live migrations and disks."""
+    """Address at which other hosts reach this one for live migrations and disks."""
     binary: _Text = "qemu-system-x86_64"
+    # The version of QEMU in Debian 12, which is old enough for all current distributions.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
-    """The machine that guests see, with its version; the same on all hosts."""
+    """The versioned machine type of guests; the same on all hosts, for live migration."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""
-    """`host` with KVM and `qemu64` without, when it is empty."""
+    """The CPU model; empty is `host` with KVM and `qemu64` without."""
     reserved_vcpus: _Amount = 0
+    # Nova's `reserved_host_memory_mb` is 512 as well.
     reserved_memory_mb: _Amount = 512
     reserved_disk_gb: _Amount = 0
     guest_overhead_mb: _Amount = 100
-    """Memory that is reserved for each guest on top of what it sees."""
+    """MiB of memory reserved for each guest's QEMU process, on top of the guest's own memory."""
+    # Nova's `shutdown_timeout` is 60 s as well.
     stop_grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """How long a guest may take to turn itself off before it is cut off."""
+    """Seconds that a guest may take to shut down before it is powered off."""
 
     def __post_init__(self) -> None:
-        """Refuse a machine that changes when QEMU is upgraded, and hardware that cannot be.
+        """Refuse a machine type without a version, and contradictory hardware settings.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -71,13 +75,15 @@ class VirtSettings:
         if _VERSION.search(self.machine) is None:
             raise InvalidInputError(
                 "virt.machine",
-                f"{self.machine!r} is another machine in each version of QEMU, so guests could "
-                "not move; name one with its version, pc-q35-7.2 say",
+                f"{self.machine!r} changes with each version of QEMU, so guests could not be "
+                "live-migrated; name a version, such as pc-q35-7.2",
             )
         if self.dedicated_cpus and not self.numa:
             raise InvalidInputError(
-                "virt.dedicated_cpus", "they are NUMA cells'; set virt.numa too"
+                "virt.dedicated_cpus", "dedicated CPUs belong to NUMA cells; set virt.numa, too"
             )
         for pair in self.pci_devices:
             if _DEVICE.fullmatch(pair) is None:
-                raise InvalidInputError("virt.pci_devices", f"{pair!r} is not like 10de:20f1")
+                raise InvalidInputError(
+                    "virt.pci_devices", f"{pair!r} must be vendor:product, such as 10de:20f1"
+                )

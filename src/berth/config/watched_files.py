@@ -1,4 +1,4 @@
-"""Kept files: small ones that programs write whole, and that running processes read again."""
+"""Small files that are written as a whole, and that running processes read again on a change."""
 
 import os
 import tempfile
@@ -13,29 +13,33 @@ FILE_BYTES_MAX = 64 * 1024
 OTHERS_BITS = 0o007
 OTHERS_WRITE_BIT = 0o002
 
-_LOOK_EVERY_NS = 1_000_000_000
-RELOAD_WITHIN_S = 2 * _LOOK_EVERY_NS / 1e9
-"""After so long every process that uses a file has what was written into it."""
+# A system call for each request would be too many, and a second is soon enough for new keys.
+_CHECK_EVERY_NS = 1_000_000_000
+RELOAD_WITHIN_S = 2 * _CHECK_EVERY_NS / 1e9
+"""Seconds after which every busy process has read a change of a file it uses."""
 _GROUP_MAY = 0o770
 
+# Time of modification in nanoseconds, size in bytes, inode: a rename changes the inode even when
+# time and size are equal.
 _Stamp = tuple[int, int, int]
 T = TypeVar("T")
 
 
 class WatchedFile(Generic[T]):
-    """What a file holds, read again when it changes.
+    """The content of a file, which is read again when the file changes.
 
-    A file that has become wrong changes nothing.
+    When a changed file is invalid, the earlier content stays: an editing mistake must not lock
+    out a running service.
 
     Args:
         path: the file.
-        read: reads it, and raises InvalidInputError when it is wrong.
-        clock: tells when to look at the file again, at most once a second.
-        on_read: is told of each change.
-        on_refused: is told of a change that cannot be read.
+        read: reads the file, and raises InvalidInputError when it is invalid.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        on_read: called with the new content after each change.
+        on_refused: called with the error of a change that is invalid.
 
     Raises:
-        InvalidInputError: the file is wrong at the start.
+        InvalidInputError: the file is invalid at the start.
     """
 
     def __init__(
@@ -52,16 +56,17 @@ class WatchedFile(Generic[T]):
         self._clock = clock
         self._on_read = on_read
         self._on_refused = on_refused
-        self._looked_ns = clock.ticks_ns()
+        self._checked_ns = clock.ticks_ns()
+        # Taken before the content is read, so that a write in between is noticed later.
         self._stamp = self._stamp_now()
         self._content = read(path)
 
     @property
     def content(self) -> T:
-        """What the file holds; reading this looks at the file."""
+        """The file's content; reading it checks the file for changes."""
         now_ns = self._clock.ticks_ns()
-        if now_ns - self._looked_ns >= _LOOK_EVERY_NS:
-            self._looked_ns = now_ns
+        if now_ns - self._checked_ns >= _CHECK_EVERY_NS:
+            self._checked_ns = now_ns
             self._read_if_touched()
         return self._content
 
@@ -86,19 +91,20 @@ class WatchedFile(Generic[T]):
 
 
 def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, str]]:
-    """Read the lines of a file that are neither empty nor comments.
+    """Return the lines of a file that are neither empty nor comments.
 
     Args:
         path: the file.
-        forbidden: bits that its mode may not have.
-        reason: what is said of a file that has them.
+        forbidden: the mode bits that the file must not have.
+        reason: the error message when it has one of them.
 
     Returns:
-        Each line, stripped, after what to call it in errors.
+        Pairs of a line's place for error messages and the stripped line.
 
     Raises:
-        InvalidInputError: it cannot be read, is no text, or has such a mode.
+        InvalidInputError: the file cannot be read, is too large, or has a forbidden mode bit.
     """
+    # The mode is checked on the open file, not on the path, which could be replaced in between.
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & forbidden:
@@ -107,7 +113,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
     except OSError as error:
         raise InvalidInputError(str(path), f"cannot be read: {error.strerror}") from error
     if len(text) > FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"is above {FILE_BYTES_MAX} bytes")
+        raise InvalidInputError(str(path), f"is larger than {FILE_BYTES_MAX} bytes")
     lines = enumerate(text.decode("utf-8", "replace").splitlines(), start=1)
     return [
         (f"{path}: line {number}", line.strip())
@@ -117,29 +123,31 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
 
 
 def create_file(path: Path, text: str) -> bool:
-    """Make a file for its owner alone; False when there is one by now.
+    """Create a file that only its owner may read, and return whether it is new.
+
+    An existing file is left alone: two processes that start at once end up with one file.
 
     Raises:
-        InvalidInputError: it cannot be made.
+        InvalidInputError: the file cannot be created.
     """
     try:
         part = _write_beside(path, text, 0o600)
         try:
-            os.link(part, path)  # unlike a rename it never takes the place of another file
+            os.link(part, path)  # unlike a rename, a link never replaces an existing file
         except FileExistsError:
             return False
         finally:
             part.unlink()
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be made: {error.strerror}") from error
+        raise InvalidInputError(str(path), f"cannot be created: {error.strerror}") from error
     return True
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file in one step, with the mode that it had, or for its owner alone.
+    """Write a file atomically, with its earlier mode but without rights for others.
 
     Raises:
-        InvalidInputError: it cannot be written.
+        InvalidInputError: the file cannot be written.
     """
     try:
         mode = path.stat().st_mode & _GROUP_MAY if path.exists() else 0o600
@@ -149,7 +157,9 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def _write_beside(path: Path, text: str, mode: int) -> Path:
-    """Write a file in the same folder, and return where."""
+    """Write a temporary file in the same folder, and return its path."""
+    # The same folder, because a rename or link works within one file system only. The content is
+    # synced before the rename: after a power cut the name must not lead to an empty file.
     descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

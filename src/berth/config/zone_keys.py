@@ -1,11 +1,11 @@
-"""The files of keys of a zone: its own private ones, and the public ones of its parents.
+"""The key files of a zone: its own private keys, and the public keys of its parents.
 
-The private file has lines `KIND KEY`, each key in base64. Of `offers` and `passwords` the first
-key seals and all of them open. Of `statements` the first one signs and the second one is next, so
-that children can trust it long before it is used.
+The private file has lines `KIND KEY`, each key in base64. The first key of the kinds `offers` and
+`passwords` seals, and all of them open. The first key of the kind `statements` signs assertions,
+and the second one is the next to sign, so that children can trust it before it is used.
 
-The file of parents has lines `NAME KEY KEY`. Empty lines and those that start with `#` are skipped
-in both.
+The file of parents has lines `NAME KEY KEY`. In both files empty lines and lines that start with
+`#` are skipped.
 """
 
 import os
@@ -31,8 +31,12 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
 
+# Offers live for a minute by default, so three keys are enough for two rotations in a row.
+# Passwords stay in the ledger until a scheduler seals them with the newest key, which takes long
+# when none is running.
 OFFERS_KEPT: Final = 3
 PASSWORDS_KEPT: Final = 16
+# The key that signs and the next one.
 STATEMENTS_KEPT: Final = 2
 
 _KEYS_MAX: Final = 16
@@ -40,15 +44,18 @@ _PREFIX: Final = "ed25519:"
 _KINDS: Final = ("offers", "passwords", "statements")
 _PRIVATE_HEADING: Final = "# Private keys of this zone; who has them can read its offers and ask"
 _PARENTS_HEADING: Final = (
-    "# Parents of this zone, and their public keys; what they sign is believed."
+    "# Parents of this zone, and their public keys; what they sign is trusted."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneKeys:
-    """The private keys of a zone: those that seal offers, those that seal passwords, newest first.
+    """The private keys of a zone.
 
-    Of those for statements the first one signs.
+    Attributes:
+        offers: keys that seal offers, newest first.
+        passwords: keys that seal passwords of children's accounts, newest first.
+        statements: keys that sign assertions: the one in use, then the next one.
     """
 
     offers: tuple[bytes, ...] = field(repr=False)
@@ -57,23 +64,23 @@ class ZoneKeys:
 
 
 def create(path: Path) -> None:
-    """Make a file of private keys.
+    """Create a file of private keys.
 
     Raises:
-        InvalidInputError: there is one, or it cannot be made.
+        InvalidInputError: the file exists or cannot be created.
     """
     if not _make(path):
-        raise InvalidInputError(str(path), "is there already; rotate its keys instead")
+        raise InvalidInputError(str(path), "exists already; rotate its keys instead")
 
 
 def rotate(path: Path) -> None:
-    """Put new keys into a file of private keys, and drop the oldest ones.
+    """Add new keys to a file of private keys, and drop the oldest ones.
 
-    Offers and passwords that were sealed before stay good for the next rotations. Statements are
-    signed with what was the next key, so children need to know that one by now.
+    Offers and passwords that were sealed before stay readable for the next rotations. From now on
+    the former next key signs assertions, so children must already have it.
 
     Raises:
-        InvalidInputError: the file is wrong, or cannot be written.
+        InvalidInputError: the file is invalid or cannot be written.
     """
     old = read(path)
     keys = ZoneKeys(
@@ -85,26 +92,26 @@ def rotate(path: Path) -> None:
 
 
 def public_text(path: Path) -> str:
-    """Return the public keys of a zone in one line, as its children take them.
+    """Return the public keys of a zone in one line, in the form that its children accept.
 
     Raises:
-        InvalidInputError: the file of private keys is wrong.
+        InvalidInputError: the file of private keys is invalid.
     """
     return " ".join(key_text(key.public_key()) for key in read(path).statements)
 
 
 def key_text(key: Ed25519PublicKey) -> str:
-    """Return a public key as files and command lines have it."""
+    """Return a public key in the form of files and command lines."""
     return _PREFIX + b64encode(key.public_bytes_raw()).decode()
 
 
 def read(path: Path) -> ZoneKeys:
-    """Read a file of private keys.
+    """Return the keys in a file of private keys.
 
     Raises:
-        InvalidInputError: naming the line, never the key.
+        InvalidInputError: the file or a line is invalid; the message never quotes a key.
     """
-    reason = "everybody on this machine may read it, and act for this zone; chmod 600 it"
+    reason = "every user of this machine can read it and act for this zone; run chmod 600 on it"
     found: dict[str, list[bytes]] = {kind: [] for kind in _KINDS}
     for where, line in read_lines(path, forbidden=OTHERS_BITS, reason=reason):
         kind, _, text = line.partition(" ")
@@ -123,34 +130,34 @@ def read(path: Path) -> ZoneKeys:
 
 
 def parents(path: Path) -> dict[str, tuple[Ed25519PublicKey, ...]]:
-    """Read the file of parents; nobody is trusted where there is none.
+    """Return the public keys of each parent in a file; a missing file trusts no parent.
 
     Raises:
-        InvalidInputError: naming the line.
+        InvalidInputError: a line is invalid, or others may write the file.
     """
     if not path.exists():
         return {}
-    reason = "everybody on this machine may write it, and be a parent; chmod 640 it"
+    reason = "every user of this machine can write it and add a parent; run chmod 640 on it"
     found: dict[str, tuple[Ed25519PublicKey, ...]] = {}
     for where, line in read_lines(path, forbidden=OTHERS_WRITE_BIT, reason=reason):
         name, *texts = line.split()
         check_zone_name(name, where)
         if name in found:
-            raise InvalidInputError(where, f"names {name} again; put all its keys in one line")
+            raise InvalidInputError(where, f"repeats {name}; put all its keys on one line")
         found[name] = _public_keys(texts, where)
     return found
 
 
 def add_parent(path: Path, name: str, public_text: str) -> None:
-    """Trust a parent; the keys that it had before are dropped.
+    """Trust a parent; its earlier keys are dropped.
 
     Args:
-        path: the file; it is made when it is not there.
-        name: what the parent calls itself.
-        public_text: its public keys, as `public_text` gives them there.
+        path: the file of parents; a missing one is created.
+        name: the parent's own name.
+        public_text: its public keys, as `public_text` returns them at the parent.
 
     Raises:
-        InvalidInputError: name, keys or file are wrong.
+        InvalidInputError: the name, a key or the file is invalid.
     """
     check_zone_name(name, "name")
     keys = _public_keys(public_text.split(), "public keys")
@@ -158,10 +165,10 @@ def add_parent(path: Path, name: str, public_text: str) -> None:
 
 
 def remove_parent(path: Path, name: str) -> bool:
-    """Trust a parent no more; tell whether it was trusted before.
+    """Stop trusting a parent, and return whether it was trusted before.
 
     Raises:
-        InvalidInputError: the file is wrong, or cannot be written.
+        InvalidInputError: the file is invalid or cannot be written.
     """
     trusted = parents(path)
     if trusted.pop(name, None) is None:
@@ -171,20 +178,20 @@ def remove_parent(path: Path, name: str) -> bool:
 
 
 class ZoneKeyFile:
-    """The private keys of a zone, read again when their file changes.
+    """The private keys of a zone, which are read again when their file changes.
 
     Args:
-        path: the file; it is made when it is not there.
-        clock: tells when to look at the file again, at most once a second.
-        telemetry: is told of a file that has changed.
+        path: the file; a missing one is created.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is wrong at the start, others may read it, or it cannot be made.
+        InvalidInputError: the file is invalid or readable for others, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
         if not path.exists():
-            _make(path)  # unless another process is faster
+            _make(path)  # False when another process has just created it, which is as good
         self._file = WatchedFile(
             path,
             read,
@@ -195,41 +202,41 @@ class ZoneKeyFile:
 
     @property
     def offers(self) -> "FileKeys":
-        """What seals offers."""
+        """The keys that seal offers."""
         return FileKeys(lambda: self._file.content.offers)
 
     @property
     def passwords(self) -> "FileKeys":
-        """What seals passwords."""
+        """The keys that seal passwords."""
         return FileKeys(lambda: self._file.content.passwords)
 
     def sign(self, data: bytes, /) -> bytes:
-        """Sign with the first key for statements."""
+        """Return the signature of `data` by the key in use for assertions."""
         return self._file.content.statements[0].sign(data)
 
 
 class FileKeys:
-    """Keys of one kind; see the protocol `Keys`."""
+    """The keys of one kind in a file; implements the protocol `Keys`."""
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
         self._keys = keys
 
     @property
     def newest_first(self) -> Sequence[bytes]:
-        """The keys; reading them looks at the file."""
+        """The keys; reading them checks the file for changes."""
         return self._keys()
 
 
 class ParentsFile:
-    """The parents of a zone, read again when their file changes.
+    """The parents of a zone, which are read again when their file changes.
 
     Args:
-        path: the file; without it nobody is trusted.
-        clock: tells when to look at the file again, at most once a second.
-        telemetry: is told of a file that has changed.
+        path: the file; a missing one trusts no parent.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is wrong at the start.
+        InvalidInputError: the file is invalid at the start.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -242,7 +249,7 @@ class ParentsFile:
         )
 
     def trusted(self) -> Mapping[str, Sequence[Ed25519PublicKey]]:
-        """Return the public keys of each parent; this looks at the file."""
+        """Return the public keys of each parent by name; this checks the file for changes."""
         return self._file.content
 
 

@@ -1,4 +1,4 @@
-"""Settings of a zone of zones: what it is called, whom it trusts, and how it asks its children."""
+"""Settings of a zone in a tree of zones: its name, keys and offers, and polling of children."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,46 +20,50 @@ class ZoneSettings:
     """How this deployment is a zone in a tree of zones; see docs/adr/0025-zones.md."""
 
     name: Annotated[str, Meta(max_length=64)] = ""
-    """What parents and children call this zone; without a name it is no part of a tree."""
+    """The name that parents and children use for this zone; without one it is in no tree."""
     key_file: Path | None = None
-    """File of the private keys of this zone; without it `zone-keys` in `ledger.data_dir`."""
+    """File of this zone's private keys; by default `zone-keys` in `ledger.data_dir`."""
     parents_file: Path | None = None
-    """File of the parents whose statements count; `zone-parents` in `ledger.data_dir` without."""
+    """File of the trusted parents; by default `zone-parents` in `ledger.data_dir`."""
     ca_file: Path | None = None
-    """File of certificates that children's are checked by; the system's own without it."""
+    """File of CA certificates for children; by default the system's."""
     capabilities: tuple[str, ...] = ()
-    """What the zone tells of itself, as `NAME=VALUE;VALUE`, `hypervisor=kvm;qemu` say."""
+    """Capabilities of the zone as `NAME=VALUE;VALUE`, such as `hypervisor=kvm;qemu`."""
     told_capabilities: tuple[str, ...] = ()
-    """Of which values of hosts the least and the greatest are told, `free.VCPU` say."""
+    """Host values whose range is reported to parents, such as `free.VCPU`."""
+    # Three failed polls find a child that is down within 90 s. Until then selects lose at most
+    # their own deadline to it.
     poll_interval_s: _Seconds = 30.0
-    """How often each child is asked how it is."""
+    """Seconds between two polls of a child."""
     poll_timeout_s: _Seconds = 5.0
     failures_to_offline: _Count = 3
-    """So many failures in a row take a child out of plans, until it answers again."""
+    """Failed polls in a row after which a child is left out of plans until it answers."""
     poll_pause_max_s: _Seconds = 300.0
-    """Longest time between two questions to a child that is down."""
+    """The longest pause between two polls of a child that is down, in seconds."""
+    # A parent normally builds within a second or releases; longer holds would block room.
     offer_hold_s: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
-    """How long the room of an offer is held in memory; 0 holds nothing."""
+    """Seconds for which the room of an offer is held in memory; 0 holds nothing."""
     offer_life_s: _Seconds = 60.0
-    """How long an offer may be used, whether its room is held or not."""
+    """Seconds for which an offer may be used, whether its room is held or not."""
+    # What one parent may hold also bounds what it can learn about the zone's free room.
     held_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """How much of what is free may be held for one parent."""
+    """The share of the free room that may be held for one parent."""
     on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
-    """What becomes of an offer whose hold has ended: `take`, `other` or `refuse`."""
+    """The treatment of an offer whose hold has ended: `take`, `other` or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
-    """How long a select over the tree may take; children that are later are left out."""
+    """Seconds that a select over the tree may take; later children are left out."""
     levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
-    """How many levels of zones below this one its own requests reach; offers are as long as that
-    takes."""
+    """Levels of zones below this one that its own requests reach; it determines the length of
+    offers."""
     build_timeout_s: _Seconds = 30.0
-    """How long a child may take to answer a build or a release."""
+    """Seconds that a child may take to answer a build or a release."""
     attempts_max: _Count = 3
-    """How often a request selects before it fails."""
+    """Selects for one request before it fails."""
     settle_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """How long a child that did not answer a build is asked what came of it."""
+    """Seconds for which a child that did not answer a build is asked about its outcome."""
 
     def __post_init__(self) -> None:
-        """Refuse a name that no parent could use, and offers that end before their holds.
+        """Refuse an invalid name, and offers that expire before their holds.
 
         Raises:
             InvalidInputError: naming the key and what to do.
@@ -69,27 +73,27 @@ class ZoneSettings:
         if self.offer_life_s < self.offer_hold_s:
             raise InvalidInputError(
                 "zones.offer_life_s",
-                f"is {self.offer_life_s:g}, and room would be held for zones.offer_hold_s = "
-                f"{self.offer_hold_s:g}; raise the one, or lower the other",
+                f"is {self.offer_life_s:g} s, but room is held for zones.offer_hold_s = "
+                f"{self.offer_hold_s:g} s; raise offer_life_s or lower offer_hold_s",
             )
         _values_by_name(self.capabilities)
 
     @property
     def is_on(self) -> bool:
-        """This deployment is a zone."""
+        """Whether this deployment is a zone of a tree."""
         return bool(self.name)
 
     @property
     def values_by_name(self) -> Mapping[str, tuple[str, ...]]:
-        """The capabilities, read."""
+        """The capabilities by name."""
         return _values_by_name(self.capabilities)
 
 
 def _values_by_name(capabilities: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Read capabilities.
+    """Return capabilities by name.
 
     Raises:
-        InvalidInputError: naming the one that is wrong.
+        InvalidInputError: quoting the malformed one.
     """
     found: dict[str, tuple[str, ...]] = {}
     for one in capabilities:

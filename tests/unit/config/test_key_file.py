@@ -63,13 +63,13 @@ def test_a_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
     write(path, KEY, 0o640)
     assert read_keys(path) == [b"k" * KEY_BYTES]
     path.chmod(0o644)
-    with pytest.raises(InvalidInputError, match="everybody"):
+    with pytest.raises(InvalidInputError, match="every user"):
         read_keys(path)
 
 
 def test_what_cannot_be_made_or_read_is_told(tmp_path: Path) -> None:
     """With the file's name."""
-    with pytest.raises(InvalidInputError, match=r"none.*cannot be made"):
+    with pytest.raises(InvalidInputError, match=r"none.*cannot be created"):
         create_key_file(tmp_path / "none" / "keys")
     with pytest.raises(InvalidInputError, match="cannot be read"):
         read_keys(tmp_path / "keys")

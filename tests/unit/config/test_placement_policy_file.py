@@ -44,9 +44,9 @@ def test_an_object_of_rules() -> None:
         ('"a": "@', "p: line 1"),
         ('"a": "@" "b": "@"', "p: line 1"),
         ("rules:\n  - a", "p: line 2"),
-        ('"a": "@"\n"a": "!"', "p: line 2: 'a' is there twice"),
-        ('{"a": 1}', "p: is not an object of texts"),
-        ('{"a": "@"', "p: is not an object of texts"),
+        ('"a": "@"\n"a": "!"', "p: line 2: repeats rule 'a'"),
+        ('{"a": 1}', "p: is not an object of strings"),
+        ('{"a": "@"', "p: is not an object of strings"),
     ],
 )
 def test_what_is_no_policy(text: str, where: str) -> None:
@@ -68,5 +68,5 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         read_placement_policy(tmp_path / "nowhere")
     file.write_text("#" * (1024 * 1024 + 1))
-    with pytest.raises(InvalidInputError, match="more than"):
+    with pytest.raises(InvalidInputError, match="larger than"):
         read_placement_policy(file)

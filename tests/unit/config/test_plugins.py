@@ -148,8 +148,8 @@ def test_numbers_deep_in_an_option_are_finite() -> None:
     ("name", "reason"),
     [
         ("raising", "cannot be built: ZeroDivisionError: oh"),
-        ("renamed", "calls itself 'other' but is installed as 'renamed'"),
-        ("nothing", "returned NoneType, which is no filter"),
+        ("renamed", "has the name 'other' but is installed as 'renamed'"),
+        ("nothing", "returned a NoneType, not a filter"),
         ("loose", "'size' of build() of loose must be keyword-only"),
         ("untyped", "'size' of build() of untyped must be keyword-only and annotated"),
         ("misspelt", "has no readable signature"),

@@ -123,7 +123,7 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[scheduler]\nclaim_attempts_max = 0\n", "scheduler.claim_attempts_max", ">= 1"),
         ("[agent]\nheartbeat_interval_s = nan\n", "agent.heartbeat_interval_s", "> 0"),
         ("[agent]\nheartbeat_interval_s = inf\n", "agent.heartbeat_interval_s", "<= 86400"),
-        ("[policy]\npath = 3\n", "policy.path", "must be text"),
+        ("[policy]\npath = 3\n", "policy.path", "must be a string"),
         ('[auth]\nmode = "basic"\n', "auth.mode", "one of noauth, noauth2, http_basic"),
         ('[log]\nlevel = "loud"\n', "log.level", "matching regex"),
     ],
@@ -235,7 +235,7 @@ def test_believing_everybody_is_for_loopback(mode: str, section: str) -> None:
     """Wherever the process would listen."""
     listen: dict[str, Any] = {f"{section}__listen": "0.0.0.0:1", "auth__mode": mode}
     error = refusal(**listen)
-    assert f"{section}.listen: with {mode} whoever reaches 0.0.0.0:1" in str(error)
+    assert f"{section}.listen: with {mode} everyone who can reach 0.0.0.0:1" in str(error)
     assert settings(**listen, api__insecure_listen=True).auth.mode is AuthMode(mode)
 
 

@@ -55,7 +55,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     raw = [*keys.offers, *keys.passwords, *signing]
     assert len(raw) == len(set(raw)) == 4
     assert repr(keys) == "ZoneKeys()"
-    with pytest.raises(InvalidInputError, match="is there already"):
+    with pytest.raises(InvalidInputError, match="exists already"):
         create(path)
     assert read(path).offers == keys.offers
 
@@ -158,7 +158,7 @@ def test_files_that_others_reach_are_refused(tmp_path: Path) -> None:
         read(keys)
     assert parents(trusted).keys() == {"root"}
     trusted.chmod(0o602)
-    with pytest.raises(InvalidInputError, match="be a parent"):
+    with pytest.raises(InvalidInputError, match="add a parent"):
         parents(trusted)
 
 
@@ -213,5 +213,5 @@ def test_a_parent_is_named_once(tmp_path: Path) -> None:
     key = key_text(Ed25519PrivateKey.generate().public_key())
     path.touch(0o640)
     path.write_text(f"# mine\nroot {key}\nroot {key}\n")
-    with pytest.raises(InvalidInputError, match="line 3: names root again"):
+    with pytest.raises(InvalidInputError, match="line 3: repeats root"):
         parents(path)
