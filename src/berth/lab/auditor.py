@@ -1,7 +1,7 @@
-"""An independent auditor: keeps its own books of a run and says when a rule was broken.
+"""An independent auditor: records a run in its own data and reports broken rules.
 
-It shares no code with the ledger, the tables or the scheduling, only plain dicts, so that a
-mistake there cannot hide here. Slow on purpose: every answer is computed from the books.
+It shares no code with the ledger, the tables or the scheduling, and uses plain dicts, so that a
+fault there cannot hide here. It is slow on purpose: every answer is computed from the records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from berth.lab.workload import FleetHost
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """What one resource group has: amounts of the device with that index on its host."""
+    """The share of one resource group: amounts of the device with that index on its host."""
 
     device: int
     amounts: Mapping[str, int]
@@ -22,9 +22,9 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What one instance asks of devices: amounts by class for each group.
+    """What one instance requests of devices: amounts by class for each group.
 
-    Each group is of one device; with `isolate` no two are of the same.
+    Each group is served by one device; with `isolate` no two groups share a device.
     """
 
     groups: tuple[Mapping[str, int], ...] = ()
@@ -32,19 +32,20 @@ class DeviceRequest:
 
 
 class DeviceUsage:
-    """What is used of every device of a fleet, in the unit of each class."""
+    """The free amounts of every device of a fleet, in the unit of each class."""
 
     def __init__(self, hosts: Iterable[FleetHost]) -> None:
         self._free = {host.name: [dict(device) for device in host.devices] for host in hosts}
 
     def find(self, host: str, ask: DeviceRequest) -> tuple[DeviceShare, ...] | None:
-        """Find devices of a host for every group, or tell that there are none by None."""
+        """Return shares of a host's devices for every group, or None when they do not fit."""
         free = [dict(device) for device in self._free[host]]
+        # Large groups have the fewest possible devices, so trying them first prunes the search.
         largest_first = sorted(ask.groups, key=lambda group: -sum(group.values()))
         return _find_shares(free, largest_first, isolate=ask.isolate)
 
     def book(self, host: str, parts: Iterable[DeviceShare], *, sign: int) -> None:
-        """Enter that parts were taken (1) or given back (-1)."""
+        """Record that shares were taken (`sign` 1) or given back (-1)."""
         devices = self._free[host]
         for part in parts:
             for name, amount in part.amounts.items():
@@ -52,15 +53,15 @@ class DeviceUsage:
                 free[name] = free.get(name, 0) - sign * amount
 
     def broken(self, host: str, ask: DeviceRequest, parts: Sequence[DeviceShare]) -> list[str]:
-        """Say what is wrong with these parts for that ask; they are not entered yet."""
+        """Return the rules that shares break for a request; the shares are not recorded yet."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
-            return ["has a part of a device that the host does not have"]
+            return ["has a share of a device that the host does not have"]
         broken: list[str] = []
         if _sorted(part.amounts for part in parts) != _sorted(ask.groups):
-            broken.append("has other parts of devices than it asked for")
+            broken.append("has other shares of devices than it requested")
         if ask.isolate and len({part.device for part in parts}) < len(parts):
-            broken.append("has two parts of one device, and asked for different ones")
+            broken.append("has two shares of one device, but requested separate devices")
         self.book(host, parts, sign=1)
         broken += [
             f"takes {-free} of {name} more than device {number} has"
@@ -75,16 +76,17 @@ class DeviceUsage:
 def _find_shares(
     free: list[dict[str, int]], groups: Sequence[Mapping[str, int]], *, isolate: bool
 ) -> tuple[DeviceShare, ...] | None:
-    """Try every device for the first group, and go on with what is left."""
+    """Return shares for all groups by backtracking over the devices, or None."""
     if not groups:
         return ()
     group, *others = groups
     tried: list[dict[str, int]] = []
     for number, device in enumerate(free):
+        # A device equal to one that was tried leads to the same dead end.
         if device in tried or any(device.get(name, 0) < asked for name, asked in group.items()):
             continue
         tried.append(dict(device))
-        # A device that is given to a group alone has nothing for the others.
+        # With `isolate` a device that serves one group has nothing left for the other groups.
         less = {n: 0 if isolate else have - group.get(n, 0) for n, have in device.items()}
         rest = _find_shares([*free[:number], less, *free[number + 1 :]], others, isolate=isolate)
         if rest is not None:
@@ -100,7 +102,7 @@ NO_DEVICES = DeviceRequest()
 
 
 class AuditError(BerthError):
-    """What happened breaks a rule: room, traits, availability zone, or one host an instance."""
+    """A recorded event breaks a rule: room, traits, availability zone, or one host an instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,13 @@ class Overcommit:
 
 
 class Auditor:
-    """The books of one run.
+    """The records of one run.
 
     Args:
         hosts: the fleet; amounts are totals in the unit of each resource class.
-        ratios: allocation ratio of a resource class, 1 for one not named. Capacity is the total
-            times the ratio, rounded down. One instance may never get more than the total: a
-            host does not overcommit against itself.
+        ratios: the allocation ratio by resource class, by default 1. Capacity is the total times
+            the ratio, rounded down. A single instance may never get more than the total: a host
+            does not overcommit against itself.
     """
 
     def __init__(
@@ -143,22 +145,22 @@ class Auditor:
         any_traits: Iterable[AbstractSet[str]] = (),
         availability_zone: str | None = None,
     ) -> None:
-        """Enter that an instance was placed; the books follow what happened, right or wrong.
+        """Record a placement, and check it.
 
-        So a placement that breaks a rule is entered, then reported, and a replay that goes on
-        still has true books. Only what has no meaning is not entered: a second placement of
-        the same instance, an unknown host, a negative amount.
+        A placement that breaks a rule is recorded before it is reported, so that a replay which
+        continues still has correct records. Placements without a meaning are not recorded: a
+        second placement of an instance, an unknown host, a negative amount.
 
         Args:
-            instance_id: who; placed once until released.
-            host: name of the host.
-            amounts: by resource class, in the unit of the class, each 0 or more.
-            traits_required: the host must have all.
-            any_traits: the host must have one of each set.
-            availability_zone: the zone asked for, None when any would do.
+            instance_id: the instance, which is placed once until its release.
+            host: the host's name.
+            amounts: the amounts by resource class, in the unit of the class, each 0 or more.
+            traits_required: traits that the host must have.
+            any_traits: sets of traits; the host must have at least one trait of each.
+            availability_zone: the requested zone, or None for any.
 
         Raises:
-            AuditError: naming the instance, the host and every rule broken.
+            AuditError: the placement breaks rules; the message names all of them.
         """
         found = self._enterable(instance_id, host, amounts)
         broken = [
@@ -171,10 +173,10 @@ class Auditor:
             raise AuditError(f"instance {instance_id!r} on host {host!r}: {'; '.join(broken)}")
 
     def took(self, instance_id: str, ask: DeviceRequest, parts: Sequence[DeviceShare]) -> None:
-        """Enter what a placed instance got of its host's devices, once; right or wrong.
+        """Record the device shares of a placed instance, and check them.
 
         Raises:
-            AuditError: naming the instance, the host and every rule broken.
+            AuditError: the shares break rules; the message names all of them.
         """
         host = self._placements[instance_id][0]
         broken = self._devices.broken(host, ask, parts)
@@ -185,10 +187,10 @@ class Auditor:
             raise AuditError(f"instance {instance_id!r} on host {host!r}: {'; '.join(broken)}")
 
     def released(self, instance_id: str) -> None:
-        """Enter that an instance is gone and its room is free.
+        """Record that an instance is gone and its room is free.
 
         Raises:
-            AuditError: it was not placed, or was released before.
+            AuditError: the instance is not placed.
         """
         if instance_id not in self._placements:
             raise AuditError(f"instance {instance_id!r} was released but is not placed")
@@ -204,9 +206,9 @@ class Auditor:
         availability_zone: str | None = None,
         devices: DeviceRequest = NO_DEVICES,
     ) -> list[str]:
-        """Name the hosts that could take one more such instance now, in the order of the fleet.
+        """Return the names of hosts with room for one more such instance, in fleet order.
 
-        A refusal was right when this is empty. Arguments as for `placed`.
+        A refusal is correct when the list is empty. The arguments are those of `placed`.
         """
         required, alternatives = frozenset(traits_required), tuple(any_traits)
         return [
@@ -218,11 +220,12 @@ class Auditor:
         ]
 
     def parts_on(self, host: str, devices: DeviceRequest) -> tuple[DeviceShare, ...]:
-        """Return parts of a host's devices that would do; empty when there are not enough."""
+        """Return device shares of a host that satisfy a request, or () when it has too few."""
         return self._devices.find(host, devices) or ()
 
     def overcommitted(self) -> list[Overcommit]:
-        """Recount every placement and list what uses more than there is, in fleet order."""
+        """Recount all placements, and return the overcommitted resources in fleet order."""
+        # Counted from the placements and not from `_used`, which this check verifies as well.
         counted: dict[str, dict[str, int]] = {name: {} for name in self._hosts}
         for host, amounts in self._placements.values():
             for resource_class, amount in amounts.items():
@@ -236,7 +239,11 @@ class Auditor:
         ]
 
     def _enterable(self, instance_id: str, host: str, amounts: Mapping[str, int]) -> FleetHost:
-        """Return the host, unless the placement has no meaning in the books."""
+        """Return the host of a placement that can be recorded.
+
+        Raises:
+            AuditError: the placement has no meaning.
+        """
         if instance_id in self._placements:
             first = self._placements[instance_id][0]
             raise AuditError(
@@ -259,7 +266,7 @@ class Auditor:
         return int(total * self._ratios.get(resource_class, 1))
 
     def _broken_room(self, host: FleetHost, amounts: Mapping[str, int]) -> list[str]:
-        """Say which resource classes lack room for one more such instance; 0 always has room."""
+        """Return the resource classes without room for one more instance; 0 always fits."""
         broken: list[str] = []
         for resource_class, amount in amounts.items():
             total = host.amounts.get(resource_class, 0)
@@ -278,7 +285,7 @@ def _broken_place(
     any_traits: Iterable[AbstractSet[str]],
     availability_zone: str | None,
 ) -> list[str]:
-    """Say which traits the host lacks and whether its availability zone is another one."""
+    """Return the missing traits of a host, and its availability zone if it is another one."""
     broken = [f"lacks trait {trait}" for trait in traits_required if trait not in host.traits]
     broken += [
         f"has none of the traits {', '.join(sorted(traits))}"

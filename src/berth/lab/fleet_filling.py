@@ -1,8 +1,8 @@
-"""Filling: a workload placed on a table in memory, as the schedulers of a service would place it.
+"""Places a workload in a host table in memory, as the schedulers of a service would place it.
 
-The policy's own driver makes the plans, and what they take is held as a scheduler holds it. There
-is no ledger, no agent and no clock: what is asked is how well a policy fills a fleet, and for that
-thousands of requests a second have to go through.
+The policy's own driver makes the plans, and their room is held as a scheduler holds it. There is no
+ledger, agent or clock: the question is how well a policy fills a fleet, and answering it takes
+thousands of requests a second.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,16 +22,16 @@ from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.occupants import Resident
 
 NOW_S = 1_700_000_000.0
-"""The time at which all of it happens, so that no heartbeat goes stale."""
+"""The fixed Unix time of all events, so that no heartbeat becomes stale."""
 
 
 class FleetFilling:
-    """One fleet, filled under one policy.
+    """One fleet that is filled under one policy.
 
     Attributes:
-        replica: the state of the fleet, as a scheduler keeps it.
-        refused: how many requests found no place.
-        placed: how many did, all their instances at once.
+        replica: the fleet's state, as a scheduler keeps it.
+        refused: the number of refused requests.
+        placed: the number of requests with all instances placed.
     """
 
     def __init__(self, hosts: Iterable[FleetHost], policy: Policy) -> None:
@@ -39,13 +39,13 @@ class FleetFilling:
         self.replica.load(snapshot_of(hosts))
         self.placed = 0
         self.refused = 0
-        # Nobody reads who came next, and to find them takes as long as to choose.
+        # Runners-up and alternates are not read here, and finding them takes as long as choosing.
         self._policy = replace(policy, runners_up=0, alternates=0)
         self._flavors: dict[str, Flavor] = {}
         self._here: dict[str, tuple[str, ...]] = {}
 
     def arrive(self, arrival: Arrival, spec: FlavorSpec) -> bool:
-        """Place all instances of a request, or none; tell which."""
+        """Place all instances of a request or none, and return whether they were placed."""
         flavor = self._flavors.setdefault(spec.name, spec.flavor)
         uuids = tuple(instance_uuid_of(arrival.name, index) for index in range(arrival.count))
         request = Request(
@@ -71,19 +71,19 @@ class FleetFilling:
         return True
 
     def depart(self, arrival: Arrival) -> None:
-        """Free what a request's instances have; one that was refused has nothing."""
+        """Free the room of a request's instances; a refused request has none."""
         for instance_uuid in self._here.pop(arrival.name, ()):
             self.replica.release(instance_uuid)
 
     @property
     def empty_share(self) -> float:
-        """The share of the hosts that have no instance."""
+        """The share of hosts without instances, 0 to 1."""
         counts = self.replica.hosts.num_instances
         return float((counts == 0).mean()) if counts.size else 0.0
 
 
 def snapshot_of(hosts: Iterable[FleetHost]) -> Snapshot:
-    """Make the ledger state of a fleet that nobody uses yet: all hosts are up."""
+    """Return the ledger snapshot of an empty fleet in which all hosts are up."""
     fleet = tuple(hosts)
     zones: dict[str, set[str]] = {}
     for host in fleet:

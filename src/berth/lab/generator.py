@@ -1,14 +1,13 @@
-"""Draw a workload from a seed: a mixed fleet, and requests shaped like a public cloud's.
+"""Generates a workload from a seed: a mixed fleet, and requests like those of a public cloud.
 
-The shape is what Azure has published of its own (Protean, OSDI 2020; Cortez et al., SOSP 2017):
-94 % of requests are for one instance and 99 % for at most five, more than 80 % ask for the same
-flavor as the request before, most instances live minutes and some months, and there are more
-requests by day than by night.
+The distributions are those that Azure has published (Protean, OSDI 2020; Cortez et al., SOSP
+2017): 94 % of requests are for one instance and 99 % for at most five, more than 80 % have the
+flavor of the previous request, most instances live for minutes and some for months, and there are
+more requests by day than by night.
 
-A trace has two parts. In the *opening* the standing load moves in: instances that live for
-months. Then come the *days*: mostly short-lived instances, day and night. The standing load is
-made as large as it must be for the whole to ask, on average over the days, for `load` of the
-fleet's vCPUs.
+A trace has two parts. In the *opening* the standing load arrives: instances that live for months.
+The *days* follow, with mostly short-lived instances. The standing load is as large as needed for
+the whole trace to request, on average over the days, the share `load` of the fleet's vCPUs.
 """
 
 import itertools
@@ -21,25 +20,29 @@ from berth.domain.errors import InvalidInputError
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 GPU = "CUSTOM_GPU"
-"""The class of the GPUs of a host; one instance may ask for some of them."""
+"""The resource class of a host's GPUs; an instance may request some of them."""
 
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
 
+# The opening is short beside the trace, so that averages over the days are hardly affected by it.
 _OPENING_S_MAX = 2 * _HOUR_S
 _OPENING_SHARE_MAX = 0.1
+# The largest share of requests in the standing load: most instances must live for minutes.
 _STANDING_SHARE_MAX = 1 / 3
-"""Most instances must live minutes, so at most this share of the requests is standing load."""
 
+# The largest share of the load that short-lived instances make up; their lifetimes are shortened
+# to keep to it.
 _CHURN_SHARE_MAX = 0.5
-"""At most this share of the load comes and goes; lifetimes are shortened to keep to it."""
 
 _LOAD_TOLERANCE = 0.01
 
+# The rate of requests at the peak is 1 + swing times the daily mean, and 1 - swing twelve hours
+# later.
 _PEAK_HOUR = 15.0
 _SWING = 0.6
-"""Requests at the peak are 1 + swing times the daily mean, and 1 - swing twelve hours later."""
 
+# The shares of instance counts, repeated flavors and lifetimes follow the papers named above.
 _SAME_AS_LAST = 0.85
 _PINNED_SHARE = 0.4
 _ZONES = ("az1", "az2", "az3")
@@ -55,15 +58,15 @@ _MONTHS_DAYS = (30.0, 180.0)
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSettings:
-    """What to draw: equal settings give an equal workload.
+    """The size of a generated workload; equal settings give an equal workload.
 
     Args:
-        hosts: hosts in the fleet.
-        requests: requests in all; each asks for one instance or a few.
-        seed: of everything drawn.
-        days: length of the trace, from midnight.
-        load: mean share of the fleet's vCPUs asked for after the opening, above 0; what is
-            refused is part of it, so more than 1 is a fleet too small.
+        hosts: the number of hosts.
+        requests: the number of requests, each for one instance or a few.
+        seed: the seed of all random choices.
+        days: the length of the trace in days, from midnight.
+        load: the mean share of the fleet's vCPUs requested after the opening, above 0. Refused
+            requests count, so a load above 1 is more than the fleet can take.
     """
 
     hosts: int = 200
@@ -73,7 +76,7 @@ class GeneratorSettings:
     load: float = 0.9
 
     def __post_init__(self) -> None:
-        """Refuse settings that nothing can be drawn from.
+        """Refuse settings that are not finite and above 0.
 
         Raises:
             InvalidInputError: naming the setting.
@@ -95,7 +98,7 @@ class GeneratorSettings:
 
 
 def generate(settings: GeneratorSettings | None = None) -> Workload:
-    """Draw the fleet and the requests of `settings`; the defaults are those of the demo."""
+    """Return the workload that `settings` describe; the defaults are those of the demo."""
     settings = settings or GeneratorSettings()
     hosts = tuple(_host(index) for index in range(settings.hosts))
     fleet_vcpus = sum(host.amounts["VCPU"] for host in hosts)
@@ -112,6 +115,7 @@ def generate(settings: GeneratorSettings | None = None) -> Workload:
 
 
 def _rng(settings: GeneratorSettings, purpose: str) -> Random:
+    # A generator for each purpose: a change of one kind of draw leaves the others as they were.
     return Random(f"berth-{purpose}-{settings.seed}")  # noqa: S311 - a trace is no secret
 
 
@@ -138,8 +142,9 @@ _SHAPES = {
     "d": _shape(128, 8, "CUSTOM_GENERATION_3", "CUSTOM_LOCAL_NVME"),
     "e": _shape(64, 8, "CUSTOM_GENERATION_2", "CUSTOM_GPU_HOST", gpus=4),
 }
+# The shapes of consecutive hosts, repeated. The length of 20 has no common divisor with the three
+# zones, so every zone gets every shape.
 _SHAPE_ORDER = "abacabadabacabecabaa"
-"""Host after host, over and over; 20 has no divisor in common with 3 zones, so all zones mix."""
 
 
 def _host(index: int) -> FleetHost:
@@ -152,10 +157,11 @@ def _flavor(name: str, memory_gb: int, disk_gb: int, **extra_specs: str) -> Flav
 
 
 def _copy(flavor: FlavorSpec) -> FlavorSpec:
-    """Give each workload extra specs of its own, so that no reader changes the next draw."""
+    """Return a copy with its own extra specs, so that a caller cannot change later workloads."""
     return replace(flavor, extra_specs=dict(flavor.extra_specs))
 
 
+# Each flavor with its popularity, in percent of the changes of flavor.
 _FLAVORS = (
     (_flavor("general-8", 32, 80), 22),
     (_flavor("general-16", 64, 160), 24),
@@ -170,15 +176,14 @@ _FLAVORS = (
     (_flavor("storage-16", 64, 960, **{"trait:CUSTOM_LOCAL_NVME": "required"}), 3),
     (_flavor("gpu-8", 64, 160, **{f"resources:{GPU}": "1"}), 1),
 )
-"""Each flavor and how popular it is, in percent of the changes of flavor."""
 
 
-# --- what is asked for ---------------------------------------------------------------------
+# --- the requests --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One request before it has a time: lives `standing_s` in the opening, else `churn_s`."""
+    """One request without a time; it lives `standing_s` in the opening, otherwise `churn_s`."""
 
     flavor: FlavorSpec
     count: int
@@ -201,7 +206,7 @@ def _draw(rng: Random, requests: int) -> list[_Ask]:
 
 
 def _draw_flavors(rng: Random, requests: int) -> list[FlavorSpec]:
-    """Draw a walk that mostly stays where it is."""
+    """Return the flavors of all requests; most are equal to the one before."""
     flavors, popularity = zip(*_FLAVORS, strict=True)
     walk: list[FlavorSpec] = []
     for _ in range(requests):
@@ -213,7 +218,7 @@ def _draw_flavors(rng: Random, requests: int) -> list[FlavorSpec]:
 
 
 def _draw_counts(rng: Random, requests: int) -> list[int]:
-    """Draw counts in exact shares: at least 94 % are 1, at least 99 % are 1 to 5."""
+    """Return instance counts in exact shares: at least 94 % are 1, and 99 % are at most 5."""
     many = requests - math.ceil(requests * _FEW_SHARE)
     few = requests - math.ceil(requests * _ONE_SHARE) - many
     counts = [1] * (requests - few - many) + rng.choices(_FEW, k=few) + rng.choices(_MANY, k=many)
@@ -232,7 +237,7 @@ def _draw_months_s(rng: Random) -> float:
 
 
 def _draw_churn_s(rng: Random) -> float:
-    """Draw a lifetime after the opening, in seconds: minutes, hours, or for a few months."""
+    """Return a lifetime after the opening, in seconds: minutes, hours, or months for a few."""
     kind = rng.random()
     if kind < _MINUTES_SHARE:
         return rng.lognormvariate(math.log(12 * 60.0), 0.8)
@@ -241,14 +246,17 @@ def _draw_churn_s(rng: Random) -> float:
     return _draw_months_s(rng)
 
 
-# --- how much of it stands -----------------------------------------------------------------
+# --- the standing load ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The first `standing` requests are the opening; the rest live `stretch` times as drawn.
+    """The balance of a trace.
 
-    `vcpus` is what this asks for on average after the opening.
+    Attributes:
+        standing: the number of requests in the opening.
+        stretch: the factor on the drawn lifetimes of all other requests.
+        vcpus: the vCPUs that are requested on average after the opening.
     """
 
     standing: int
@@ -257,7 +265,7 @@ class _Plan:
 
 
 def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: float) -> _Plan:
-    """Find the smallest opening that makes the requests ask for `wanted_vcpus` on average."""
+    """Return the smallest opening with which the trace requests `wanted_vcpus` on average."""
     window_s = settings.end_s - settings.opening_s
 
     def churn_vcpus(stretch: float) -> float:
@@ -275,13 +283,13 @@ def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: fl
 
 
 def _presence(lifetime_s: float, window_s: float) -> float:
-    """Give the mean share of the window that is lived in, when it may start at any second."""
+    """Return the mean share of a window that a lifetime covers, with a uniform start in it."""
     lived_s = min(lifetime_s, window_s)
     return (lived_s - lived_s * lived_s / (2 * window_s)) / window_s
 
 
 def _largest_below(rising: Callable[[float], float], limit: float) -> float:
-    """Find the largest factor up to 1 that keeps a rising function at or below a limit."""
+    """Return the largest factor up to 1 that keeps a rising function at or below a limit."""
     if rising(1.0) <= limit:
         return 1.0
     low, high = 0.0, 1.0
@@ -291,7 +299,7 @@ def _largest_below(rising: Callable[[float], float], limit: float) -> float:
     return low
 
 
-# --- when it comes -------------------------------------------------------------------------
+# --- the times -----------------------------------------------------------------------------
 
 
 def _arrivals(
@@ -320,7 +328,9 @@ def _lifetime_s(ask: _Ask, plan: _Plan, *, standing: bool) -> float:
 
 
 def _draw_day_night_s(rng: Random, settings: GeneratorSettings) -> float:
-    """Draw one second after the opening, likelier by day: a Poisson process of given count."""
+    """Return a second after the opening, more likely by day than by night."""
+    # Rejection sampling: independent draws with this density are a Poisson process of varying rate
+    # with a given number of events.
     while True:
         at_s = rng.uniform(settings.opening_s, settings.end_s)
         phase = 2 * math.pi * (at_s / _HOUR_S - _PEAK_HOUR) / 24
@@ -329,10 +339,10 @@ def _draw_day_night_s(rng: Random, settings: GeneratorSettings) -> float:
 
 
 def _notes(plan: _Plan, load: float, settings: GeneratorSettings) -> tuple[str, ...]:
-    """Say in plain words what was drawn, and where it is not what was asked for."""
+    """Return notes about the trace, and about its differences from the settings."""
     moved_in = (
         f"The first {plan.standing:,} of {settings.requests:,} requests are standing load that "
-        f"moves in within {settings.opening_s / 60:.0f} minutes and stays for months. After "
+        f"arrives within {settings.opening_s / 60:.0f} minutes and stays for months. After "
         f"that, requests ask for {load:.0%} of the fleet's vCPUs on average."
     )
     notes = [moved_in]

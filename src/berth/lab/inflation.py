@@ -1,9 +1,9 @@
-"""Inflation: more demand than a fleet can take, drawn from one list of requests.
+"""Inflates a workload to more demand than its fleet can take.
 
-The method of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the openb
-trace: all requests in random order, then more of them drawn at random until they ask for 1.3
-times the GPUs that there are; nothing departs, and nothing that was refused is tried again. The
-hosts are put in random order too, by a prefix to their names.
+The method is that of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the
+openb trace: all requests in random order, followed by randomly drawn ones until they ask for 1.3
+times the fleet's GPUs. Nothing departs, and refused requests are not retried. The hosts are put in
+random order, too, by a prefix to their names.
 """
 
 from collections import Counter
@@ -18,7 +18,13 @@ from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 @dataclass(frozen=True, slots=True)
 class InflatedWorkload:
-    """An inflated workload, and how much of the class that counts each flavor asks for."""
+    """An inflated workload.
+
+    Attributes:
+        workload: the workload.
+        asked: the amount of the counted class that each flavor requests.
+        capacity: the fleet's amount of that class.
+    """
 
     workload: Workload
     asked: Mapping[str, int]
@@ -28,19 +34,20 @@ class InflatedWorkload:
 def inflate(
     workload: Workload, resource_class: str, *, seed: int, demand: float = 1.3
 ) -> InflatedWorkload:
-    """Shuffle hosts and requests, and add or leave out requests until they ask for enough.
+    """Return a workload with shuffled hosts and requests that reaches a given demand.
 
     Args:
         workload: requests for one instance each; their times are ignored.
-        resource_class: the class that demand is counted in, in hosts and in their devices.
-        seed: of all that is drawn.
-        demand: what the requests ask for in the end, as a part of what the fleet has; the last
-            request that would ask for more is left out.
+        resource_class: the class in which demand is counted, over hosts and their devices.
+        seed: the seed of all random choices.
+        demand: the total request as a multiple of the fleet's capacity; a request that would
+            exceed it is left out.
     """
     rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is no secret
     asked = {name: asked_of(spec, resource_class) for name, spec in workload.flavors.items()}
     hosts = _shuffled_hosts(rng, workload.hosts)
     capacity = sum(total_of(host, resource_class) for host in hosts)
+    # Sorted first, so that the shuffle depends on the seed and not on the order of the trace.
     flavors = sorted((arrival.name, arrival.flavor) for arrival in workload.arrivals)
     drawn = [flavor for _, flavor in flavors]
     rng.shuffle(drawn)
@@ -79,7 +86,7 @@ def _shuffled_hosts(rng: Random, hosts: tuple[FleetHost, ...]) -> tuple[FleetHos
 
 
 def asked_of(spec: FlavorSpec, resource_class: str) -> int:
-    """Sum what one instance of a flavor asks for of a class, in groups or not."""
+    """Return the amount of a class that an instance of a flavor requests, groups included."""
     needs = needs_of(spec.flavor)
     amounts = needs.amounts
     for group in needs.groups:
@@ -88,7 +95,7 @@ def asked_of(spec: FlavorSpec, resource_class: str) -> int:
 
 
 def total_of(host: FleetHost, resource_class: str) -> int:
-    """Sum what a host has of a class, with its devices."""
+    """Return a host's amount of a class, devices included."""
     total = Counter(host.amounts)
     for device in host.devices:
         total.update(device)

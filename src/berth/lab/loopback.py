@@ -1,4 +1,4 @@
-"""Ports of the loopback address for servers that are about to start."""
+"""Finds free ports on the loopback address for servers that are about to start."""
 
 import errno
 import os
@@ -20,14 +20,16 @@ _marks: Final = deque[int]()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that were free a moment ago, each another one.
+    """Return distinct ports that were free at the time of the check.
 
-    On Linux they are marked, so that no other process that asks here is given them before a
-    server listens. The marks go with this process, or when it has been given another 64 ports.
+    On Linux the ports are also reserved among all processes that use this function, until this
+    process ends or has taken another 64 ports.
 
     Raises:
-        UnavailableError: there are not so many.
+        UnavailableError: there are not enough free ports.
     """
+    # Binding port 0 would be simpler, but between the close and the server's own bind another
+    # process could get the same port: test runs and benchmarks start many servers at once.
     ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
     free: list[int] = []
     while ports and len(free) < count:
@@ -41,22 +43,23 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """Return a port that was free a moment ago.
+    """Return a port that was free at the time of the check; see `free_ports`.
 
     Raises:
-        UnavailableError: there is none.
+        UnavailableError: no port is free.
     """
     return free_ports(1)[0]
 
 
 def _take(port: int) -> bool:
-    """Mark a port, unless somebody else has, or listens on it."""
+    """Reserve a port, and return False when it is reserved or in use."""
     with ExitStack() as stack:
         probe = stack.enter_context(socket.socket())
         mark = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         try:
             if sys.platform == "linux":
-                # Such a name is no file: nothing is left behind, whatever happens.
+                # A socket in the abstract namespace: the kernel removes it with the process, so a
+                # crash leaves no stale lock file.
                 mark.bind(f"\0berth-port-{port}")
             probe.bind((HOST, port))
         except OSError as error:

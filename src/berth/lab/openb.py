@@ -1,10 +1,10 @@
-"""Read the openb trace: Alibaba's GPU cluster of 2023, as files beside the checkout.
+"""Reads the openb trace: Alibaba's GPU cluster of 2023, from files that Berth does not include.
 
-The trace is of pods on Kubernetes nodes. Here a node is a host and a pod is a request for one
-instance; CPU stays in 1/1000 core (`CUSTOM_CPU_MILLI`), so no request is rounded. Each GPU is a
-child provider with 1000 `CUSTOM_GPU_MILLI`: a share of one GPU is a resource group that asks for
-less, and n whole ones are n groups that ask for all of a GPU each. Cite: Weng et al., "Beware of
-Fragmentation", USENIX ATC 2023.
+The trace has pods on Kubernetes nodes. A node becomes a host and a pod a request for one instance.
+CPU stays in 1/1000 core (`CUSTOM_CPU_MILLI`), so no request is rounded. Each GPU is a child
+provider with 1000 `CUSTOM_GPU_MILLI`: a share of a GPU is a resource group that requests less, and
+n whole GPUs are n groups that request 1000 each. Cite: Weng et al., "Beware of Fragmentation",
+USENIX ATC 2023.
 """
 
 import csv
@@ -22,7 +22,7 @@ from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 CPU_MILLI = "CUSTOM_CPU_MILLI"
 GPU_MILLI = "CUSTOM_GPU_MILLI"
-"""The class that each GPU, a child provider of its host, has 1000 of."""
+"""The resource class of GPUs: each GPU is a child provider with 1000 of it."""
 
 _MILLI = 1000
 _FIRST_LINE = 2
@@ -33,13 +33,13 @@ _SPEC = "gpu_spec"
 
 
 class OpenbTraceError(BerthError):
-    """A file of the trace is missing or cannot be understood.
+    """A file of the trace is missing or malformed.
 
     Args:
         path: the file.
-        reason: what is wrong and what to do.
-        line: line of the file, 1 is the header; None when the file as a whole is wrong.
-        column: name of the column, when one value is wrong.
+        reason: the fault and its remedy.
+        line: the line of the fault (1 is the header), or None for the whole file.
+        column: the name of the column with the fault, or None.
     """
 
     def __init__(
@@ -55,21 +55,22 @@ class OpenbTraceError(BerthError):
 def read_openb(
     folder: Path, *, variant: str = "default", nodes: str = "all", cpu_class: str = CPU_MILLI
 ) -> Workload:
-    """Read one variant of the trace as a workload without departures.
+    """Return one variant of the trace as a workload without departures.
 
-    The trace's own deletion times leave this cluster almost empty, so the paper ignores them
-    and asks how much fits; so do we. Requests come by creation time, then by name, which is the
-    order of the published files; the multigpu variants have no times and come in file order.
+    With the trace's own deletion times the cluster would stay almost empty, so the paper ignores
+    them and asks how much fits, and so does this function. Requests are ordered by creation time,
+    then by name, which is the order of the published files. The multigpu variants have no times
+    and keep their file order.
 
     Args:
-        folder: where `openb_node_list_*` and `openb_pod_list_*` are, as .csv or .csv.gz.
+        folder: the folder of `openb_node_list_*` and `openb_pod_list_*`, as .csv or .csv.gz.
         variant: the pod list, such as `default`, `gpuspec33` or `multigpu20`.
-        nodes: `all` for every node, `gpu` for those with a GPU.
-        cpu_class: the resource class that counts 1/1000 core. VCPU makes policies that look at
-            CPUs work as they are, but numbers are a thousand times what they say.
+        nodes: `all` for every node, `gpu` for nodes with a GPU.
+        cpu_class: the resource class for 1/1000 core. With VCPU, policies that read CPUs work
+            unchanged, but all CPU numbers are 1000 times too large.
 
     Raises:
-        OpenbTraceError: naming the file, line and column, and what to do.
+        OpenbTraceError: a file is missing or malformed.
     """
     hosts = tuple(
         _host(row, cpu_class)
@@ -89,7 +90,7 @@ def read_openb(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a file; the accessors say where a bad value is."""
+    """One line of a file; its accessors raise errors with the place of a bad value."""
 
     path: Path
     line: int
@@ -113,7 +114,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """One pod; `gpu_milli` is of each GPU, so below 1000 it wants a share of one."""
+    """One pod; `gpu_milli` is the amount of each GPU, so below 1000 it is a share of one."""
 
     name: str
     at_s: float
@@ -171,10 +172,12 @@ def _pod(row: _Row) -> _Pod:
 
 
 def _flavor(pod: _Pod, cpu_class: str) -> FlavorSpec:
+    # Extra specs replace the flavor's own amounts, so a class that a pod does not use is set to 0.
     specs = {f"resources:{VCPU}": "0", f"resources:{cpu_class}": str(pod.cpu_milli)}
     specs[f"resources:{DISK_GB}"] = "0"
     for number in range(1, pod.gpus + 1):
         specs[f"resources{number}:{GPU_MILLI}"] = str(pod.gpu_milli)
+    # Without `isolate` two groups could be served by the same GPU.
     if pod.gpus > 1:
         specs["group_policy"] = "isolate"
     traits = [_model_trait(model) for model in pod.models]
@@ -184,7 +187,7 @@ def _flavor(pod: _Pod, cpu_class: str) -> FlavorSpec:
         specs["berth:any_trait"] = "|".join(traits)
     if not pod.memory_mb:
         specs[f"resources:{MEMORY_MB}"] = "0"
-    # The compute API knows no flavor without a VCPU or a megabyte; the extra specs say the truth.
+    # The compute API accepts no flavor without a VCPU and a MiB; the extra specs override both.
     vcpus = max(-(-pod.cpu_milli // _MILLI), 1)
     return FlavorSpec(pod.flavor_name, vcpus, max(pod.memory_mb, 1), 0, specs)
 
@@ -194,7 +197,7 @@ def _model_trait(model: str) -> str:
 
 
 def _notes(pods: list[_Pod]) -> tuple[str, ...]:
-    """Say in plain words what the replay leaves out."""
+    """Return notes about what the workload simplifies."""
     total = len(pods)
     no_memory = sum(pod.memory_mb == 0 for pod in pods)
     notes = ["Nothing departs: the trace's own deletion times would leave the cluster near empty."]
@@ -206,7 +209,7 @@ def _notes(pods: list[_Pod]) -> tuple[str, ...]:
 
 
 def _rows(folder: Path, stem: str, columns: tuple[str, ...]) -> Iterator[_Row]:
-    """Yield the rows of a csv file, checked for columns and for a name given twice."""
+    """Yield the rows of a csv file, checked for missing columns and repeated names."""
     path = _find(folder, stem)
     lines = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
     try:
@@ -220,7 +223,7 @@ def _rows(folder: Path, stem: str, columns: tuple[str, ...]) -> Iterator[_Row]:
             row = _row(path, lines.line_num, header, values)
             name = row.text(columns[0])
             if name in seen:
-                raise row.error(columns[0], f"{name!r} is there twice; fetch the file again")
+                raise row.error(columns[0], f"repeats {name!r}; fetch the file again")
             seen.add(name)
             yield row
     except csv.Error as error:

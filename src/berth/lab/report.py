@@ -1,4 +1,4 @@
-"""What a replay came to, as numbers."""
+"""The report of a replay: counts, times, utilisation and faults."""
 
 import statistics
 from collections import Counter
@@ -13,7 +13,10 @@ _P99 = 0.99
 
 @dataclass(frozen=True, slots=True)
 class RequestTimes:
-    """One request: how long the create took over HTTP and the decision in it, and what it got."""
+    """One request: the times of its create over HTTP and of its decision, in milliseconds.
+
+    `placed` is the number of placed instances.
+    """
 
     request_ms: float
     decision_ms: float
@@ -22,7 +25,7 @@ class RequestTimes:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRefusal:
-    """One refusal. `proven` says that the independent books had no room for it either."""
+    """One refusal; `proven` means that the auditor's records had no room for it either."""
 
     arrival: str
     request_id: str
@@ -41,14 +44,14 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """One resource class over the whole fleet, in its unit."""
+    """The use of one resource class over the whole fleet, in the unit of the class."""
 
     used: int
     capacity: int
 
     @property
     def share(self) -> float:
-        """Used over capacity."""
+        """The used share of the capacity, 0 to 1."""
         return self.used / self.capacity if self.capacity else 0.0
 
 
@@ -56,7 +59,7 @@ class Utilisation:
 class ReplayReport:
     """The summary of a replay.
 
-    `faults` lists every rule that the independent books saw broken; it must be empty.
+    `faults` lists all broken rules that the auditor found; it must be empty.
     """
 
     workload: str
@@ -77,12 +80,12 @@ class ReplayReport:
 
     @property
     def refusals_proven(self) -> int:
-        """How many refusals the independent books agree with."""
+        """The number of refusals that the auditor confirms."""
         return sum(refused.proven for refused in self.refusals)
 
     @property
     def is_clean(self) -> bool:
-        """No rule was broken, and every refusal is proven right."""
+        """Whether no rule was broken and every refusal is proven correct."""
         return not self.faults and self.refusals_proven == len(self.refusals)
 
 
@@ -95,15 +98,15 @@ def summarise(
     took_s: float,
     faults: tuple[str, ...],
 ) -> ReplayReport:
-    """Sum up a replay.
+    """Return the report of a replay.
 
     Args:
-        workload: what was replayed.
+        workload: the replayed workload.
         hosts: the hosts as the service shows them at the end.
-        times: one for each request, refused ones too.
-        refusals: the refused ones.
-        took_s: wall time of the whole replay.
-        faults: rules that were broken.
+        times: the times of all requests, including refused ones.
+        refusals: the refused requests.
+        took_s: the wall time of the whole replay, in seconds.
+        faults: the broken rules.
     """
     instances = sum(one.placed for one in times)
     return ReplayReport(

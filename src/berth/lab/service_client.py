@@ -1,4 +1,4 @@
-"""A client of a running Berth, as far as a replay needs one. It speaks the public HTTP API."""
+"""The HTTP client of a running Berth for replays; it uses the public API alone."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ Json = dict[str, Any]
 
 
 class ServiceError(BerthError):
-    """The service answered with an error that a replay cannot go on from."""
+    """The service answered with an error from which a replay cannot continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceConnection:
-    """Where the service is and who asks; `user` and `password` are for http_basic."""
+    """The service's URL and the account; `user` and `password` are for the mode http_basic."""
 
     url: str
     user: str | None = None
@@ -36,9 +36,9 @@ class ServiceConnection:
 
 
 class ServiceClient:
-    """Creates, watches and deletes instances. A lost connection is tried again for ten seconds.
+    """Creates, watches and deletes instances, and retries lost connections for ten seconds.
 
-    Creates carry an idempotency key, so that trying again never makes an instance twice.
+    Creates carry an idempotency key, so that a retry never creates an instance twice.
     """
 
     def __init__(self, connection: ServiceConnection, *, connections_max: int = 32) -> None:
@@ -59,7 +59,7 @@ class ServiceClient:
         await self._http.aclose()
 
     async def ensure_flavor(self, spec: FlavorSpec) -> None:
-        """Create a flavor whose id is its name, unless it is there."""
+        """Create a flavor whose id is its name, unless it exists."""
         body = {
             "id": spec.name,
             "name": spec.name,
@@ -76,7 +76,7 @@ class ServiceClient:
             _check(await self._send("POST", path, {"extra_specs": spec.extra_specs}))
 
     async def ensure_zone(self, zone: str, hosts: list[str]) -> None:
-        """Make an aggregate that puts hosts in an availability zone, unless it is there."""
+        """Create an aggregate that puts hosts in an availability zone, unless it exists."""
         answer = await self._send("GET", "/v2.1/os-aggregates")
         _check(answer)
         if any(one["name"] == zone for one in answer.json()["aggregates"]):
@@ -89,17 +89,17 @@ class ServiceClient:
             _check(await self._send("POST", path, {"add_host": {"host": host}}))
 
     async def create(self, body: Mapping[str, object], key: str) -> str:
-        """Create servers and return the id of the request; a repeat returns the same.
+        """Create servers and return the request's id; a repeat with the same key returns it again.
 
         Raises:
-            ServiceError: the service refused the request as such.
+            ServiceError: the service refused the request as invalid.
         """
         answer = await self._send("POST", "/v2.1/servers", {"server": body}, key=key)
         _check(answer)
         return answer.headers["x-openstack-request-id"]
 
     async def decision_of(self, request_id: str, timeout_s: float = 60.0) -> Json:
-        """Return the decision about a request, waiting until there is one."""
+        """Return the decision about a request, and wait for it up to `timeout_s` seconds."""
         path = f"/berth/v1/decisions/{request_id}"
         async with asyncio.timeout(timeout_s):
             while True:
@@ -121,13 +121,9 @@ class ServiceClient:
                 answer = await self._send("GET", path)
 
     async def hosts(self) -> list[Json]:
-        """Return all hosts with inventories and usage."""
+        """Return all hosts with their inventories and usage."""
         found: list[Json] = (await self._json("/berth/v1/hosts"))["hosts"]
         return found
-
-    async def status(self) -> Json:
-        """Return what the service says about itself."""
-        return await self._json("/berth/v1/status")
 
     async def _json(self, path: str) -> Json:
         answer = await self._send("GET", path)
@@ -150,8 +146,8 @@ class ServiceClient:
                 return answer
             await asyncio.sleep(_RETRY_S)
         raise UnavailableError(
-            f"no answer from {self._http.base_url} in {_RETRIES * _RETRY_S:g} s; "
-            "start the service with `berth up`, or name another with --url"
+            f"no answer from {self._http.base_url} within {_RETRIES * _RETRY_S:g} s; "
+            "start the service with `berth up`, or pass the URL of another with --url"
         )
 
 

@@ -1,7 +1,7 @@
-"""A workload: a fleet, the flavors in use, and who asks for what at which second.
+"""A workload: a fleet, its flavors, and the arrivals and departures of instances.
 
-Read from a published trace (`openb`) or drawn from a seed (`generator`); the replayer turns
-either into requests. All times are seconds from the start of the trace.
+It is read from a published trace (`openb`) or generated from a seed (`generator`). All times are
+seconds from the start of the trace.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from berth.domain.errors import InvalidInputError
 class FleetHost:
     """One host of the fleet: `amounts` is the total of each resource class, in its own unit.
 
-    `devices` are its child providers, such as GPUs, with what each has by class.
+    `devices` are its child providers, such as GPUs, each with its amounts by class.
     """
 
     name: str
@@ -28,7 +28,7 @@ class FleetHost:
 
 @dataclass(frozen=True, slots=True)
 class FlavorSpec:
-    """A flavor as an operator would create it; `extra_specs` as the compute API spells them."""
+    """A flavor as an operator would create it; `extra_specs` have the compute API's keys."""
 
     name: str
     vcpus: int
@@ -38,7 +38,7 @@ class FlavorSpec:
 
     @property
     def flavor(self) -> Flavor:
-        """The flavor that the compute API makes of it; its id is its name."""
+        """The flavor that the compute API creates from it; its id is its name."""
         return Flavor(
             flavor_id=self.name,
             name=self.name,
@@ -51,7 +51,7 @@ class FlavorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request for `count` instances, all or none; `lifetime_s` None means they stay."""
+    """One request for `count` instances, all or none; `lifetime_s` None means that they stay."""
 
     at_s: float
     name: str
@@ -61,10 +61,10 @@ class Arrival:
     availability_zone: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not have happened.
+        """Refuse impossible arrivals.
 
         Raises:
-            InvalidInputError: a negative time or lifetime, or fewer than one instance.
+            InvalidInputError: a time or lifetime is negative, or the count is below 1.
         """
         where = f"arrival {self.name!r}"
         if not self.at_s >= 0:
@@ -79,7 +79,7 @@ class Arrival:
 class Workload:
     """A fleet and its arrivals, sorted by `at_s`, then by name.
 
-    `notes` says in plain words what of the source is simplified; reports repeat it.
+    `notes` describe simplifications of the source; reports repeat them.
     """
 
     name: str
@@ -92,7 +92,8 @@ class Workload:
         """Refuse a workload that cannot be replayed.
 
         Raises:
-            InvalidInputError: a host or arrival twice, an unknown flavor, or no time order.
+            InvalidInputError: a host or arrival is repeated, a flavor is unknown, or the arrivals
+                are not in order of time.
         """
         _check_unique("hosts", [host.name for host in self.hosts])
         _check_unique("arrivals", [arrival.name for arrival in self.arrivals])
@@ -107,7 +108,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalEvent:
-    """A request comes in at `at_s`."""
+    """The request of `arrival` comes in at `at_s`."""
 
     at_s: float
     arrival: Arrival
@@ -115,7 +116,7 @@ class ArrivalEvent:
 
 @dataclass(frozen=True, slots=True)
 class DepartureEvent:
-    """All instances of `arrival` go at `at_s`, if they were placed."""
+    """All instances of `arrival` that were placed are deleted at `at_s`."""
 
     at_s: float
     arrival: Arrival
@@ -127,14 +128,14 @@ Event = ArrivalEvent | DepartureEvent
 def events(workload: Workload, *, until_s: float | None = None) -> Iterator[Event]:
     """Yield arrivals and departures in time order.
 
-    At equal times departures come first, so that what goes makes room for what comes; equal
-    departures keep the order of their arrivals. Nothing departs before it has arrived: with a
-    lifetime of 0 the departure follows its own arrival at once.
+    At equal times departures come first, so that they make room for the arrivals; equal departures
+    keep the order of their arrivals. Nothing departs before its arrival: with a lifetime of 0 the
+    departure directly follows its own arrival.
 
     Args:
-        workload: the trace to walk.
-        until_s: leave out what happens after this second; months of departures otherwise
-            follow the last arrival.
+        workload: the trace.
+        until_s: the last second, or None for no limit, with which months of departures follow the
+            last arrival.
     """
     end_s = float("inf") if until_s is None else until_s
     leaving: list[tuple[float, int]] = []
@@ -151,7 +152,7 @@ def events(workload: Workload, *, until_s: float | None = None) -> Iterator[Even
 def _departures(
     arrivals: Sequence[Arrival], leaving: list[tuple[float, int]], until_s: float
 ) -> Iterator[DepartureEvent]:
-    """Pop and yield what leaves no later than `until_s`; `leaving` is a heap of (s, index)."""
+    """Pop and yield departures up to `until_s`; `leaving` is a heap of (second, index)."""
     while leaving and leaving[0][0] <= until_s:
         at_s, index = heapq.heappop(leaving)
         yield DepartureEvent(at_s, arrivals[index])
@@ -161,5 +162,5 @@ def _check_unique(field_name: str, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidInputError(field_name, f"{name!r} is there twice; names must differ")
+            raise InvalidInputError(field_name, f"{name!r} is repeated; names must differ")
         seen.add(name)

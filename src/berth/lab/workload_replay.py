@@ -1,7 +1,7 @@
-"""Replaying: a workload's requests against a running Berth, checked by an independent book.
+"""Replays a workload against a running Berth, checked by the independent auditor.
 
-The books know the fleet and what was placed where, and share no code with the scheduler. Every
-placement is entered, and every refusal is proven: no host of the books had the room.
+The auditor knows the fleet and all placements, and shares no code with the scheduler. Every
+placement is checked, and every refusal is proven: by the auditor's records no host had the room.
 """
 
 import asyncio
@@ -18,19 +18,22 @@ from berth.lab.service_client import Json, ServiceClient, ServiceConnection
 from berth.lab.workload import Arrival, DepartureEvent, Event, Workload, events
 
 DEVICE_PREFIX = "device "
-"""Begins the name that a service has for each device of a host; its index follows."""
+"""The prefix of a device's provider name in the service; the device's index follows it."""
 
 Progress = Callable[[int, int, int], None]
-"""(requests done, placed instances, refused requests) -> None."""
+"""Called after each request with the totals of requests, placed instances and refusals."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How to replay.
+    """How a workload is replayed.
 
-    `concurrency` 1 keeps the order of arrival exactly. `key` makes creates repeatable: replaying
-    again under the same key finds what is there instead of making it again. `until_s` leaves
-    out what happens after that second of the trace.
+    Attributes:
+        concurrency: requests in flight; 1 keeps the order of arrival exactly.
+        key: a prefix of idempotency keys. A second replay with the same key finds the instances
+            of the first one instead of creating them again.
+        limit: the number of arrivals, or None for all.
+        until_s: the second of the trace at which the replay ends, or None for its last arrival.
     """
 
     concurrency: int = 1
@@ -41,7 +44,7 @@ class ReplayOptions:
 
 @dataclass(slots=True)
 class _Run:
-    """What is known so far; `devices` is the index of each device by host name and uuid."""
+    """The state of a replay; `devices` has each device's index by host name and provider uuid."""
 
     client: ServiceClient
     auditor: Auditor
@@ -61,11 +64,11 @@ async def replay(
     options: ReplayOptions | None = None,
     progress: Progress | None = None,
 ) -> ReplayReport:
-    """Replay a workload and report what came of it.
+    """Replay a workload and return the report.
 
     Raises:
-        UnavailableError: the service cannot be reached, or went away for too long.
-        ServiceError: it refused a request as such.
+        UnavailableError: the service cannot be reached for longer than the client's retries.
+        ServiceError: the service refused a request as invalid.
     """
     options = options or ReplayOptions()
     client = ServiceClient(connection, connections_max=options.concurrency + 16)
@@ -98,7 +101,7 @@ async def _prepare(client: ServiceClient, workload: Workload) -> None:
 
 
 async def _devices(client: ServiceClient, workload: Workload) -> dict[tuple[str, str], int]:
-    """Return the index of every device of the fleet, by its host's name and its uuid there."""
+    """Return the index of every device of the fleet by host name and provider uuid."""
     if not any(host.devices for host in workload.hosts):
         return {}
     devices: dict[tuple[str, str], int] = {}
@@ -132,6 +135,8 @@ async def _walk(run: _Run, workload: Workload, progress: Progress | None) -> Non
             if isinstance(event, DepartureEvent):
                 await _depart(run, event.arrival)
             elif run.options.concurrency == 1:
+                # The room of departed instances has to be free in the service before the next
+                # request, or a replay in order would not be reproducible.
                 await _departed(run)
                 await one(event.arrival)
             else:
@@ -199,7 +204,7 @@ def _asked(needs: Needs) -> DeviceRequest:
 
 
 def _parts(run: _Run, needs: Needs, placement: Json) -> list[DeviceShare]:
-    """Return what an instance got for each group; what is of no known device has index -1."""
+    """Return an instance's device shares; an unknown device has index -1."""
     assignment = cast("Mapping[str, Mapping[str, list[str]]] | None", placement["assignment"])
     mappings: Mapping[str, list[str]] = {} if assignment is None else assignment["mappings"]
     return [
@@ -210,7 +215,10 @@ def _parts(run: _Run, needs: Needs, placement: Json) -> list[DeviceShare]:
 
 
 def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
-    """Prove a refusal: enter copies until none fits, and see that they are fewer than asked."""
+    """Prove a refusal: place copies in the auditor until none fits, and count them.
+
+    The refusal is correct when fewer copies fit than the request asked for.
+    """
     needs = run.needs[arrival.flavor]
     asked = _asked(needs)
     fitted = 0
@@ -242,7 +250,7 @@ def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
 
 
 def _reason(refusal: Json) -> str:
-    """Name the filter that left no host: the last one that removed any."""
+    """Return the filter that left no host, which is the last one that removed any."""
     code: str = refusal["code"]
     removing: list[str] = [
         count["name"] for count in refusal["filters"] if count["before"] > count["after"]
@@ -257,12 +265,14 @@ async def _depart(run: _Run, arrival: Arrival) -> None:
 
 
 async def _delete(run: _Run, server: str) -> None:
+    # Recorded after the service has confirmed: recorded earlier, the auditor would count the room
+    # as free while the scheduler rightly refuses it.
     await run.client.delete(server)
     run.auditor.released(server)
 
 
 async def _departed(run: _Run) -> None:
-    """Wait until all that is leaving has left."""
+    """Wait for all deletions in flight, and record their errors as faults."""
     leaving, run.leaving = run.leaving, set()
     for result in await asyncio.gather(*leaving, return_exceptions=True):
         if isinstance(result, BerthError):

@@ -1,4 +1,4 @@
-"""What the demo of zones works on: made-up fleets, and requests of many sizes, from a seed."""
+"""The workload of the zones demo: fake fleets and requests of many sizes, from a seed."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -12,10 +12,11 @@ from berth.lab.workload import FlavorSpec
 
 _MB_PER_GB: Final = 1024
 _AVX: Final = "HW_CPU_X86_AVX512F"
+# Instances of one request. The large ones exceed the room of any single zone.
 _SIZES: Final = (8, 15, 25, 40, 60, 90)
-"""Instances of one request; a few large ones, so that no zone has room for all of it."""
 _REQUESTS_MIN: Final = 8
 
+# Each flavor with its popularity in percent.
 _FLAVORS: Final = (
     (FlavorSpec("small", 1, 4 * _MB_PER_GB, 10), 30),
     (FlavorSpec("medium", 2, 8 * _MB_PER_GB, 20), 30),
@@ -23,16 +24,15 @@ _FLAVORS: Final = (
     (FlavorSpec("memory", 2, 32 * _MB_PER_GB, 20), 12),
     (FlavorSpec("vector", 4, 8 * _MB_PER_GB, 20, {f"trait:{_AVX}": "required"}), 13),
 )
-"""Each flavor, and how popular it is, in percent."""
 
 FLAVORS: Final = tuple(flavor for flavor, _ in _FLAVORS)
 RARE: Final = FLAVORS[-1]
-"""The flavor that few hosts can take."""
+"""The flavor that only few hosts have the trait for."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A kind of host."""
+    """The size and traits of one kind of host."""
 
     vcpus: int
     memory_gb: int
@@ -46,24 +46,25 @@ _KINDS: Final = {
     "memory": _Model(32, 512),
     "vector": _Model(64, 256, frozenset({_AVX})),
 }
+# The kinds of hosts of consecutive zones. The zones differ, so that a request is spread by what it
+# needs; the root has old hosts only.
 _HALVES: Final = (("plain", _OLD), ("plain", "memory"), ("plain", "vector"))
-"""Which kinds of hosts zones have, zone after zone; the root has old ones alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """One request: so many instances of a flavor, all or none."""
+    """One request for `count` instances of a flavor, all or none."""
 
     flavor: str
     count: int
 
 
 def zone_fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost]]:
-    """Return who draws a fleet for each zone of a tree; see `berth.lab.zone_tree.Hosts`.
+    """Return a `berth.lab.zone_tree.FleetFactory` that draws a fleet for each zone of a tree.
 
     Args:
-        hosts: of each zone; the root has a third of that.
-        seed: of everything drawn.
+        hosts: the number of hosts of each zone; the root has a third of it.
+        seed: the seed of all random choices.
     """
     turns = itertools.cycle(_HALVES)
 
@@ -71,7 +72,7 @@ def zone_fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost
         rng = Random(f"berth-fleet-{seed}-{name}")  # noqa: S311 - a made-up fleet is no secret
         kinds = next(turns) if depth else (_OLD,)
         count = hosts if depth else max(1, hosts // 3)
-        # One of each kind at least, so that the demo does not hang on luck.
+        # At least one host of each kind, so that the demo works with every seed.
         drawn = [*kinds, *rng.choices(kinds, k=max(0, count - len(kinds)))][:count]
         return [_host(f"{name}-{kind}-{index:02d}", kind) for index, kind in enumerate(drawn)]
 
@@ -89,7 +90,7 @@ def _host(name: str, kind: str) -> FakeHost:
 
 
 def demo_requests(instances: int, seed: int) -> list[DemoRequest]:
-    """Return requests for so many instances in all, of different sizes and flavors."""
+    """Return requests of different sizes and flavors for `instances` instances in total."""
     rng = Random(f"berth-asks-{seed}")  # noqa: S311 - as above
     names = [flavor.name for flavor in FLAVORS]
     shares = [share for _, share in _FLAVORS]
@@ -104,7 +105,7 @@ def demo_requests(instances: int, seed: int) -> list[DemoRequest]:
 
 
 def oversized_request(fleet: Sequence[FakeHost]) -> DemoRequest:
-    """Return a request that a whole tree has too little room for, as few hosts can take it.
+    """Return a request that exceeds the room of all hosts with the rare trait.
 
     Args:
         fleet: all hosts of the tree.

@@ -1,6 +1,6 @@
-"""One real zone: a `berth up` with a folder, a ledger, keys, accounts and made-up hosts of its own.
+"""One real zone: a `berth up` process with its own folder, ledger, keys, accounts and fake hosts.
 
-Trees of them are started by `berth.lab.zone_tree`.
+`berth.lab.zone_tree` starts trees of them.
 """
 
 import json
@@ -27,27 +27,33 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 
 READY_S: Final = 180.0
-"""How long zones may take to start, in seconds: many of them on a machine with much else to do."""
+"""Seconds that zones may take to start: many at once, possibly on a busy machine."""
 STOP_S: Final = 20.0
-"""How long a zone may take to stop before it is killed, in seconds."""
+"""Seconds that a zone may take to stop before it is killed."""
 
 _POLL_S: Final = 0.05
 _ASK_S: Final = 60.0
 _LOG_SHOWN: Final = 2000
+# The minimum of bcrypt: the passwords are random, and higher costs would only slow down the tree.
 _BCRYPT_ROUNDS: Final = 4
-"""As few as there can be: the passwords are random, and nobody is to wait for them."""
+# All URLs are http. An empty context keeps httpx from loading the system's certificates for each
+# client, which takes tens of milliseconds.
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Nothing is asked by https; a context with certificates for each client would take long."""
 _VERSION: Final = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneSpec:
-    """What a zone is to be, and all below it.
+    """The description of a zone and of all zones below it.
 
-    `hosts` are its own. `settings` are those of its process, as `section.key` to a number, text,
-    bool or list of texts; they beat what is set here by itself. `weight_offset` and `weight_scale`
-    are what its parent does with its weights.
+    Attributes:
+        name: the zone's name.
+        hosts: its own fake hosts.
+        children: the zones directly below it.
+        settings: settings of its process, as `section.key` to a number, string, bool or list of
+            strings; they override the defaults of this module.
+        weight_offset: the offset that its parent adds to its weights.
+        weight_scale: the factor that its parent applies to its weights.
     """
 
     name: str
@@ -60,7 +66,7 @@ class ZoneSpec:
 
 @dataclass(frozen=True, slots=True)
 class ZoneAccount:
-    """Somebody with a password in a zone, and the project that they work in; parents have none."""
+    """A user of a zone with a password and a project; a parent's account has no project."""
 
     user: str
     project: str
@@ -68,20 +74,23 @@ class ZoneAccount:
 
 
 class ZoneProcess:
-    """One zone, running or not. What it has been told is in its folder, and outlives its process.
+    """One zone, running or not. Its state is in its folder and outlives its process.
 
     Attributes:
-        spec: what it is.
-        folder: its data, its files of keys, `accounts`, `berth.toml` and `berth.log`.
-        url: of its API, the same after a restart.
-        admin: an operator of the zone.
-        tenant: a user who is none.
+        spec: the zone's description.
+        folder: its data, its key files, `accounts`, `berth.toml` and `berth.log`.
+        parent: its parent zone, or None.
+        url: the URL of its API, the same after a restart.
+        admin: the account of an operator.
+        tenant: the account of a user without an operator's rights.
+        for_parent: the account of the parent, or None.
 
     Args:
-        spec: see above.
-        folder: see above; it is made.
-        port: of its API, on loopback.
-        parent: the zone that may ask it; its public keys are trusted, and it has an account.
+        spec: the zone's description.
+        folder: the zone's folder, which is created.
+        port: the port of its API on loopback.
+        parent: the zone that may use it as a child: its public keys are trusted, and it gets an
+            account.
     """
 
     def __init__(
@@ -100,47 +109,47 @@ class ZoneProcess:
 
     @property
     def name(self) -> str:
-        """What it calls itself."""
+        """The zone's name."""
         return self.spec.name
 
     @property
     def depth(self) -> int:
-        """How many zones are above it."""
+        """The number of zones above it."""
         return 0 if self.parent is None else 1 + self.parent.depth
 
     @property
     def key_file(self) -> Path:
-        """The file of its private keys; see `berth.config.zone_keys`."""
+        """The path of its private keys; see `berth.config.zone_keys`."""
         return self.folder / "zone-keys"
 
     @property
     def parents_file(self) -> Path:
-        """The file of the parents that it trusts."""
+        """The path of the file of its trusted parents."""
         return self.folder / "zone-parents"
 
     @property
     def log(self) -> Path:
-        """What its processes have said, one after the other."""
+        """The path of its log, to which all its processes append."""
         return self.folder / "berth.log"
 
     @property
     def pid(self) -> int | None:
-        """The id of its process; None when it does not run."""
+        """The id of its process, or None when it is not running."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
     # ---- the process ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start it, or start it again with what it has; `wait_until_ready` tells when it answers.
+        """Start its process, with the state of earlier ones, and do not wait for it.
 
         Raises:
-            UnavailableError: it runs already.
+            UnavailableError: it is running already.
         """
         if self.pid is not None:
-            raise UnavailableError(f"zone {self.name} runs already, as process {self.pid}")
+            raise UnavailableError(f"zone {self.name} is running already, as process {self.pid}")
         command = [sys.executable, "-m", "berth.cli.main", "up"]
-        # What is set for a Berth of the one who starts it is not meant for this one.
+        # BERTH_ variables of the calling shell are meant for another deployment.
         environ = {
             name: text for name, text in os.environ.items() if not name.startswith(ENV_PREFIX)
         }
@@ -157,7 +166,7 @@ class ZoneProcess:
         """Wait until it answers and all its hosts are up.
 
         Raises:
-            UnavailableError: it has ended, or takes longer; the end of its log is in the message.
+            UnavailableError: it has ended or takes longer; the message has the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         with self.client() as http:
@@ -168,7 +177,7 @@ class ZoneProcess:
         raise UnavailableError(f"zone {self.name} did not start; the end of its log:\n{self.said}")
 
     def _hosts_up(self, http: httpx.Client) -> int:
-        """Return how many hosts are up; -1 when it does not answer yet."""
+        """Return the number of hosts that are up, or -1 when it does not answer yet."""
         try:
             answer = http.get("/berth/v1/status")
         except httpx.TransportError:
@@ -180,18 +189,18 @@ class ZoneProcess:
 
     @property
     def said(self) -> str:
-        """The end of its log; nothing before it was started."""
+        """The end of its log, empty before its first start."""
         if not self.log.exists():
             return ""
         return self.log.read_text("utf-8", "replace")[-_LOG_SHOWN:]
 
     def terminate(self) -> None:
-        """Ask its process to end, and do not wait for it."""
+        """Send SIGTERM to its process, and do not wait for it."""
         if self.pid is not None and self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """End its process as a service manager does, and wait for it."""
+        """Stop its process with SIGTERM, wait, and kill it after the timeout."""
         self.terminate()
         try:
             if self._process is not None:
@@ -202,7 +211,7 @@ class ZoneProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End its process with SIGKILL, as a power cut would."""
+        """End its process with SIGKILL, which loses its memory as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -210,7 +219,7 @@ class ZoneProcess:
     # ---- its API --------------------------------------------------------------------------
 
     def client(self, account: ZoneAccount | None = None) -> httpx.Client:
-        """Return a client of its API, for the operator or for somebody else; close it."""
+        """Return a client of its API for an account, by default the operator's; close it."""
         who = account or self.admin
         return httpx.Client(
             base_url=self.url,
@@ -222,17 +231,17 @@ class ZoneProcess:
         )
 
     def adopt(self, child: "ZoneProcess", *, api_url: str | None = None) -> Zone:
-        """Make another zone a child of this one, by the API, as an operator does.
+        """Make another zone a child of this one through the API, as an operator does.
 
         Args:
-            child: it has to know this zone for its parent.
-            api_url: where to ask it, when not straight; something that delays may be between.
+            child: the zone, which must have this one as its parent.
+            api_url: the URL to reach it by, such as a proxy's; by default its own.
 
         Returns:
-            Its record, without its password.
+            The child's record, without its password.
 
         Raises:
-            UnavailableError: this zone refuses, or does not answer.
+            UnavailableError: this zone refuses or does not answer.
         """
         account = child.for_parent
         fields: dict[str, object] = {
@@ -250,12 +259,12 @@ class ZoneProcess:
             raise UnavailableError(f"zone {self.name} does not answer: {error}") from error
         if not answer.is_success:
             reason = f"{answer.status_code} {answer.text[:500]}"
-            raise UnavailableError(f"zone {self.name} does not take {child.name}: {reason}")
+            raise UnavailableError(f"zone {self.name} refuses child {child.name}: {reason}")
         said = answer.json()["zone"]
         return Zone(said["id"], said["name"], said["api_url"], username=said["username"])
 
     def active_children(self) -> frozenset[str]:
-        """Return the names of the children that have answered, and are asked.
+        """Return the names of the children that are active and have answered.
 
         Raises:
             UnavailableError: this zone does not answer.
@@ -297,7 +306,7 @@ class ZoneProcess:
 
 
 def _account(user: str, project: str | None = None) -> ZoneAccount:
-    """Make up a password; the project has the name of the user unless told otherwise."""
+    """Return an account with a random password; the project's default is the user's name."""
     works_in = user if project is None else project
     return ZoneAccount(user, project=works_in, password=secrets.token_urlsafe(16))
 
@@ -309,7 +318,7 @@ def _line_of(account: ZoneAccount) -> str:
 
 
 def _toml(settings: Mapping[str, object]) -> str:
-    """Write settings as a file has them; numbers, texts, bools and lists look as in JSON."""
+    """Return settings as TOML, whose numbers, strings, bools and lists are written as in JSON."""
     lines: list[str] = []
     last = ""
     for key in sorted(settings):

@@ -1,4 +1,4 @@
-"""What came of requests over a tree of zones: where everything is, why, and whether it adds up."""
+"""The report of the zones demo: the place of each instance, the reasons, and all contradictions."""
 
 import time
 from collections import Counter
@@ -18,9 +18,9 @@ _GOOD: Final = "ACTIVE"
 
 @dataclass(frozen=True, slots=True)
 class ZoneShare:
-    """What one zone has got.
+    """The part of one zone in the demo.
 
-    Weights are the scores of the hosts that its instances went to, at the time; None without any.
+    Weights are the scores of the chosen hosts at the time of the choice, or None without any.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ZoneShare:
 
 @dataclass(frozen=True, slots=True)
 class ZoneChoices:
-    """What one zone has of a request: the hosts that it chose first and last for it."""
+    """One zone's part of a request: the number of instances, and its first and last host."""
 
     zone: str
     instances: int
@@ -47,7 +47,7 @@ class ZoneChoices:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRequest:
-    """A request in the words of its decisions: the root's, and those of each zone, best first."""
+    """A request with the root's decision and the choices of each zone, best first."""
 
     request: RequestOutcome
     decision: Decision
@@ -56,7 +56,7 @@ class ExplainedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListedServer:
-    """One line of a list of servers, with the zone that the server is in."""
+    """One line of a server list, with the server's zone."""
 
     uuid: str
     name: str
@@ -66,7 +66,7 @@ class ListedServer:
 
 @dataclass(frozen=True, slots=True)
 class ListedReservation:
-    """What the root lists of one reservation."""
+    """The root's list of the servers of one reservation."""
 
     reservation_id: str
     took_s: float
@@ -75,7 +75,7 @@ class ListedReservation:
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
-    """The whole demo; `faults` are what should not be so."""
+    """The report of the whole demo; `faults` are contradictions and must be empty."""
 
     zones: Sequence[ZoneShare]
     requests: Sequence[RequestOutcome]
@@ -91,7 +91,7 @@ class ZoneReport:
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """What was done to a tree: `started_s` and `placed_s` are how long it took."""
+    """The requests of a demo; `started_s` and `placed_s` are the durations of its two steps."""
 
     outcomes: Sequence[RequestOutcome]
     refused: TenantRefusal | None
@@ -100,7 +100,7 @@ class DemoRun:
 
 
 def report_on(tenant: TreeTenant, tree: ZoneTree, done: DemoRun) -> ZoneReport:
-    """Wait until all that was placed is built, and look at all zones.
+    """Wait until all placed instances are built, and return the report on all zones.
 
     Raises:
         UnavailableError: a zone does not answer.
@@ -152,7 +152,7 @@ def _listed(
 
 
 def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> RequestOutcome:
-    """Return what came of a request, with the zones where its instances are."""
+    """Return the outcome of a request with the instance count of each zone filled in."""
     counts = {
         book.zone: sum(
             one.reservation_id == outcome.reservation_id for one in book.instances.values()
@@ -163,13 +163,13 @@ def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> Reques
 
 
 def widest(outcomes: Iterable[RequestOutcome]) -> RequestOutcome | None:
-    """Return the request that went to the most zones, the largest of these; None without any."""
+    """Return the request that went to the most zones, preferring large ones, or None."""
     placed = (one for one in outcomes if one.is_placed)
     return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
 
 
 def share_of(book: ZoneSnapshot) -> ZoneShare:
-    """Sum a zone's book up."""
+    """Return the summary of a zone's snapshot."""
     scores = [book.chosen[uuid].score for uuid in book.instances if uuid in book.chosen]
     return ZoneShare(
         name=book.zone,
@@ -186,7 +186,7 @@ def share_of(book: ZoneSnapshot) -> ZoneShare:
 
 
 def parts_of(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> list[ZoneChoices]:
-    """Return what each zone has chosen for a request, the best first."""
+    """Return the choices of each zone for a request, best first."""
     found: list[ZoneChoices] = []
     for book in books:
         uuids = [
@@ -209,12 +209,12 @@ def check(
     servers: Mapping[str, Sequence[Json]],
     books: Mapping[str, ZoneSnapshot],
 ) -> list[str]:
-    """Check what the zones have, and what the root lists, against what was asked for.
+    """Return the contradictions between requests, the root's lists and the zones' snapshots.
 
     Args:
-        outcomes: of all requests.
-        servers: what the root lists of each reservation that was placed.
-        books: of all zones.
+        outcomes: the outcomes of all requests.
+        servers: the root's servers of each placed reservation.
+        books: the snapshots of all zones.
     """
     wanted = {one.reservation_id: one.count for one in outcomes if one.is_placed}
     faults = faults_of(books.values(), wanted)
@@ -224,7 +224,7 @@ def check(
             by_reservation.setdefault(one.reservation_id, set()).add(uuid)
     for reservation_id, listed in servers.items():
         if {one["id"] for one in listed} != by_reservation.get(reservation_id, set()):
-            faults.append(f"the root lists other servers of {reservation_id} than the zones have")
+            faults.append(f"the root's servers of {reservation_id} differ from those of the zones")
         statuses = Counter(one["status"] for one in listed if one["status"] != _GOOD)
         faults += [f"{n} servers of {reservation_id} are {name}" for name, n in statuses.items()]
     return faults

@@ -1,7 +1,7 @@
-"""The books of a tree: what each zone says that it has, asked as that zone's own operator.
+"""Snapshots of all zones of a tree, read with the account of each zone's own operator.
 
-In a tree of zones that belong to different people nobody can put these side by side. Tests and
-demos can, to see whether each instance is in exactly one zone.
+In a real tree the zones belong to different organisations, and no one can compare them. Tests and
+demos can, and check that each instance is in exactly one zone.
 """
 
 from collections import Counter
@@ -20,15 +20,25 @@ from berth.lab.zone_process import ZoneProcess
 
 _DECISIONS_MAX: Final = 1000
 _SHOWN: Final = 3
+# The audit tolerates recent changes by default; here the tree is idle, so every finding counts.
 _NO_GRACE: Final = {"grace_s": "0", "task_s": "0", "request_s": "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneSnapshot:
-    """What one zone has.
+    """The state of one zone.
 
-    `instances` are those on its own hosts, by uuid. `chosen` has the host of each as the zone
-    scored it when it made the claim; the oldest may be missing. `wrong` is what its audit finds.
+    Attributes:
+        zone: the zone's name.
+        parent: its parent's name, or None for the root.
+        level: the number of zones above it.
+        hosts: the number of its hosts.
+        vcpus: the vCPU capacity of its hosts.
+        vcpus_used: the vCPUs in use.
+        instances: the instances on its own hosts, by uuid.
+        chosen: the host of each instance with its score at the time of the claim, by uuid; the
+            oldest decisions may be missing.
+        wrong: the findings of its audit.
     """
 
     zone: str
@@ -43,10 +53,10 @@ class ZoneSnapshot:
 
 
 def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
-    """Ask a zone for its book; nothing should be going on there.
+    """Return the snapshot of a zone, which should be idle.
 
     Raises:
-        UnavailableError: it does not answer, or refuses.
+        UnavailableError: the zone refuses or does not answer.
     """
     try:
         with zone.client() as http:
@@ -55,7 +65,7 @@ def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
             decided = _get(http, "/berth/v1/decisions", limit=str(_DECISIONS_MAX))
             audit = _get(http, "/berth/v1/audit", **_NO_GRACE)
     except httpx.HTTPError as error:
-        raise UnavailableError(f"zone {zone.name} does not tell what it has: {error}") from error
+        raise UnavailableError(f"zone {zone.name} did not return its state: {error}") from error
     cpus = [host["inventories"].get(VCPU, {"capacity": 0, "used": 0}) for host in hosts]
     instances = msgspec.convert(state["instances"], list[Instance])
     decisions = msgspec.convert(decided["decisions"], list[Decision])
@@ -77,20 +87,20 @@ def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
 
 
 def read_snapshots(zones: Iterable[ZoneProcess]) -> dict[str, ZoneSnapshot]:
-    """Ask zones for their books; return them by the zones' names.
+    """Return the snapshots of zones, by the zones' names.
 
     Raises:
-        UnavailableError: one does not answer, or refuses.
+        UnavailableError: a zone refuses or does not answer.
     """
     return {zone.name: read_snapshot(zone) for zone in zones}
 
 
 def faults_of(books: Iterable[ZoneSnapshot], wanted: Mapping[str, int]) -> list[str]:
-    """Check books against each other; return what should not be so.
+    """Return the contradictions between the snapshots of a tree.
 
     Args:
-        books: of all zones of a tree.
-        wanted: how many instances each reservation is to have, in all zones together.
+        books: the snapshots of all zones.
+        wanted: the expected number of instances of each reservation, over all zones.
     """
     faults: list[str] = []
     places: dict[str, list[str]] = {}
@@ -106,7 +116,7 @@ def faults_of(books: Iterable[ZoneSnapshot], wanted: Mapping[str, int]) -> list[
         if len(zones) > 1
     ]
     faults += [
-        f"reservation {one} has {counts[one]} instances, and was to have {wanted.get(one, 0)}"
+        f"reservation {one} has {counts[one]} instances, but should have {wanted.get(one, 0)}"
         for one in sorted(counts.keys() | wanted.keys())
         if counts[one] != wanted.get(one, 0)
     ]

@@ -1,4 +1,4 @@
-"""Asking a tree of zones for instances, as a tenant of its root does."""
+"""Requests instances from a tree of zones, as a tenant of its root does."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from berth.lab.zone_demo_plan import DemoRequest
 Json = dict[str, Any]
 
 Progress = Callable[[int, int, int], None]
-"""Told after each request how many instances were asked for, placed and refused so far."""
+"""Called after each request with the instances requested, placed and refused so far."""
 
+# Longer than a zone's `build_timeout_s` and `settle_s` together, after which it gives up.
 _WAIT_S: Final = 120.0
-"""Longer than a zone waits for a child's answer, and then asks what came of it."""
 _NOT_FOUND: Final = 404
 _POLL_S: Final = 0.02
 _BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
@@ -27,7 +27,7 @@ _BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """What came of one request. `zones` has its instances by the zone that they are in."""
+    """The outcome of one request; `zones` has the number of its instances in each zone."""
 
     request_id: str
     reservation_id: str
@@ -40,18 +40,18 @@ class RequestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TenantRefusal:
-    """A request that was refused, and what its tenant is told."""
+    """A refused request, and the reason that its tenant sees."""
 
     request: RequestOutcome
     reason: str
 
 
 class TreeTenant:
-    """Asks the root of a tree for instances, as its users do; looks at decisions as its operator.
+    """Creates instances at the root of a tree as a user, and reads decisions as its operator.
 
     Args:
-        tenant: a client of the root, for a user.
-        operator: a client of the root, for an administrator.
+        tenant: a client of the root with a user's account.
+        operator: a client of the root with an administrator's account.
     """
 
     def __init__(self, tenant: httpx.Client, operator: httpx.Client) -> None:
@@ -59,10 +59,10 @@ class TreeTenant:
         self._operator = operator
 
     def make_flavors(self, flavors: Iterable[FlavorSpec]) -> None:
-        """Make flavors at the root; the zones below need none of their own.
+        """Create flavors at the root; the zones below need none of their own.
 
         Raises:
-            UnavailableError: the root refuses, or does not answer.
+            UnavailableError: the root refuses or does not answer.
         """
         for one in flavors:
             fields: Json = {"id": one.name, "name": one.name, "vcpus": one.vcpus}
@@ -73,10 +73,10 @@ class TreeTenant:
                 _ask(self._operator, "POST", path, {"extra_specs": one.extra_specs})
 
     def place_all(self, asks: Sequence[DemoRequest], progress: Progress) -> list[RequestOutcome]:
-        """Place requests one after the other.
+        """Place requests one after the other, and return their outcomes.
 
         Raises:
-            UnavailableError: the root refuses one as such, or does not answer.
+            UnavailableError: the root refuses a request as invalid or does not answer.
         """
         outcomes: list[RequestOutcome] = []
         done = placed = 0
@@ -89,7 +89,11 @@ class TreeTenant:
         return outcomes
 
     def place(self, ask: DemoRequest, name: str) -> RequestOutcome:
-        """Ask for instances, all or none, and wait for the decision; see `place_all`."""
+        """Request instances, all or none, wait for the decision, and return the outcome.
+
+        Raises:
+            UnavailableError: the root refuses the request as invalid or does not answer.
+        """
         began_s = time.monotonic()
         server: Json = {"name": name, "flavorRef": ask.flavor, "networks": "none"}
         server["num_instances"] = ask.count
@@ -106,10 +110,10 @@ class TreeTenant:
         )
 
     def decision_of(self, request_id: str) -> Decision:
-        """Return the root's decision about a request, once there is one.
+        """Wait for the root's decision about a request, and return it.
 
         Raises:
-            UnavailableError: there is none in two minutes, or no answer.
+            UnavailableError: there is no decision within two minutes, or no answer.
         """
         path = f"/berth/v1/decisions/{request_id}"
         deadline_s = time.monotonic() + _WAIT_S
@@ -118,10 +122,10 @@ class TreeTenant:
             if answer.status_code != _NOT_FOUND:
                 return msgspec.convert(_checked(answer).json(), Decision)
             time.sleep(_POLL_S)
-        raise UnavailableError(f"nothing was decided about request {request_id} in {_WAIT_S:g} s")
+        raise UnavailableError(f"no decision about request {request_id} within {_WAIT_S:g} s")
 
     def refused(self, ask: DemoRequest) -> TenantRefusal | None:
-        """Ask for what there is no room for; None when it was placed all the same."""
+        """Place a request that exceeds the room, and return the refusal, or None if it fits."""
         outcome = self.place(ask, "too-many")
         if outcome.is_placed:
             return None
@@ -130,9 +134,9 @@ class TreeTenant:
         return TenantRefusal(outcome, fault.get("message", ""))
 
     def servers_of(self, outcome: RequestOutcome) -> list[Json]:
-        """Return the servers of a request, wherever they are, once all of them are built.
+        """Wait until all servers of a request are built, and return them, from all zones.
 
-        After two minutes they are returned as they are then.
+        After two minutes they are returned in their current state.
 
         Raises:
             UnavailableError: the root does not answer.

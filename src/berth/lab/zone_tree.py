@@ -1,15 +1,17 @@
-"""A tree of real zones on this machine: processes of their own on loopback, known to each other.
+"""A tree of real zones on this machine: one process each on loopback, connected to each other.
 
     spec = tree_of((3, 2), lambda name, depth: fleet(name))  # 1 + 3 + 6 zones
-    with running_tree(spec) as tree:
+    with made_tree(spec) as tree:
+        tree.start()
+        tree.adopt()
+        tree.wait_until_active()
         with tree.root.client(tree.root.tenant) as http:
             http.post("/zones/servers", json=...)
         tree["zone-2"].kill()
         tree["zone-2"].start()
         tree.wait_until_active()
 
-At the end of the context all processes are ended, by their ids, and what they have written is
-removed.
+At the end of the context all processes are ended by their ids, and their files are removed.
 """
 
 import shutil
@@ -31,21 +33,22 @@ _ACTIVE_S: Final = 30.0
 _POLL_S: Final = 0.05
 
 FleetFactory = Callable[[str, int], Sequence[FakeHost]]
-"""Tells the hosts of a zone, by its name and by how many zones are above it."""
+"""Returns the hosts of a zone for its name and the number of zones above it."""
 
 
 def tree_of(
     shape: Sequence[int], hosts: FleetFactory, settings: Mapping[str, object] | None = None
 ) -> ZoneSpec:
-    """Return a tree in which all zones of a level have equally many children.
+    """Return a tree in which all zones of a level have the same number of children.
 
     Args:
-        shape: children of the root, then of each of these, and so on; none is a root alone.
-        hosts: see `FleetFactory`; host names have to differ between zones only if somebody mixes them.
-        settings: of all zones; see `ZoneSpec`.
+        shape: the number of children of the root, then of each of these, and so on; empty is a
+            root alone.
+        hosts: see `FleetFactory`; different zones may have hosts of the same name.
+        settings: the settings of all zones; see `ZoneSpec`.
 
     Returns:
-        Zones called `root`, `zone-1`, `zone-1-2` and so on.
+        The root of zones with the names `root`, `zone-1`, `zone-1-2` and so on.
 
     Raises:
         InvalidInputError: a number of children is not above 0.
@@ -64,14 +67,14 @@ def tree_of(
 
 
 class ZoneTree:
-    """Zones by their names, parents before their children; see `running_tree`.
+    """The zones of a tree by their names, parents before their children; see `made_tree`.
 
     Args:
-        spec: of the root, and so of all.
-        folder: where each zone gets a folder.
+        spec: the root and, in it, all other zones.
+        folder: the folder with a subfolder for each zone.
 
     Raises:
-        InvalidInputError: two zones have one name.
+        InvalidInputError: two zones have the same name.
     """
 
     def __init__(self, spec: ZoneSpec, folder: Path) -> None:
@@ -80,7 +83,7 @@ class ZoneTree:
         for one in _below(spec):
             for child in one.children:
                 if child.name in specs:
-                    raise InvalidInputError("name", f"two zones are called {child.name}")
+                    raise InvalidInputError("name", f"two zones have the name {child.name}")
                 specs[child.name] = child
                 parents[child.name] = one.name
         ports = free_ports(len(specs))
@@ -91,7 +94,7 @@ class ZoneTree:
 
     @property
     def root(self) -> ZoneProcess:
-        """The zone that has no parent."""
+        """The zone without a parent."""
         return next(iter(self._zones.values()))
 
     def __getitem__(self, name: str) -> ZoneProcess:
@@ -104,18 +107,18 @@ class ZoneTree:
         return len(self._zones)
 
     def children_of(self, zone: ZoneProcess) -> list[ZoneProcess]:
-        """Return the children of a zone, in their order."""
+        """Return the children of a zone, in the order of its spec."""
         return [self._zones[child.name] for child in zone.spec.children]
 
     def start(self, timeout_s: float = READY_S, tell: Callable[[str], None] | None = None) -> None:
         """Start all zones at once, and wait until each one answers and has its hosts.
 
         Args:
-            timeout_s: for all of them together.
+            timeout_s: the time for all zones together, in seconds.
             tell: called with the name of each zone that is ready.
 
         Raises:
-            UnavailableError: one does not start; its log is in the message.
+            UnavailableError: a zone does not start; the message has the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:
@@ -129,17 +132,17 @@ class ZoneTree:
         """Make each zone a child of its parent, by the API.
 
         Raises:
-            UnavailableError: a zone refuses that.
+            UnavailableError: a zone refuses or does not answer.
         """
         for zone in self:
             if zone.parent is not None:
                 zone.parent.adopt(zone)
 
     def wait_until_active(self, timeout_s: float = _ACTIVE_S) -> None:
-        """Wait until each zone that runs is ready, and has had an answer of those below that run.
+        """Wait until each running zone is ready and has had an answer from its running children.
 
         Raises:
-            UnavailableError: it takes longer; the message names who is missed.
+            UnavailableError: it takes longer; the message names the missing zones.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:
@@ -158,11 +161,12 @@ class ZoneTree:
         return sorted(running - zone.active_children()) if running else []
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """End all zones, and kill those that take too long; parents first."""
+        """Stop all zones, parents first, and kill those that take too long."""
+        # Parents first: a parent that outlived its children would log each of them as down.
         deadline_s = time.monotonic() + timeout_s
         with ExitStack() as stack:
             for zone in self:
-                stack.callback(zone.kill)  # whatever comes in between
+                stack.callback(zone.kill)  # also after an exception or Ctrl-C
             for zone in self:
                 zone.terminate()
             for zone in self:
@@ -170,33 +174,12 @@ class ZoneTree:
 
 
 @contextmanager
-def running_tree(
-    spec: ZoneSpec, folder: Path | None = None, *, timeout_s: float = READY_S
-) -> Generator[ZoneTree]:
-    """Run a tree of zones while the body runs, with each child active at its parent.
-
-    Args:
-        spec: of the root.
-        folder: where their files go, and stay; without it to a new one, which is removed.
-        timeout_s: how long all may take to start.
-
-    Raises:
-        UnavailableError: a zone does not start, or is not taken by its parent.
-    """
-    with made_tree(spec, folder) as tree:
-        tree.start(timeout_s)
-        tree.adopt()
-        tree.wait_until_active()
-        yield tree
-
-
-@contextmanager
 def made_tree(spec: ZoneSpec, folder: Path | None = None) -> Generator[ZoneTree]:
-    """Make the files of a tree, and end whatever of it runs when the body has ended.
+    """Create the files of a tree, and end its processes when the body has ended.
 
     Args:
-        spec: of the root.
-        folder: see `running_tree`.
+        spec: the root and, in it, all other zones.
+        folder: the folder of the files, which remain; without it a temporary folder is used.
     """
     place = folder or Path(tempfile.mkdtemp(prefix="berth-zones-"))
     try:
@@ -211,7 +194,7 @@ def made_tree(spec: ZoneSpec, folder: Path | None = None) -> Generator[ZoneTree]
 
 
 def _below(spec: ZoneSpec) -> Iterator[ZoneSpec]:
-    """Return a zone and all below it, level by level."""
+    """Yield a zone and all zones below it, level by level."""
     level = [spec]
     while level:
         yield from level

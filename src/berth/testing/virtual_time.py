@@ -1,8 +1,8 @@
-"""Virtual time: an event loop whose clock jumps to the next thing that is to happen.
+"""An event loop in virtual time, whose clock jumps to the next timer.
 
-Nothing in it waits for real: a sleep of an hour takes as long as one of a microsecond, and two
-runs with the same inputs take the same steps in the same order. So whatever runs on it must not
-use threads, sockets or files that wait, and must draw its chance from seeds.
+Nothing really waits: a sleep of an hour takes as long as one of a microsecond, and two runs with
+equal inputs take the same steps in the same order. Code on this loop must not use threads, or
+sockets and files that block, and must take randomness from seeds.
 """
 
 import asyncio
@@ -15,22 +15,23 @@ from berth.domain.errors import BerthError
 T = TypeVar("T")
 
 STARTED_AT_S = 1_700_000_000.0
-"""Unix time when a virtual loop starts."""
+"""The Unix time at which a virtual loop starts."""
 
 
 class VirtualDeadlockError(BerthError):
-    """Every task waits for another, and no timer is set: nothing would ever happen again."""
+    """All tasks wait for each other and no timer is set, so nothing would ever run again."""
 
 
 class _Jump(selectors.SelectSelector):
-    """A selector that never waits: it moves the time instead."""
+    """A selector that advances the virtual time instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
         self.elapsed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Let the time pass that the loop is ready to wait; there is no input or output."""
+        """Advance the time by the timeout; there is never input or output."""
+        # The event loop passes the time to its next timer, or None when it has no timer.
         if timeout is None:
             raise VirtualDeadlockError("all tasks wait and no timer is set")
         if timeout > 0:
@@ -44,8 +45,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jump = _Jump()
         super().__init__(self._jump)
-        # What is due within a microsecond is due: after a year a float has nothing finer, and
-        # asyncio would ask for a time that never comes.
+        # Timers within a microsecond count as due. After a virtual year a float is not finer than
+        # that, and asyncio would wait for a time that its sum never reaches.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
@@ -54,7 +55,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The time of the virtual loop that runs; see the port `Clock`."""
+    """The time of the running virtual loop; implements the port `Clock`."""
 
     def now_s(self) -> float:
         """Return Unix time in seconds."""
@@ -65,15 +66,15 @@ class VirtualClock:
         return int(asyncio.get_running_loop().time() * 1e9)
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Sleep for a number of virtual seconds."""
         await asyncio.sleep(seconds)
 
 
 def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end in virtual time.
+    """Run a coroutine to its end in virtual time, and return its result.
 
     Raises:
-        VirtualDeadlockError: it waits for something that cannot come.
+        VirtualDeadlockError: the coroutine waits for an event that cannot happen.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())
