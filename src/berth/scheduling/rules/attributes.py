@@ -1,4 +1,4 @@
-"""Host attributes by the names that flavors use for them (nova-behaviour.md 2.3, 2.6)."""
+"""Host attributes by the names that extra specs use (nova-behaviour.md 2.3, 2.6)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,8 @@ def _amount(name: str, quantity: str, factor: int = 1) -> Callable[[HostTable], 
         if columns is None:
             return np.zeros(len(hosts), dtype=np.int64)
         count = len(hosts)
-        if quantity == "used":  # what is reserved counts as used, as in Nova's records
+        if quantity == "used":
+            # Reserved amounts count as used, as in Nova's host state.
             return (columns.reserved[:count] + columns.used[:count]) * factor
         values: Values = getattr(columns, quantity)[:count]
         return values * factor if factor != 1 else values
@@ -53,7 +54,8 @@ HOST_ATTRIBUTES: Mapping[str, Callable[[HostTable, int], str]] = {
     "host_ip": lambda hosts, row: hosts.addresses.text(row),
     "uuid": lambda hosts, row: hosts.uuid(row),
 }
-"""What names the host of a row: seldom looked at, as few requests say so which host they mean."""
+"""Attributes that identify a host: (hosts, row) -> text. Few requests read them, so they are looked
+up row by row rather than kept as columns."""
 
 PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
     "hypervisor_type": lambda profile: profile.hypervisor_type,
@@ -62,14 +64,14 @@ PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
     "supported_instances": lambda profile: [list(one) for one in profile.supported_instances],
     "stats": lambda profile: profile.stats_by_name,
 }
-"""Attributes that a profile holds."""
+"""Attributes that hosts with equal hardware share: (profile) -> value."""
 
 
 def profile_value(profile: Profile, path: Sequence[str]) -> object:
-    """Look up a path such as ("cpu_info", "arch"); None when there is no such thing.
+    """Return the value at a path such as ("cpu_info", "arch"), or None if there is none.
 
-    The first step is an attribute, or else a name in the stats; further steps open JSON text
-    and mappings.
+    The first step is an attribute or, failing that, a name in the stats; further steps descend into
+    JSON text and mappings.
     """
     read = PROFILE_ATTRIBUTES.get(path[0])
     value = read(profile) if read else profile.stats_by_name.get(path[0])
@@ -101,6 +103,6 @@ _ALIASES: Mapping[str, str] = {
 
 
 def canonical_architecture(name: str) -> str:
-    """Return the name that hosts report an architecture by; an unknown one in lower case."""
+    """Return the name by which hosts report an architecture; an unknown one in lower case."""
     lowered = name.lower()
     return _ALIASES.get(lowered, lowered)

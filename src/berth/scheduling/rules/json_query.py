@@ -1,9 +1,12 @@
 """JSON queries: prefix expressions over host attributes, `[">=", "$free_ram_mb", 1024]`.
 
 The grammar is that of Nova's JsonFilter (nova-behaviour.md 1.2, 2.6). A list is an operator and its
-arguments; a text `$name.key` is an attribute of the host, opened at keys; an argument that the
-host does not have is left out. A comparison holds the first argument against all others and is
-false when fewer than two are left.
+arguments; a text `$name.key` is the key of an attribute of the host; an argument that the host
+lacks is left out. A comparison compares the first argument with all others and is false if fewer
+than two are left.
+
+Attributes are kept as their few distinct values and a code for each row, so an operator runs once
+for each distinct tuple of arguments, however many hosts there are. Numbers are compared as arrays.
 """
 
 import json
@@ -22,13 +25,13 @@ from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
 TEXT_MAX = 16_384
-"""Most characters of a query."""
+"""The most characters of a query."""
 
 DEPTH_MAX = 32
-"""Deepest list of a query."""
+"""The most levels of nested lists in a query."""
 
 TERMS_MAX = 128
-"""Most operators and arguments of a query: on a large fleet each may cost some milliseconds."""
+"""The most operators and arguments of a query: on a large fleet each may cost some milliseconds."""
 
 _FIELD = "hints.query"
 
@@ -37,7 +40,7 @@ Constant = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class JsonAttribute:
-    """What stands for a host's attribute, or what is inside it."""
+    """A reference to an attribute of the host, or to a key inside it."""
 
     path: tuple[str, ...]
 
@@ -47,7 +50,7 @@ class JsonAttribute:
 
 @dataclass(frozen=True, slots=True)
 class JsonOperation:
-    """An operator and its arguments; those that no host has are left out already."""
+    """An operator and its arguments, without those that no host can have (`null`, empty text)."""
 
     name: str
     arguments: "tuple[Term, ...]"
@@ -65,7 +68,8 @@ def _compares(holds: Callable[[Any, Any], object]) -> Callable[[Sequence[object]
             return False
         try:
             return all(holds(arguments[0], other) for other in arguments[1:])
-        except TypeError:  # a text and a number have no order
+        except TypeError:
+            # A text and a number have no order in Python; such a comparison never holds.
             return False
 
     return compare
@@ -83,42 +87,42 @@ OPERATORS: Mapping[str, Callable[[Sequence[object]], bool]] = {
     **{name: _compares(holds) for name, holds in COMPARISONS.items()},
     "in": lambda arguments: len(arguments) > 1 and arguments[0] in arguments[1:],
 }
-"""Operators on the arguments that are there."""
+"""Operators on the arguments that the host has."""
 
 JUNCTIONS = ("not", "or", "and")
-"""Operators that only ask whether their arguments are true."""
+"""Operators that only use the truth of their arguments."""
 
 
 def parse(text: str) -> JsonOperation | None:
-    """Read a query; an empty list is None, which every host satisfies.
+    """Return the parsed query, or None for an empty list, which every host satisfies.
 
     Raises:
-        InvalidInputError: it is no query, or larger or deeper than is allowed.
+        InvalidInputError: the text is not a query, or is too long or nested too deeply.
     """
     if len(text) > TEXT_MAX:
-        raise _wrong(f"is {len(text):,} characters long; at most {TEXT_MAX:,} are taken")
+        raise _wrong(f"is {len(text):,} characters long; at most {TEXT_MAX:,} are allowed")
     try:
         document = cast("object", json.loads(text, parse_constant=_no_number))
     except RecursionError as error:
-        raise _wrong(f"is nested too deeply; at most {DEPTH_MAX} lists are taken") from error
+        raise _wrong(f"is nested too deeply; at most {DEPTH_MAX} levels are allowed") from error
     except ValueError as error:
         raise _wrong(f"is not valid JSON: {error}") from error
     if not isinstance(document, list):
-        raise _wrong('must be a list, [">=", "$free_ram_mb", 1024] say')
+        raise _wrong('must be a list, for example [">=", "$free_ram_mb", 1024]')
     terms = iter(range(TERMS_MAX))
     parsed = _term(cast("object", document), terms, 1)
     return parsed if isinstance(parsed, JsonOperation) else None
 
 
 def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
-    """Return what has to hold for the query to hold, part by part."""
+    """Return the parts of a query that must all hold, for reasons and relaxations part by part."""
     parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)
     return tuple(parts) if is_sum else (query,)
 
 
 def attributes_of(term: Term) -> Iterator[JsonAttribute]:
-    """Yield the attributes that a query names."""
+    """Yield the attributes in a query."""
     if isinstance(term, JsonAttribute):
         yield term
     elif isinstance(term, JsonOperation):
@@ -134,15 +138,15 @@ def _wrong(reason: str) -> InvalidInputError:
 
 
 def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
-    """Read one term; None is an argument that no host has."""
+    """Return a parsed term, or None for an argument that no host can have."""
     if next(terms, None) is None:
         raise _wrong(f"has more than {TERMS_MAX:,} operators and arguments")
     if depth > DEPTH_MAX + 1:
-        raise _wrong(f"is nested too deeply; at most {DEPTH_MAX} lists are taken")
+        raise _wrong(f"is nested too deeply; at most {DEPTH_MAX} levels are allowed")
     match document:
         case list():
             return _list(cast("list[object]", document), terms, depth)
@@ -164,7 +168,7 @@ def _list(items: Sequence[object], terms: Iterator[int], depth: int) -> Term:
     name = items[0]
     if not isinstance(name, str) or name not in (*OPERATORS, *JUNCTIONS):
         known, shown = " ".join((*OPERATORS, *JUNCTIONS)), f"{name!r}"[:80]
-        raise _wrong(f"{shown} is no operator; begin each list with one of {known}")
+        raise _wrong(f"{shown} is not an operator; begin each list with one of {known}")
     read = (_term(one, terms, depth + 1) for one in items[1:])
     return JsonOperation(name, tuple(one for one in read if one is not None))
 
@@ -183,39 +187,39 @@ _FEW = 4_096
 
 
 _EXACT_MAX = 2**53
-"""Numbers up to this are compared alike as integers and as floats."""
+"""Up to this, integers and floats compare the same, so arrays give what Python would."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Distinct values, None for what is missing, and the index of one for each of K rows."""
+    """The distinct values, None for a missing one, and the index of one for each of K rows."""
 
     values: Sequence[object]
     codes: NDArray[np.intp]
 
     def at(self, rows: NDArray[np.intp]) -> list[object]:
-        """Return the values of some of the K rows."""
+        """Return the values of a selection of the K rows."""
         return [self.values[code] for code in self.codes[rows].tolist()]
 
     def spread(self, test: Callable[[object], bool]) -> Mask:
-        """Test each distinct value once, and spread the verdicts over the rows."""
+        """Return a test's verdict for each row; the test runs once per distinct value."""
         verdicts = np.array([test(value) for value in self.values], dtype=np.bool_)
         found: Mask = verdicts[self.codes]
         return found
 
 
 def satisfies(query: JsonOperation, hosts: HostTable, rows: Selection) -> Mask:
-    """Tell for each of the rows whether its host satisfies a query."""
+    """Return for each row whether its host satisfies a query."""
     return _QueryEvaluator(hosts, rows).of(query)
 
 
 def value_of(attribute: JsonAttribute, hosts: HostTable, row: int) -> object:
-    """Return what one host has as an attribute; None when it has none."""
+    """Return the value of an attribute on one host, or None if the host lacks it."""
     return _attribute(attribute, hosts, np.array([row])).at(np.array([0]))[0]
 
 
 class _QueryEvaluator:
-    """One query on some rows; an attribute that it names often is looked up once."""
+    """One query on some rows; each attribute is looked up once."""
 
     def __init__(self, hosts: HostTable, rows: Selection) -> None:
         self._hosts = hosts
@@ -224,7 +228,7 @@ class _QueryEvaluator:
         self._attributes: dict[JsonAttribute, _Column] = {}
 
     def of(self, query: JsonOperation) -> Mask:
-        """Return the truth of a query for each of the rows."""
+        """Return for each row whether the query holds."""
         numbers = self._numbers(query.arguments) if query.name in COMPARISONS else None
         if numbers is not None:
             truth = np.ones(self._count, dtype=np.bool_)
@@ -246,7 +250,7 @@ class _QueryEvaluator:
         return self._attributes[term]
 
     def _numbers(self, arguments: Sequence[Term]) -> list[Values | float] | None:
-        """Return arguments that can be compared as arrays; None when some of them cannot."""
+        """Return the arguments as arrays and numbers, or None if some of them are neither."""
         found: list[Values | float] = []
         for one in arguments:
             if (
@@ -263,7 +267,7 @@ class _QueryEvaluator:
 
 
 def _join(name: str, columns: Sequence[_Column], count: int) -> Mask:
-    """Apply `and`, `or` or `not`, to which only truth counts; what is missing has no say."""
+    """Apply `and`, `or` or `not` to the truth of the arguments; missing ones are left out."""
     truth = np.full(count, name == "and")
     for column in {id(one): one for one in columns}.values():
         if name == "and":
@@ -278,7 +282,7 @@ def _join(name: str, columns: Sequence[_Column], count: int) -> Mask:
 def _apply(
     holds: Callable[[Sequence[object]], bool], columns: Sequence[_Column], count: int
 ) -> Mask:
-    """Apply an operator to each distinct tuple of arguments once."""
+    """Apply an operator, once to each distinct tuple of arguments."""
     if not count or not columns:
         return np.full(count, holds(()))
     size, codes = 1, np.zeros(count, dtype=np.intp)
@@ -294,12 +298,13 @@ def _apply(
 
 
 def _distinct(codes: NDArray[np.intp], size: int) -> tuple[int, NDArray[np.intp]]:
-    """Return how many distinct codes there are, and a number for each, counted from 0.
+    """Return the number of distinct codes, and the codes renumbered from 0.
 
     Args:
         codes: (K,) numbers below `size`.
-        size: of the space that the codes are in.
+        size: the size of the code space.
     """
+    # Counting is linear in the size of the code space; beyond a few thousand, sorting is faster.
     if size > _FEW:
         found, places = np.unique(codes, return_inverse=True)
         return found.size, places
@@ -326,11 +331,12 @@ def _attribute(attribute: JsonAttribute, hosts: HostTable, rows: Selection) -> _
 
 
 def _column(values: Sequence[object]) -> _Column:
-    """Find out which of some JSON values are distinct."""
+    """Return JSON values as a column of distinct ones."""
     distinct: list[object] = []
     code_of: dict[object, int] = {}
     codes: list[int] = []
     for value in values:
+        # JSON text tells 1 from True and 1.0, which Python's dictionaries do not.
         key = value if isinstance(value, str) else (json.dumps(value, sort_keys=True),)
         code = code_of.setdefault(key, len(distinct))
         if code == len(distinct):

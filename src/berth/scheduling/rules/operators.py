@@ -1,8 +1,8 @@
 """The operators of extra specs (nova-behaviour.md 2.6).
 
-The first word of a requirement is the operator, the rest its operand; a text with no known
-operator must equal the value. `=` means "at least", as it always has in Nova. Numbers that
-cannot be read never match: they refuse the host with a reason and do not fail the request.
+The first word of a requirement is the operator, the rest its operand; a text without a known
+operator must equal the value. `=` means "at least", as in Nova. Text that is not a number never
+matches a numeric operator: the host is removed with a reason, and the request does not fail.
 """
 
 import math
@@ -34,10 +34,10 @@ _LIKE_AN_OPERATOR = re.compile(r"s?[<>=!]")
 
 
 def matches(value: object, requirement: str) -> bool:
-    """Tell whether a value satisfies a requirement.
+    """Return whether a value satisfies a requirement.
 
     Args:
-        value: what the host has: text, a number, or a list of texts; None never matches.
+        value: the host's value: text, a number, or a list of texts; None never matches.
         requirement: `>= 4`, `<or> a <or> b`, `plain text`, ...
     """
     if value is None:
@@ -65,6 +65,7 @@ def _matches_words(name: str, value: object, operand: list[str]) -> bool:
         return _contains(value, operand[0])
     if name == _ALL_IN:
         return all(_contains(value, word) for word in operand)
+    # `<or> a <or> b`: every second word after the first operator is an operator again.
     return any(_text(value) == word for word in operand[::2])
 
 
@@ -79,7 +80,7 @@ def _text(value: object) -> str:
 
 
 def flaw_of(requirement: str) -> str:
-    """Say why no value at all satisfies a requirement; nothing when some value may."""
+    """Return the reason why no value satisfies a requirement; empty if some value may."""
     words = requirement.split()
     if not words or words[0] not in _OPERATORS:
         return ""
@@ -91,15 +92,15 @@ def flaw_of(requirement: str) -> str:
 
 
 def is_mistaken(requirement: str) -> bool:
-    """Tell whether a requirement begins like an operator, but with none that there is (`> 4`)."""
+    """Return whether a requirement begins like an operator, but with an unknown one (`> 4`)."""
     words = requirement.split()
     return bool(words) and words[0] not in _OPERATORS and bool(_LIKE_AN_OPERATOR.match(requirement))
 
 
 def contradict(one: str, other: str) -> bool:
-    """Tell whether no text or number can satisfy both of two requirements.
+    """Return whether no text or number satisfies both of two requirements.
 
-    False when that cannot be seen from the requirements alone.
+    False if the requirements alone do not show it.
     """
     for first, second in ((one, other), (other, one)):
         texts = _only(first)
@@ -110,7 +111,7 @@ def contradict(one: str, other: str) -> bool:
 
 
 def _only(requirement: str) -> list[str] | None:
-    """Return the few texts that satisfy a requirement; None when there may be more."""
+    """Return the only texts that satisfy a requirement, or None if there may be others."""
     words = requirement.split()
     if not words or words[0] not in _OPERATORS:
         return [requirement]
@@ -120,7 +121,7 @@ def _only(requirement: str) -> list[str] | None:
 
 
 def _bounds(requirement: str) -> tuple[float, float]:
-    """Return the least and the greatest number that satisfy a requirement."""
+    """Return the least and the greatest number that can satisfy a requirement."""
     name, *operand = requirement.split() or [""]
     number = number_of(operand[0]) if operand else None
     if name not in _NUMERIC or name == "!=" or number is None:
@@ -132,7 +133,7 @@ def _bounds(requirement: str) -> tuple[float, float]:
 
 
 def number_of(value: object) -> float | None:
-    """Read a finite number, or None when it is none."""
+    """Return a value as a finite number, or None if it is not one."""
     if not isinstance(value, str | int | float):
         return None
     try:

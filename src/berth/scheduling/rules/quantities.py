@@ -1,7 +1,7 @@
-"""Quantities: sizes of a flavor that filters for CPUs, memory and disk hold against hosts.
+"""The sizes of a flavor that the filters for CPUs, memory and disk compare with hosts.
 
-As in Nova, these filters read the sizes of the flavor itself, not what `resources:CLASS=n` makes
-of them (nova-behaviour.md 2.6); ResourcesFilter looks at that.
+As in Nova, these filters read the sizes of the flavor itself and not the overrides of
+`resources:CLASS=n` (nova-behaviour.md 2.6), which ResourcesFilter reads.
 """
 
 import math
@@ -26,12 +26,12 @@ class Quantity:
     """One size of flavors.
 
     Args:
-        resource_class: what hosts have of it.
-        asked: what a flavor asks for, in the unit of the class; parts of a unit count.
-        reads: what `asked` reads of a request.
+        resource_class: the class in which hosts provide it.
+        asked: returns the amount that a flavor asks for, in the unit of the class; fractions count.
+        reads: the parts of a request that `asked` reads.
         ratio_key: the key of aggregate metadata that overrides the hosts' allocation ratio.
-        noun: what it is called when all of it is left out.
-        difference: how to say a difference, with `{amount}` and `{more}`, which is more or less.
+        noun: its name in "without ...".
+        difference: a template for a difference, with `{amount}` and `{more}` ("more" or "less").
     """
 
     resource_class: str
@@ -73,7 +73,7 @@ DISK: Final = Quantity(
 
 
 def say(amount: float) -> str:
-    """Write an amount or ratio: whole when it is, else rounded down to two digits."""
+    """Return an amount or ratio as text: whole numbers as such, others rounded down to 2 digits."""
     if amount == math.floor(amount):
         return f"{math.floor(amount):,}"
     return f"{math.floor(amount * _CENTS) / _CENTS:,.2f}"
@@ -81,12 +81,12 @@ def say(amount: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Hosts that a filter removes for what a flavor asks of one quantity.
+    """Hosts that a filter removes because of one size of a flavor.
 
     Args:
         filter_name: the filter.
-        quantity: of what.
-        asked: how much, in the unit of the class.
+        quantity: the size.
+        asked: the amount, in the unit of the class.
         rows: the hosts.
     """
 
@@ -96,11 +96,11 @@ class Shortfall:
     rows: Rows
 
     def asking_for_less(self, hosts: HostTable, most: Floats) -> Sequence[Relaxation]:
-        """Say how much less would do, in whole units, and for which hosts.
+        """Return the smallest reduction that makes the flavor fit, in whole units.
 
         Args:
             hosts: the table.
-            most: what each row would take at most; below 0 it takes nothing at all.
+            most: the largest amount that fits on each row; below 0 not even 0 fits.
         """
         best = float(most.max(initial=-1.0))
         if best < 0:
@@ -111,17 +111,18 @@ class Shortfall:
         return [self._changed(hosts, -less, self.rows[most >= self.asked - less])]
 
     def asking_for_exactly(self, hosts: HostTable, free: Floats) -> Sequence[Relaxation]:
-        """Say which change is the least that meets what any host has free.
+        """Return the smallest change after which the amount equals what a host has free.
 
         Args:
             hosts: the table.
-            free: what each row has free; below 0 nothing meets it.
+            free: the free amount of each row; below 0 no amount equals it.
         """
         possible = free >= 0
         if not possible.any():
             return []
         rows, change = self.rows[possible], free[possible] - self.asked
-        nearest = float(change[abs(change) == abs(change).min()].min())  # less rather than more
+        # Of two changes of the same size, the one that asks for less.
+        nearest = float(change[abs(change) == abs(change).min()].min())
         winners = rows[change == nearest]
         if nearest == -self.asked:
             return [self._without(hosts, winners)]

@@ -1,4 +1,4 @@
-"""Which hosts a request allows by name, before any rule looks at them (nova-behaviour.md 2.2)."""
+"""The hosts that a request allows by name, before any rule runs (nova-behaviour.md 2.2)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
 CHECK_TYPE: Final = "_nova_check_type"
-"""The hint that says what a request is checked for (`rebuild`)."""
+"""The hint that names the operation a request is only checked for (`rebuild`)."""
 
 REBUILD: Final = ("rebuild",)
-"""The value of that hint when an instance is to be built anew where it is."""
+"""The value of that hint if an instance is to be rebuilt on its host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """One thing that the request says about names: in words, and the rows it allows."""
+    """One restriction of the request to names: its text, and the rows it allows."""
 
     what: str
     allows: Mask
@@ -28,10 +28,10 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The hosts that are left, and whether they were forced, so that filters are skipped.
+    """The hosts that a request allows by name.
 
-    `restrictions` are what the request named, in the order they apply. `check_type` is what the
-    hosts are only checked for; empty for a request that is to be placed.
+    `restrictions` are the names in the request, in the order in which they apply. `check_type`
+    names the operation that the hosts are only checked for; empty for a request to be placed.
     """
 
     mask: Mask
@@ -40,20 +40,17 @@ class Reduction:
 
     @property
     def forced(self) -> bool:
-        """The request names its hosts or nodes by force."""
+        """Whether the request forces hosts or nodes, which skips most filters."""
         return any(one.forces for one in self.restrictions)
 
     @property
     def what(self) -> str:
-        """What the request named, in words; empty when it named nothing."""
+        """The restrictions as text; empty without any."""
         return " and ".join(one.what for one in self.restrictions)
 
 
 def is_reduced(request: Request) -> bool:
-    """Tell whether a request names hosts, or asks for less than all the filters.
-
-    Source: nova-behaviour.md 2.2.
-    """
+    """Return whether a request names hosts or skips filters (nova-behaviour.md 2.2)."""
     return bool(
         request.destination
         or request.ignore_hosts
@@ -64,10 +61,10 @@ def is_reduced(request: Request) -> bool:
 
 
 def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
-    """Apply destination, ignored and forced hosts, in this order.
+    """Return the hosts that remain after the destination, ignored and forced hosts apply.
 
-    Destination compares host and node with case; `ignore_hosts` and `force_hosts` compare
-    without, `force_nodes` with case. Both force lists may be given; a host must be in both.
+    The destination and `force_nodes` are case-sensitive; `ignore_hosts` and `force_hosts` are not,
+    as in Nova. If both force lists are given, a host must be in both.
     """
     named: list[Restriction] = []
     if request.destination is not None:

@@ -1,7 +1,7 @@
-"""Row values: what rules work out of each row of the table, kept until the row changes.
+"""A cache of values that rules derive from each row of the table.
 
-What many kinds of requests ask about the same rows is worked out once: the journal names the rows
-that have to be looked at again. The values are always those of a table read anew.
+Requests of many kinds need the same values, so they are computed once; the table's journal names
+the rows to compute again. The values always equal those of a full computation.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,15 +15,15 @@ from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 
 Matrix = NDArray[np.float64]
-"""(L, N): so many values of each row."""
+"""(L, N): L values of each of N rows."""
 
+# If more than one row in four has changed, reading all rows as slices is faster than an index.
 _CHANGED_SHARE: Final = 4
-"""When more than one row in so many has changed, everything is read anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Values as they were at a position of the journal."""
+    """Values as of a position in the journal."""
 
     stamp: Hashable
     position: int
@@ -38,15 +38,15 @@ def row_values(
     *,
     stamp: Hashable = None,
 ) -> Matrix:
-    """Return what `read` says of every row of a table; it must not be written to.
+    """Return the values of every row of a table; the array must not be written to.
 
     Args:
-        hosts: the table; it keeps the values, under `key`.
-        key: says who asks, and with what options.
-        group: the columns that `read` looks at, as the journal names them.
-        read: (hosts, rows) -> (L, K) for K rows; the values of a row must not depend on the
-            other rows that are looked at.
-        stamp: what else the values depend on; when it changes, everything is read anew.
+        hosts: the table, whose caches keep the values under `key`.
+        key: identifies the rule and its options.
+        group: the journal's group of columns that `read` reads.
+        read: (hosts, rows) -> (L, K) for K rows; the values of a row must not depend on the other
+            rows in `rows`.
+        stamp: anything else that the values depend on; a different stamp discards all of them.
     """
     kept = cast("_Kept | None", hosts.caches.get(key))
     position = hosts.journal.position(group)

@@ -1,7 +1,7 @@
-"""Rules: filters say which hosts may, weighers how good each is.
+"""The plugin interface of rules: filters remove hosts, weighers score the remaining ones.
 
-A rule is a value that holds pure functions over the host table and a query. It is made once from
-its options, by the `build` function of its module, and has no state of its own.
+A rule is a value that holds pure functions over the host table and a query. An entry point builds
+it once from its options, and it has no state of its own.
 """
 
 import math
@@ -26,19 +26,19 @@ Scores = NDArray[np.float64]
 
 
 class Normalisation(StrEnum):
-    """How the values of different weighers become comparable."""
+    """The way in which the values of different weighers become comparable."""
 
     NOVA = "nova"
-    """Between the least and the greatest value of the hosts at hand; scores of different
-    requests are not comparable."""
+    """Values are scaled between the least and the greatest of the hosts that passed the filters;
+    scores of different requests are not comparable."""
     SHARE = "share"
-    """As shares of the host's own capacity; scores are comparable between requests and zones."""
+    """Values are shares of each host's own capacity; scores compare across requests and zones."""
 
 
 class Query(NamedTuple):
-    """A request made ready for the rules: needs resolved, group looked up, time fixed.
+    """A request prepared for the rules: needs resolved, server group looked up, time fixed.
 
-    `instance_uuid` is the one of the request's instances that is being placed.
+    `instance_uuid` names the instance of the request that is being placed.
     """
 
     request: Request
@@ -49,18 +49,18 @@ class Query(NamedTuple):
 
     @property
     def resident(self) -> Resident:
-        """What the instance will be on the host that it is placed on."""
+        """The instance as rules see it on its host once it is placed, without an assignment."""
         return self.resident_with(None)
 
     def resident_with(self, assignment: Assignment | None) -> Resident:
-        """What the instance will be there, once its assignment is known."""
+        """Return the instance as rules see it on its host, with the assignment that it gets."""
         return resident_of(self.request, self.instance_uuid, assignment)
 
 
 def resident_of(
     request: Request, instance_uuid: str, assignment: Assignment | None = None
 ) -> Resident:
-    """Return what rules will read of an instance that is about to be built."""
+    """Return the attributes of an instance about to be built that rules read."""
     return Resident(
         uuid=instance_uuid,
         group_uuid=request.group_uuid,
@@ -73,16 +73,16 @@ def resident_of(
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a rule may look at, so that engines know when its verdict can change.
+    """What a rule reads, so that the engine knows when the rule's verdict can change.
 
     Args:
-        request: what it reads of the query: paths of attributes of Request (`flavor.extra_specs`,
-            `image.properties`, `hints.NAME`), `needs.` with a field of Needs, or `now_s`, `group`,
-            `instance_uuid`, `group_rows` (which rows have members of an affinity group),
-            `project_aggregates`, `zone_aggregates` (those that the project or the zone is kept
-            in). A shorter path covers a longer one.
-        columns: groups of table columns as the journal names them (`journal.GROUPS`).
-        row_local: the verdict on a row depends on that row and the query alone.
+        request: the parts of the query that it reads: paths of attributes of Request
+            (`flavor.extra_specs`, `image.properties`, `hints.NAME`), `needs.` with a field of
+            Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with members of an
+            affinity group), `project_aggregates`, `zone_aggregates` (the aggregates that the
+            project or zone is restricted to). A shorter path covers a longer one.
+        columns: the groups of table columns that it reads (`journal.GROUPS`).
+        row_local: the verdict on a row depends on that row and the query only.
     """
 
     request: tuple[str, ...]
@@ -91,46 +91,46 @@ class Reads:
 
 
 Keep = Callable[[HostTable, Query, Selection], Mask | None]
-"""(hosts, query, rows) -> (K,) bool, True where the host may.
+"""(hosts, query, rows) -> (K,) bool, True for a host that passes.
 
-None when the rule has nothing to say of the query, whatever the hosts are. The verdict on a row
-must not depend on which other rows are looked at.
+None if the rule does not apply to the query, whatever the hosts are. The verdict on a row must not
+depend on the other rows in `rows`: the engine evaluates single rows and keeps their verdicts.
 """
 
 Why = Callable[[HostTable, Query, int], str]
-"""(hosts, query, row) -> why the rule removes that row, in words for an operator."""
+"""(hosts, query, row) -> the reason why the rule removes the row, as text for an operator."""
 
 Relax = Callable[[HostTable, Query, Rows], Sequence[Relaxation]]
 """(hosts, query, rows) -> single changes to the request that would let some of `rows` pass.
 
-`rows` are hosts that every other rule lets pass and this one removes.
+`rows` are hosts that pass every other rule and that this rule removes.
 """
 
 Raw = Callable[[HostTable, Query, Selection], Scores | None]
 """(hosts, query, rows) -> (K,) float64, one value a row.
 
-None when the weigher has nothing to say of the query, whatever the hosts are. The value of a row
-must not depend on which other rows are looked at.
+None if the weigher does not apply to the query, whatever the hosts are. The value of a row must not
+depend on the other rows in `rows`.
 """
 
 ReadOne = Callable[[int], float]
 """(row) -> the value of one row, as a plain number."""
 
 OfOne = Callable[[HostTable, Query], ReadOne]
-"""(hosts, query) -> how to read one row of the table, for requests of that kind.
+"""(hosts, query) -> a function that reads one row of the table, for requests like the query.
 
-What is read is what `raw` or `share` says of the row alone, from the same operations. It holds for
-the table as long as its `structure` does.
+The function returns what `raw` or `share` returns for the row, by the same operations. It is valid
+as long as the table's `structure` and its list of hosts do not change.
 """
 
 
 def always(value: float) -> ReadOne:
-    """Return how to read what is the same for every row."""
+    """Return a reader that gives the same value for every row."""
     return lambda _: value
 
 
 def by_array(measure: Raw, hosts: HostTable, query: Query) -> ReadOne:
-    """Return how to read one row by way of arrays; not a number where there is nothing to say."""
+    """Return a reader of one row that goes through arrays; NaN if the weigher does not apply."""
 
     def read(row: int) -> float:
         values = measure(hosts, query, np.array((row,), dtype=np.intp))
@@ -140,29 +140,30 @@ def by_array(measure: Raw, hosts: HostTable, query: Query) -> ReadOne:
 
 
 Limit: TypeAlias = tuple[NDArray[np.int64], int]
-"""(column, amount): hosts with less in the column are removed."""
+"""(column, amount): the limit removes hosts whose value in the column is below the amount."""
 
 Limits = Callable[[HostTable, Query], list[Limit] | None]
-"""(hosts, query) -> limits that remove exactly the hosts that `keep` removes; None when there is
-more to it on this table."""
+"""(hosts, query) -> limits that remove exactly the hosts that `keep` removes, or None if limits
+cannot express the verdict on this table."""
 
 Assign = Callable[[HostTable, Query, int], Assignment | None]
-"""(hosts, query, row) -> what an instance that is placed on that row gets there.
+"""(hosts, query, row) -> the assignment of an instance that is placed on the row.
 
-It is asked once the row is chosen. Filters that share one such function share its answer.
+It is called once a row is chosen. Filters that share one such function share its result.
 """
 
 HoldsUntil = Callable[[HostTable, Query, Selection], float]
-"""(hosts, query, rows) -> Unix seconds until which no verdict on `rows` changes by time alone."""
+"""(hosts, query, rows) -> Unix seconds until which time alone changes no verdict on `rows`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A hard rule. See `Keep`, `Why` and `Relax` for its parts.
 
-    `once_per_request` says that virtual consumption cannot change its verdict, so that a request
-    for n instances asks it once. `on_forced` says that it holds for forced hosts too, because
-    the ledger or the host would refuse what it refuses.
+    `once_per_request` declares that placing an instance of a request cannot change the verdict for
+    its next one, so the filter runs once per request. `on_forced` makes the filter run on forced
+    hosts, too: the ledger or the host would refuse what it refuses. `run_on_rebuild` makes it run
+    on rebuilds, which skip all other filters.
     """
 
     name: str
@@ -174,24 +175,24 @@ class Filter:
     on_forced: bool = False
     run_on_rebuild: bool = False
     holds_until: HoldsUntil | None = None
-    """For a rule that reads `now_s`; without it no engine can keep its verdicts."""
+    """For a rule that reads `now_s`; without it, the engine cannot keep the rule's verdicts."""
     limits: Limits | None = None
-    """For a rule that may come to comparing columns with amounts."""
+    """For a rule that some requests reduce to comparing columns with amounts."""
     assign: Assign | None = None
-    """For a rule that works out what of the host an instance gets."""
+    """For a rule that determines which resources of the host an instance gets."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Options that others have to know too, by name."""
+    """Options that other code reads, such as the linter, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weigher:
     """A soft rule: a quantity, normalised to [0, 1] and multiplied.
 
-    `floor` and `ceiling` fix the ends of the scale; None takes the end from the hosts at hand.
+    `floor` and `ceiling` fix the ends of the scale; None takes the end from the hosts that pass.
     `multiplier_key` is the key of aggregate metadata that overrides the multiplier for the hosts
-    of the aggregate (the least of several); empty when there is none. `share` measures the same
-    in [0, 1] of the host's own capacity, for policies that normalise by share; None when the
-    weigher cannot say it so.
+    of the aggregate (the lowest of several); empty for none. `share` expresses the quantity in
+    [0, 1] of the host's own capacity, for policies that normalise by share; None if the weigher
+    has no such form. A `Rule` as `raw` or `share` provides the form for one row, too.
     """
 
     name: str
@@ -202,24 +203,24 @@ class Weigher:
     ceiling: float | None = None
     multiplier_key: str = ""
     is_penalty: bool = False
-    """The policy gives the multiplier as a penalty, so aggregate metadata is negated too."""
+    """The policy gives the multiplier as a penalty, so aggregate metadata is negated, too."""
     share: Raw | None = None
     raw_of_one: OfOne | None = None
-    """For weighers that are asked about a row or two after every placement: arrays cost more."""
+    """Reads one row faster than arrays do; the engine reads one or two after each placement."""
     share_of_one: OfOne | None = None
 
 
 EXAMPLES_MAX = 3
-"""Hosts named as examples in a refusal."""
+"""The number of hosts that a refusal names as examples."""
 
 
 def example_names(hosts: HostTable, rows: Rows) -> tuple[str, ...]:
-    """Return the names of some of the rows: the first by name, whatever the order of rows."""
+    """Return the names of a few rows, the first by name whatever their order."""
     return hosts.names(first_rows(hosts, rows))
 
 
 def first_rows(hosts: HostTable, rows: Rows) -> Rows:
-    """Return the few rows that come first by host name."""
+    """Return the few rows that are first by host name."""
     rank = hosts.rank[rows]
     if rows.size > EXAMPLES_MAX:
         few = np.argpartition(rank, EXAMPLES_MAX)[:EXAMPLES_MAX]
@@ -230,7 +231,7 @@ def first_rows(hosts: HostTable, rows: Rows) -> Rows:
 def without(
     filter_name: str, subject: str, what: str, hosts: HostTable, rows: Rows
 ) -> list[Relaxation]:
-    """Return the relaxation "without X: k hosts", or nothing when there are no rows."""
+    """Return the relaxation "without X: k hosts"; empty without rows."""
     if not rows.size:
         return []
     return [
@@ -245,5 +246,5 @@ def without(
 
 
 def count_hosts(count: int) -> str:
-    """Say a number of hosts in words."""
+    """Return a number of hosts as text."""
     return "1 host" if count == 1 else f"{count:,} hosts"
