@@ -1,7 +1,7 @@
-"""Alternates: hosts to try first when a build fails (nova-behaviour.md 2.5).
+"""Alternates: the hosts to try first if a build fails (nova-behaviour.md 2.5).
 
-They are the best of what the decision saw, are not claimed, and are looked at again with every
-filter on the table of then before one is taken.
+They are the next best hosts of the decision and are not claimed. Before one is used, every filter
+runs on it again, on the table as it is by then.
 """
 
 from collections.abc import Collection, Iterable
@@ -21,9 +21,10 @@ _WITH_ALTERNATES: Final = frozenset(
 
 
 def has_alternates(request: Request) -> bool:
-    """Tell whether hosts are named for a request that are tried should the first one fail.
+    """Return whether a decision on the request names alternates.
 
-    Not for one that names its host, nor where Nova asks for a new decision each time.
+    It names none for a request that names its host, or for operations after which Nova makes a new
+    decision.
     """
     if request.force_hosts or request.force_nodes or request.destination is not None:
         return False
@@ -31,7 +32,7 @@ def has_alternates(request: Request) -> bool:
 
 
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int | None:
-    """Return the ranking's number of the first alternate that may be taken now, if any."""
+    """Return the ranking's number of the first alternate that still passes, or None."""
     for name, node in request.alternates:
         for row in sorted(hosts.rows_of_name(name)):
             number = ranked.find(row) if hosts.node(row) == node else None
@@ -43,16 +44,17 @@ def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int 
 def alternates_of(
     hosts: HostTable, ranked: Ranking, chosen: Collection[int], wanted: int
 ) -> dict[int, tuple[HostAndNode, ...]]:
-    """Name the best hosts that no instance of the request goes to, for each that one goes to.
+    """Return the alternates of each chosen row: the best hosts without an instance of the request.
 
     Args:
         hosts: the table, with all instances of the request on it.
-        ranked: where one more instance might go.
-        chosen: the rows that instances go to.
-        wanted: how many for each.
+        ranked: the ranking of hosts for one more instance.
+        chosen: the rows that were chosen for instances.
+        wanted: the number of alternates for each row.
 
     Returns:
-        (host, node) pairs in order, by row; those of the same cell as the row.
+        The (host, node) pairs by row, best first, all in the cell of the row: a build cannot be
+        retried in another cell.
     """
     found: dict[int, tuple[HostAndNode, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
@@ -74,7 +76,7 @@ def alternates_of(
 def _best_beside(
     hosts: HostTable, ranked: Ranking, row: int, wanted: int
 ) -> tuple[HostAndNode, ...] | None:
-    """Do it for one row, as long as no host of another cell comes in between."""
+    """Return the alternates of a single row, or None if a host of another cell ranks among them."""
     cell = hosts.cell_name(row) if hosts.has_cells else None
     pairs: list[HostAndNode] = []
     for number in ranked.best(min(wanted + 1, ranked.size)):
@@ -88,9 +90,10 @@ def _best_beside(
 
 
 def _best_others(ranked: Ranking, chosen: Collection[int], count: int) -> list[int]:
-    """Return the rows of the best hosts that no instance goes to: `count` or more, or all.
+    """Return the rows of the best hosts that were not chosen: at least `count`, or all.
 
-    Those that instances go to are often not among the best any more, so few are looked at first.
+    Chosen hosts often rank lower once their instances are on them, so only a few more than `count`
+    are read first.
     """
     looked = min(count + min(len(chosen), _FEW), ranked.size)
     while True:

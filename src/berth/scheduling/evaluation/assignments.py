@@ -1,4 +1,4 @@
-"""Assigning: what an instance gets of the host that was chosen, from all rules that say so."""
+"""The assignment of an instance: the resources of its host, from all filters that assign some."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,10 @@ _GROUPS = "needs.groups"
 
 
 class Assigner:
-    """What some filters assign, together; made once for many instances."""
+    """The assignments of several filters, merged; built once for many instances."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
+        # Filters may share an assign function, whose result must count once only.
         self._asked = tuple(
             dict.fromkeys(rule.assign for rule in filters if rule.assign is not None)
         )
@@ -38,15 +39,15 @@ class Assigner:
 def assign(
     hosts: HostTable, query: Query, row: int, filters: Sequence[Filter]
 ) -> Assignment | None:
-    """Ask every filter that assigns what an instance placed on a row gets; None for nothing.
+    """Return the assignment of an instance placed on a row, or None if no filter assigns anything.
 
     Args:
         hosts: the table, with the request's earlier instances on it.
-        query: the instance.
-        row: the host that was chosen for it.
-        filters: those that hold for the request; all of them let the row pass.
+        query: the query of the instance.
+        row: the chosen host.
+        filters: the filters that apply to the request; the row passes all of them.
 
     Raises:
-        InvalidInputError: the request asks for groups, and no filter of the policy knows them.
+        InvalidInputError: the request asks for groups, and no filter of the policy handles them.
     """
     return Assigner(filters)(hosts, query, row)

@@ -1,4 +1,4 @@
-"""Costs: what the least-cost scheduler adds up instead of weights (D1, nova-behaviour.md 1.2)."""
+"""Costs, which the least-cost scheduler adds up instead of weights (D1, nova-behaviour.md 1.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 
 CostOf = Callable[[HostTable, Query, Selection], Scores]
-"""(hosts, query, rows) -> (K,) float64, at least 0 and finite: what it costs to use each host."""
+"""(hosts, query, rows) -> (K,) float64, finite and at least 0: the cost of using each host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Refusals that explain: which rule removed how many hosts, and what would have fitted."""
+"""Refusals: how many hosts each rule removed, and which changes would make the request fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,19 +24,20 @@ _BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
 
 
 def without_reasons(message: str) -> str:
-    """Return what another zone may read of a message that may be a refusal's.
+    """Return a message without the reasons of a refusal, for another zone to read.
 
-    The reasons count hosts, and say how much room would do. What agents say of their work to the
-    owners of instances does none of that, and is left as it is.
+    The reasons count hosts and reveal how much capacity would suffice. Any other message, such as
+    an agent's report to the owner of an instance, contains neither and stays as it is.
     """
+    # By its beginning: the message crosses processes as text, without its refusal.
     for beginning in _BEGINNINGS:
         if message.startswith(beginning):
             return f"{beginning}."
     return message
 
 
+# The message names this many relaxations; the record has all of them.
 _SAID_MAX = 3
-"""Relaxations that the message names; the record has them all."""
 
 _REDUCTION = "reduction"
 
@@ -49,18 +50,18 @@ def explain_refusal(
     *,
     placed: Sequence[int],
 ) -> Refusal:
-    """Explain why no host is left for an instance.
+    """Return the refusal of an instance for which no host is left.
 
-    Every filter is asked about every host. A host that exactly one filter removes is one that a
-    single change to the request could win; that filter says which change. Changes are for this
-    one instance: of a request for many, they win room for one more.
+    Every filter runs on every host. A host that exactly one filter removes would pass after a
+    single change to the request, and that filter proposes the change. Changes are for this one
+    instance: in a request for many, they make one more fit.
 
     Args:
         hosts: the table, with the request's earlier instances on it.
-        query: the instance that found no host.
-        chain: the filters that were run.
+        query: the query of the instance that found no host.
+        chain: the filters that ran.
         reduction: the hosts that the request allows by name.
-        placed: the rows of those instances of the request that had found a host before this one.
+        placed: the rows of the instances of the request that were placed before.
     """
     verdicts = chain.verdicts(query)
     asked = len(query.request.instance_uuids)
@@ -96,7 +97,7 @@ def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
 def _counts(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
 ) -> list[FilterCount]:
-    """Count along the chain, naming for each filter some hosts that it removed and why."""
+    """Return the hosts before and after each filter, with reasons for a few removed hosts."""
     mask = reduction.mask.copy()
     before = int(np.count_nonzero(mask))
     counts: list[FilterCount] = []
@@ -133,10 +134,10 @@ def _by_filters(
 def _by_names(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, placed: Sequence[int]
 ) -> list[Relaxation]:
-    """Say which hosts would do if the request named none, or less of them.
+    """Return the hosts that would fit if the request dropped its restrictions to names.
 
-    A request that is no longer forced has to pass the filters that force skips, and so have its
-    earlier instances where they are.
+    A request that no longer forces hosts must pass the filters that force skips, and so must its
+    earlier instances on their hosts.
     """
     found: list[Relaxation] = []
     stays = not reduction.forced or _stay(query, chain, placed)
@@ -156,7 +157,7 @@ def _by_names(
 
 
 def _stay(query: Query, chain: FilterChain, placed: Sequence[int]) -> bool:
-    """Tell whether instances placed by force might be where they are without it."""
+    """Return whether instances placed by force may stay on their hosts without it."""
     return not placed or bool(chain.passes_skipped_filters(query)[list(placed)].all())
 
 
@@ -174,7 +175,7 @@ def _fewer(placed: int, asked: int) -> list[Relaxation]:
 
 
 def _message(refusal: Refusal) -> str:
-    """Say it in one line that names no host, so that it may be shown to whoever asked."""
+    """Return the message, one line without names of hosts, as the owner of the request reads it."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
     said = [f"{NO_HOST} for {asked:,} {noun}"]

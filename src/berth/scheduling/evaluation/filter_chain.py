@@ -1,4 +1,4 @@
-"""The filter chain: filters in the policy's order, each seeing what the one before left."""
+"""The filter chain: the filters in the policy's order, each on the hosts that the last one left."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Hosts that passed, and how many were left by the reduction and by each filter in turn."""
+    """The hosts that passed, and the number of hosts after the reduction and after each filter."""
 
     mask: Mask
     filters: tuple[Filter, ...]
@@ -22,19 +22,19 @@ class Survivors:
 
     @property
     def counts(self) -> tuple[FilterCount, ...]:
-        """The hosts before and after each filter that ran."""
+        """The number of hosts before and after each filter that ran."""
         steps = zip(self.filters, self.left, self.left[1:], strict=False)
         return tuple(FilterCount(rule.name, before, after) for rule, before, after in steps)
 
 
 class FilterChain:
-    """The filters of one request. Verdicts that consumption cannot change are asked for once.
+    """The filters of one request. A verdict that placements cannot change is computed once.
 
-    Every instance starts from all hosts again, so a host that one instance could not use is
-    looked at for the next: an affinity may be what makes it fit.
+    Every instance starts from all hosts again: an affinity may make a host fit the next instance
+    that did not fit the one before.
 
     Attributes:
-        filters: those that hold for the request; a forced one and a rebuild skip some.
+        filters: the filters that apply to the request; forced requests and rebuilds skip some.
     """
 
     def __init__(self, hosts: HostTable, filters: Sequence[Filter], reduction: Reduction) -> None:
@@ -45,10 +45,10 @@ class FilterChain:
         self.filters = self.holding(forced=reduction.forced)
 
     def holding(self, *, forced: bool) -> tuple[Filter, ...]:
-        """Return the filters that hold for a forced request, or for any other.
+        """Return the filters that apply to a forced request, or to any other.
 
-        Force skips none when hosts are only checked, and a rebuild, which claims nothing, asks
-        only the filters that are made for it (nova-behaviour.md 2.2).
+        Force skips no filter if hosts are only checked. A rebuild, which claims nothing, runs only
+        the filters with `run_on_rebuild` (nova-behaviour.md 2.2).
         """
         if self._reduction.check_type == REBUILD:
             return tuple(f for f in self._all if f.run_on_rebuild)
@@ -56,7 +56,7 @@ class FilterChain:
         return tuple(f for f in self._all if f.on_forced or not skips)
 
     def run(self, query: Query) -> Survivors:
-        """Run the chain for one instance; it stops at the filter that leaves no host."""
+        """Return the hosts that pass for one instance; stop at a filter that leaves none."""
         mask = self._reduction.mask.copy()
         left = [int(np.count_nonzero(mask))]
         for rule in self.filters:
@@ -71,17 +71,17 @@ class FilterChain:
         return Survivors(mask, self.filters, tuple(left))
 
     def verdicts(self, query: Query) -> list[Mask]:
-        """Ask every filter about every host, for an explanation."""
+        """Return the verdict of every filter on every host, (N,) each, for an explanation."""
         everyone = np.ones(len(self._hosts), dtype=np.bool_)
         asked = (self._verdict(rule, query) for rule in self.filters)
         return [everyone if verdict is None else verdict for verdict in asked]
 
     def passes(self, query: Query, *, forced: bool) -> Mask:
-        """Tell which hosts every filter lets pass, were the request forced or not."""
+        """Return which hosts pass every filter, as if the request were forced or not."""
         return self._passed(query, self.holding(forced=forced))
 
     def passes_skipped_filters(self, query: Query) -> Mask:
-        """Tell which hosts the filters let pass that a forced request is not held to."""
+        """Return which hosts pass the filters that a forced request skips."""
         held = {id(rule) for rule in self.holding(forced=True)}
         skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]
         return self._passed(query, skipped)
@@ -97,7 +97,7 @@ class FilterChain:
     def _verdict(self, rule: Filter, query: Query) -> Mask | None:
         if not rule.once_per_request:
             return rule.keep(self._hosts, query, self._hosts.all_rows)
-        # Not by name: a policy may have one filter twice, with different options.
+        # By identity, since a policy may have one filter twice, with different options.
         key = id(rule)
         if key not in self._once:
             self._once[key] = rule.keep(self._hosts, query, self._hosts.all_rows)

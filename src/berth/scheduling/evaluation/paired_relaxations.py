@@ -1,8 +1,8 @@
-"""Pairs: what would have to change when no single change is enough (nova-behaviour.md 7, #1).
+"""Pairs of changes, for requests that no single change would make fit (nova-behaviour.md 7, #1).
 
-A host that exactly two filters remove can be won by what both of them say. Each of the two says
-which hosts it finds nearest; of these the one is named that both together find nearest, and what
-the two say of that one host is true together.
+A host that exactly two filters remove would pass after one change for each filter. Each of the two
+names the hosts that are nearest for it. The result names the one that is nearest for both together,
+with the changes for that very host, so that both are true at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_name
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable
 
+# The pairs of filters that are reported; those that remove most hosts come first.
 _PAIRS_MAX = 3
-"""Pairs that are told, those that most hosts lack first."""
 
+# The size of a change without an amount. Amounts have a size of at most 1, so they are nearer.
 _BEYOND = 2.0
-"""What a change without an amount counts for, beside amounts that are 1 at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PairedChange:
-    """One host, what each of the two filters says of it alone, and which finds it nearest."""
+    """A host, the change that each filter proposes, and for which of them it is near."""
 
     row: int
     changes: tuple[Relaxation, ...]
@@ -39,14 +39,14 @@ def relaxations_in_pairs(
     verdicts: Sequence[Mask],
     allowed: Mask,
 ) -> list[Relaxation]:
-    """Say which two changes together would let the request fit.
+    """Return the pairs of changes that together would make the request fit.
 
     Args:
         hosts: the table.
-        query: the instance that found no host.
-        filters: those that were asked.
-        verdicts: of each filter, (N,).
-        allowed: (N,) hosts that the request allows by name.
+        query: the query of the instance that found no host.
+        filters: the filters that ran.
+        verdicts: the verdict of each filter, (N,).
+        allowed: (N,) the hosts that the request allows by name.
     """
     failed = np.zeros(len(hosts), dtype=np.int64)
     for verdict in verdicts:
@@ -85,7 +85,7 @@ def _told(
 def _offers(
     hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
 ) -> Iterator[_PairedChange]:
-    """Yield what both filters say of each host that one of them finds nearest, by name."""
+    """Yield the changes for each host that is among the nearest of either filter, by name."""
     near = [_near(hosts, query, rule, rows) for rule in pair]
     found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
     for row in found[hosts.rank[found].argsort()].tolist():
@@ -96,19 +96,19 @@ def _offers(
 
 
 def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
-    """Return the few rows that a filter would win most easily; the first when it names none."""
+    """Return the few rows that are nearest for a filter; the first row if it names none."""
     names = {name for change in rule.relax(hosts, query, rows) for name in change.examples}
-    # By name, as a relaxation tells no rows: of several nodes with one name all are looked at.
+    # Relaxations name hosts and not rows, so all nodes of a name count.
     named = [row for name in names for row in hosts.rows_of_name(name)]
     found = rows[np.isin(rows, named)] if named else rows[:1]
     return frozenset(found.tolist() or rows[:1].tolist())
 
 
 def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | None:
-    """Return the offer with the smallest changes, the first by name of equal ones.
+    """Return the host with the smallest changes, of equal ones the first by name.
 
-    Of changes without amounts (several classes less of each, say) a filter knows best which is
-    nearest, unless it says the same of all hosts.
+    For changes without amounts (less of several classes, for example) the filter itself knows which
+    host is nearest, unless it proposes the same for all.
     """
     if not offers:
         return None
@@ -129,10 +129,10 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
 
 
 def _size(offer: _PairedChange, greatest: Mapping[str, float]) -> float:
-    """Return how large the two changes are together.
+    """Return the size of the two changes together.
 
-    Amounts of different things cannot be added up, so each counts by what it is of all that is
-    asked, or of the greatest change of its kind.
+    Amounts in different units cannot be added, so each counts as a part of the requested amount, or
+    of the greatest change of its kind.
     """
     return sum(
         _BEYOND if one.change is None else abs(one.change) / greatest[one.subject]
@@ -141,5 +141,5 @@ def _size(offer: _PairedChange, greatest: Mapping[str, float]) -> float:
 
 
 def _what(change: Relaxation) -> str:
-    """Return the change without the number of hosts that it wins."""
+    """Return the text of a change without its number of hosts."""
     return change.text.rpartition(": ")[0] or change.text

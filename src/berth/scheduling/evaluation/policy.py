@@ -1,4 +1,4 @@
-"""The policy in force, the drivers that carry it out, and the plan that comes of it."""
+"""The policy in force, the drivers that carry it out, and the plans that they make."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,15 +11,15 @@ from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 from berth.tables.host.hosts import HostTable
 
 CONTENDED_SUBSET_SIZE: Final = 64
-"""How many of the best hosts a scheduler chooses among at most that loses claims to others."""
+"""The most hosts among which a scheduler chooses at random while it loses claims to others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was chosen: one placement an instance, or a refusal and none.
+    """The result of a driver: one placement per instance, or a refusal and no placement.
 
-    `amounts` is what one instance needs. `filters` counts the hosts along the chain for the last
-    instance that was looked at.
+    `amounts` are the needs of one instance. `filters` counts the hosts along the chain for the last
+    instance that was evaluated.
     """
 
     amounts: Mapping[str, int]
@@ -29,11 +29,11 @@ class Plan:
 
 
 class Driver(Protocol):
-    """Makes plans. A driver has no state: all that it knows comes with the call."""
+    """Makes plans. A driver has no state: everything it needs is in the call."""
 
     @property
     def name(self) -> str:
-        """The name it is configured by."""
+        """The name of the driver in policies."""
         ...
 
     def plan(
@@ -45,22 +45,22 @@ class Driver(Protocol):
 
         Args:
             hosts: the table to choose from.
-            request: what is asked.
+            request: the request.
             policy: the rules in force.
             now_s: Unix seconds, for heartbeats.
-            seed: makes every random choice of this plan; equal seeds, equal plan.
+            seed: the seed of every random choice in the plan; equal seeds give equal plans.
 
         Raises:
-            InvalidInputError: flavor or image hold a spec that cannot be read.
+            InvalidInputError: flavor or image have a spec that cannot be parsed.
         """
         ...
 
 
 @runtime_checkable
 class FilteringDriver(Protocol):
-    """A driver that holds hosts to filters of its own, beside the policy's.
+    """A driver with filters of its own, in addition to the policy's.
 
-    Its `plan` takes the policy as it is in the file, and applies these filters itself.
+    Its `plan` takes the policy as read from the file and applies these filters itself.
     """
 
     def effective(self, policy: "Policy", operation: Operation) -> "Policy":
@@ -70,12 +70,12 @@ class FilteringDriver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules in force, in order, and how to choose among the best.
+    """The rules in force, in order, and the options of the choice among the best hosts.
 
     `hash` is a digest of the whole document that the policy was read from. A host is chosen at
     random among the best `host_subset_size`, and among up to `contended_subset_size` while other
-    schedulers take what was chosen. `alternates` is how many hosts are named to be tried first
-    should a build fail.
+    schedulers win claims on the chosen hosts. `alternates` is the number of hosts that a decision
+    names to be tried first if a build fails.
     """
 
     name: str
@@ -88,17 +88,17 @@ class Policy:
     shuffle_best_same_weighed_hosts: bool = False
     normalisation: Normalisation = Normalisation.NOVA
     costs: tuple[Cost, ...] = ()
-    """Of the least-cost scheduler."""
+    """The cost functions of the least-cost scheduler."""
     runners_up: int = 3
     alternates: int = 2
 
     def effective(self, operation: Operation) -> "Policy":
-        """Return the policy with all filters that hold for an operation, the driver's too."""
+        """Return the policy with all filters that apply to an operation, the driver's included."""
         driver = self.driver
         return driver.effective(self, operation) if isinstance(driver, FilteringDriver) else self
 
     def with_subset_size(self, hosts: int) -> "Policy":
-        """Return the policy that chooses at random among so many of the best hosts, or more."""
+        """Return the policy with a subset of at least this many of the best hosts."""
         return self if hosts <= self.host_subset_size else replace(self, host_subset_size=hosts)
 
     @property
@@ -109,7 +109,7 @@ class Policy:
 
     @property
     def default_availability_zone(self) -> str:
-        """The zone of hosts that no aggregate puts in one, as new instances ask for it."""
+        """The availability zone of hosts whose aggregates set none."""
         effective = self.effective(Operation.CREATE)
         return str(effective._option("default_availability_zone") or "nova")  # noqa: SLF001
 

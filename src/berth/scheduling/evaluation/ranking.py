@@ -1,4 +1,4 @@
-"""Rankings: hosts with scores, and how the few best are found without sorting all."""
+"""Rankings: hosts with scores, whose few best are found without sorting all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,27 +12,28 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
+# Blocks of this many values are reduced to their greatest one to find the few best. A larger block
+# leaves more candidates to sort, a smaller one more blocks to compare.
 _BLOCK = 128
-"""Values whose greatest is taken at once, to find the few best without sorting all."""
 
 
 class Ranking(Protocol):
-    """Hosts in order of their scores; equal scores are told apart by the hosts' names.
+    """Hosts in the order of their scores, hosts with equal scores in the order of their names.
 
-    Hosts are named by a number that only the ranking itself can read.
+    A host is identified by a number that has a meaning within the ranking only.
     """
 
     @property
     def size(self) -> int:
-        """How many hosts there are."""
+        """The number of hosts."""
         ...
 
     def best(self, count: int) -> list[int]:
-        """Return the `count` best hosts, best first; fewer when there are not so many."""
+        """Return the `count` best hosts, best first; fewer if the ranking has fewer."""
         ...
 
     def tied(self) -> list[int]:
-        """Return every host that shares the best score, by name."""
+        """Return all hosts with the best score, by name."""
         ...
 
     def row(self, number: int) -> int:
@@ -40,11 +41,11 @@ class Ranking(Protocol):
         ...
 
     def find(self, row: int) -> int | None:
-        """Return the number of the host in a table row; None when it is not ranked."""
+        """Return the number of the host in a table row, or None if it is not ranked."""
         ...
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
-        """Return hosts with their scores part by part."""
+        """Return hosts with their scores and the parts of these."""
         ...
 
 
@@ -58,10 +59,10 @@ class WeigherScores:
     multiplier: float | Scores
 
     def part(self, index: int) -> ScorePart:
-        """Return what the weigher gave one host.
+        """Return the weigher's part of one host's score.
 
-        A raw value that is not finite is told as 0, or as the greatest number or the least:
-        records are JSON, which has no others.
+        A raw value that is not finite becomes 0, or the greatest or least finite number: records
+        are JSON, which cannot express it.
         """
         multiplier = self.multiplier
         if not isinstance(multiplier, float | int):
@@ -89,7 +90,7 @@ class FullRanking:
         return self.rows.size
 
     def best(self, count: int) -> list[int]:
-        """See `Ranking.best`; hosts are named by their index."""
+        """See `Ranking.best`; a host's number is its index."""
         return best_first(self.scores, self.hosts.rank[self.rows], count)
 
     def tied(self) -> list[int]:
@@ -122,8 +123,8 @@ def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:
 
     Args:
         scores: (K,).
-        rank: (K,) all different; of equal scores the one of lower rank comes first.
-        count: how many, at most K are returned.
+        rank: (K,) all different; among equal scores, the lower rank comes first.
+        count: the number of indices; at most K are returned.
     """
     count = min(count, scores.size)
     if not count:
@@ -140,10 +141,10 @@ def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:
 
 
 def _near_best(values: Scores | Ints, count: int) -> Rows:
-    """Return indices that hold the `count` greatest values, and not many others.
+    """Return indices that include the `count` greatest values, and not many others.
 
-    The greatest of each block are at least so many values; whatever is below the `count`-th of
-    them cannot be among the best.
+    The greatest values of the blocks are values themselves, so anything below the `count`-th of
+    them cannot be among the `count` greatest.
     """
     blocks = values.size // _BLOCK
     if blocks <= count:

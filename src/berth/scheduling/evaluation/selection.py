@@ -1,4 +1,4 @@
-"""Choosing among weighed hosts: the best, or one of the best by chance."""
+"""The choice among ranked hosts: the best one, or one of the best at random."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ from berth.scheduling.evaluation.ranking import Ranking
 
 
 class RandomSource:
-    """The only source of chance of a plan; it is made when it is first asked, as few plans do."""
+    """The only source of randomness of a plan; seeded at its first use, which few plans make."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -14,9 +14,9 @@ class RandomSource:
 
     @property
     def random(self) -> Random:
-        """The generator, the same one for the whole plan."""
+        """The generator, which is the same for the whole plan."""
         if self._random is None:
-            # A choice among equals that must replay, not a secret.
+            # Choices among equals must replay from the recorded seed; they are not secret.
             self._random = Random(self._seed)  # noqa: S311
         return self._random
 
@@ -24,17 +24,17 @@ class RandomSource:
 def choose_host(
     ranked: Ranking, *, subset_size: int, shuffle: bool, random_source: RandomSource, shown: int
 ) -> tuple[int, list[int]]:
-    """Choose one host and name those that come next (nova-behaviour.md 2.1, 2.5).
+    """Return the chosen host and the runners-up (nova-behaviour.md 2.1, 2.5).
 
     Args:
         ranked: at least one host.
-        subset_size: choose at random among so many of the best.
-        shuffle: shuffle the hosts that share the best score before the subset is cut.
-        random_source: the only source of chance.
-        shown: how many runners-up to name.
+        subset_size: the number of best hosts to choose among at random.
+        shuffle: shuffle the hosts with the best score before the subset is taken.
+        random_source: the plan's source of randomness.
+        shown: the number of runners-up.
 
     Returns:
-        The ranking's number of the chosen host, and those of the runners-up, best first.
+        The ranking's numbers of the chosen host and of the runners-up, best first.
     """
     size = max(subset_size, 1)
     order = ranked.best(size + shown)

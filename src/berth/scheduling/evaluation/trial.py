@@ -1,4 +1,4 @@
-"""Trials: virtual consumption while a plan is made, undone when it is done."""
+"""Trial placements: instances on the table while a plan is made, removed at its end."""
 
 from dataclasses import replace
 from types import TracebackType
@@ -13,10 +13,10 @@ from berth.tables.host.stock import UsageSavepoint
 
 
 class Trial:
-    """Consumes hosts for the instances of one request, and gives all back at the end.
+    """Holds resources for the instances of one request, and releases all of them at the end.
 
-    Between entering and leaving, rules see the table as if the instances placed so far were
-    there (nova-behaviour.md 2.1 step 6). Nobody else may change the table meanwhile.
+    Inside the context, rules see the table as if the instances placed so far were on their hosts
+    (nova-behaviour.md 2.1 step 6). Nothing else may change the table meanwhile.
     """
 
     def __init__(self, hosts: HostTable, needs: Needs) -> None:
@@ -26,7 +26,7 @@ class Trial:
         self._added: list[str] = []
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Enter the trial without instances."""
         return self
 
     def __exit__(
@@ -35,7 +35,7 @@ class Trial:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give all back, the last first."""
+        """Release everything, the last instance first."""
         hosts = self._hosts
         for row, taken in reversed(self._taken):
             if isinstance(taken, Assignment):
@@ -46,12 +46,12 @@ class Trial:
             hosts.remove_resident(uuid)
 
     def place(self, row: int, resident: Resident) -> None:
-        """Count an instance as being on a row; one that runs elsewhere stays there too.
+        """Put an instance on a row; a moved instance stays on its own row as well.
 
-        What its assignment says is taken there, the request's amounts where it says nothing.
+        It holds the resources of its assignment, or the request's amounts without one.
 
         Raises:
-            NotFoundError: the row has no host.
+            NotFoundError: there is no host in the row.
         """
         hosts, assignment = self._hosts, resident.assignment
         hosts.identity(row)

@@ -1,4 +1,4 @@
-"""Weighing: raw values to scores, by Nova's rule or as shares of the host.
+"""Scores from the values of weighers, normalised by Nova's rule or as shares of each host.
 
 Source: nova-behaviour.md 2.4.
 """
@@ -19,9 +19,9 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The ends that a weigher's raw values are put between: 0 at `low`, 1 at `low + span`.
+    """The scale of a weigher's raw values: 0 at `low`, 1 at `low + span`.
 
-    A span of 0 says that all values are equal: they all become 0.
+    A span of 0 means that all values are equal; they all become 0.
     """
 
     low: float
@@ -31,7 +31,7 @@ class Scale:
 _NONE: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 UNSCALED: Final = Scale(0.0, 1.0)
-"""For values that are shares already."""
+"""The scale of values that are shares already."""
 
 
 def weigh(
@@ -41,16 +41,16 @@ def weigh(
     weighers: Sequence[Weigher],
     normalisation: Normalisation = Normalisation.NOVA,
 ) -> FullRanking:
-    """Score hosts: the sum over weighers of multiplier x normalised value.
+    """Return hosts with their scores: the sum over weighers of multiplier x normalised value.
 
-    By Nova's rule a single host is not weighed: its score is 0 (nothing to compare with).
+    By Nova's rule a single host is not weighed and scores 0: it has nothing to compare with.
 
     Args:
         hosts: the table.
-        query: what is asked.
+        query: the query of the instance.
         rows: (K,) rows that passed the filters.
-        weighers: in order of the policy; the order changes no score but by rounding.
-        normalisation: how raw values become comparable.
+        weighers: the weighers in the policy's order, which changes scores by rounding only.
+        normalisation: the way in which raw values become comparable.
     """
     scores = np.zeros(rows.size, dtype=np.float64)
     by_share = normalisation is Normalisation.SHARE
@@ -81,16 +81,16 @@ def values_of(
     query: Query,
     rows: Selection,
 ) -> Scores | None:
-    """Return what a weigher measures of rows; see `reader_of`."""
+    """Return a weigher's values of rows, or None if it does not apply; see `reader_of`."""
     return reader_of(weigher, normalisation)(hosts, query, rows)
 
 
 def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
-    """Return how a weigher measures under a policy: raw values, or shares.
+    """Return the function that gives a weigher's values under a policy: raw values or shares.
 
     Raises:
-        ValueError: shares are asked of a weigher that has none; policies that mix the two are
-            refused when they are read.
+        ValueError: the policy needs shares and the weigher has none; policies that mix the two are
+            rejected when they are read.
     """
     if normalisation is Normalisation.NOVA:
         return weigher.raw
@@ -100,7 +100,7 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
 
 
 def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
-    """Return how a weigher reads one row, or None if it has no form of its own for that."""
+    """Return the function that binds a weigher's reader of one row, or None without such a form."""
     is_nova = normalisation is Normalisation.NOVA
     of_one = weigher.raw_of_one if is_nova else weigher.share_of_one
     rule = weigher.raw if is_nova else weigher.share
@@ -108,11 +108,10 @@ def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | Non
 
 
 def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:
-    """Return the multiplier of each row; one number when it is the same for all.
+    """Return the multiplier of each row, as one number if it is the same for all.
 
-    Metadata of the host's aggregates comes before the policy, the least of several
-    (nova-behaviour.md
-    2.4).
+    The metadata of a host's aggregates overrides the policy; the lowest of several counts
+    (nova-behaviour.md 2.4).
     """
     usual = weigher.multiplier
     if not weigher.multiplier_key:
@@ -125,7 +124,7 @@ def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | 
 
 
 def is_off(hosts: HostTable, weigher: Weigher) -> bool:
-    """Tell whether a weigher is turned off: by the policy, and no aggregate turns it on."""
+    """Return whether the policy turns a weigher off and no aggregate turns it on."""
     if weigher.multiplier:
         return False
     key = weigher.multiplier_key
@@ -133,7 +132,7 @@ def is_off(hosts: HostTable, weigher: Weigher) -> bool:
 
 
 def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
-    """Return the scores that normalised values make."""
+    """Return multiplier x normalised value."""
     if isinstance(multiplier, float | int) and multiplier == 1:
         return normalised
     product: Scores = multiplier * normalised
@@ -141,9 +140,10 @@ def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
 
 
 def _finite_shares(shares: Scores) -> Scores:
-    """Return shares with 0 for what is not a number, and the nearest end for an infinite one.
+    """Return shares with 0 for NaN, and the nearest bound for infinity.
 
-    Those of Berth's own weighers are finite; the engine keeps no others, and has them made here.
+    Shares of Berth's own weighers are finite. The engine keeps finite values only, and a plugin's
+    other values are scored here.
     """
     if np.isfinite(shares).all():
         return shares
@@ -153,9 +153,9 @@ def _finite_shares(shares: Scores) -> Scores:
 def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:
     """Map raw values to [0, 1] by (raw - low) / (high - low).
 
-    Low and high are the fixed ends, which raw values are clamped to, or else the least and
-    greatest value here. Equal values all become 0. So does a value that is not a number; an
-    infinite one counts as the greatest or least finite one.
+    Low and high are the fixed ends, to which raw values are clamped, or else the least and the
+    greatest value. Equal values all become 0, and so does NaN; infinity counts as the greatest or
+    least finite value.
 
     Args:
         raw: (K,), K >= 1.
@@ -166,7 +166,7 @@ def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores
     if math.isfinite(least) and math.isfinite(most):
         scale = scale_of(least, most, floor, ceiling)
         if math.isinf(scale.span):
-            # Ends so far apart that their distance is no number; a quarter of all of it is.
+            # The distance between the ends overflows; that between their quarters does not.
             ends = (None if end is None else end / 4 for end in (floor, ceiling))
             return normalise(raw / 4, *ends)
         return scaled(raw, scale, floor, ceiling)
@@ -174,14 +174,14 @@ def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores
 
 
 def scale_of(least: float, most: float, floor: float | None, ceiling: float | None) -> Scale:
-    """Return the scale of values between `least` and `most`, with fixed ends where given."""
+    """Return the scale for values between `least` and `most` and optional fixed ends."""
     low = (least if ceiling is None else min(least, ceiling)) if floor is None else floor
     high = (most if floor is None else max(most, floor)) if ceiling is None else ceiling
     return Scale(low, high - low if high > low else 0.0)
 
 
 def scaled(raw: Scores, scale: Scale, floor: float | None, ceiling: float | None) -> Scores:
-    """Put finite raw values on a scale, clamped to the fixed ends."""
+    """Return finite raw values on a scale, clamped to the fixed ends."""
     if not scale.span:
         return np.zeros(raw.size, dtype=np.float64)
     if floor is not None:
