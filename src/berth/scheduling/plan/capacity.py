@@ -1,4 +1,4 @@
-"""Capacity: how many more instances of a request would fit, host by host."""
+"""Capacity: the number of further instances that would fit, host by host."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Hosts that would take at least one, and how many each would take.
+    """The hosts with capacity for at least one instance, and the number for each.
 
     `rows` and `counts` are (K,); `total` is their sum.
     """
@@ -29,25 +29,25 @@ class Capacity:
 
     @property
     def total(self) -> int:
-        """How many instances fit in all, each host for itself."""
+        """The number of instances on all hosts together."""
         return int(self.counts.sum())
 
 
 def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
-    """Count how many instances like the request's fit on what is free now.
+    """Return how many instances like the request's fit into the free resources.
 
-    A host counts when every filter lets it pass for one instance; it then takes as many as its
-    scarcest class allows; one that asks for no resource at all counts once a host. Rules that
-    depend on earlier instances of the same request (groups) are asked for the first one only.
+    A host counts if it passes every filter for one instance; its scarcest class then limits the
+    number. An instance that asks for no resource counts once per host. Rules that depend on earlier
+    instances of the request (groups) are evaluated for the first one only.
 
     Args:
         hosts: the table.
-        request: what one instance asks for; its count plays no part.
+        request: describes one instance; its number of instances plays no part.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
 
     Raises:
-        InvalidInputError: the flavor holds a spec that cannot be read.
+        InvalidInputError: the flavor has a spec that cannot be parsed.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
@@ -67,8 +67,9 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
 
 
 def _count_on_trees(hosts: HostTable, needs: Needs, rows: Rows, counts: Ints) -> None:
-    """Count anew on hosts with children, and everywhere when groups are asked for."""
+    """Replace the counts of hosts with children, or of all hosts if the request has groups."""
     everywhere = bool(needs.groups)
     indices = [i for i, row in enumerate(rows.tolist()) if everywhere or hosts.trees.on_row(row)]
+    # Division is exact on a single provider only: on a tree, instances compete for providers.
     if needs.groups or needs.amounts:
         counts[indices] = counts_of(hosts, tree_request_of(needs), rows[indices].tolist())

@@ -1,4 +1,4 @@
-"""Scenes: where the instances of one request may go, found in full or kept by the engine."""
+"""Evaluators: rank the hosts for the instances of a request, in full or from the engine's cache."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -20,35 +20,35 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 Rank = Callable[[HostTable, Query, Rows], Ranking]
-"""Scores the hosts that passed the filters."""
+"""(hosts, query, rows) -> the ranking of the rows that passed the filters."""
 
 
 class Evaluation(NamedTuple):
-    """The hosts that one instance may go to; `counts` says how many were left along the chain."""
+    """The ranked hosts for one instance; `counts` returns the numbers of hosts along the chain."""
 
     ranked: Ranking
     counts: Callable[[], tuple[FilterCount, ...]]
 
 
 class Evaluator(Protocol):
-    """Looks at the table for the instances of one request, one after another."""
+    """Evaluates the table for the instances of one request, one after another."""
 
     @property
     def assigner(self) -> Assigner:
-        """What the filters that hold for the request assign."""
+        """The assigner of the filters that apply to the request."""
         ...
 
     def evaluate(self, query: Query) -> Evaluation:
-        """Return where an instance may go now; perhaps nowhere."""
+        """Return the hosts that an instance may go to; there may be none."""
         ...
 
     def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """Explain why there is nowhere; `placed` are the rows of the instances before it."""
+        """Return the refusal of an instance; `placed` are the rows of the instances before it."""
         ...
 
 
 class FullEvaluator:
-    """Asks every rule about every host for every instance."""
+    """Evaluates every rule on every host for every instance."""
 
     def __init__(self, hosts: HostTable, request: Request, policy: Policy, rank: Rank) -> None:
         self._hosts = hosts
@@ -69,7 +69,7 @@ class FullEvaluator:
 
 
 class CachedEvaluator:
-    """Asks the engine; what it does not keep, or refuses, is looked at in full from then on."""
+    """Uses the engine's cache, and evaluates in full once the engine declines an instance."""
 
     def __init__(
         self, hosts: HostTable, request: Request, policy: Policy, rank: Rank, engine: Engine
@@ -106,9 +106,10 @@ class CachedEvaluator:
 def evaluator_of(
     hosts: HostTable, request: Request, policy: Policy, rank: Rank, *, incremental: bool
 ) -> Evaluator:
-    """Return the scene of a request: the engine's, when it may be asked.
+    """Return the evaluator of a request; `incremental` permits the engine's cache.
 
-    A request that names hosts is looked at in full: it has few of its kind.
+    A request that names hosts is evaluated in full: few others share its profile, so caching it
+    would only displace others.
     """
     if incremental and not is_reduced(request):
         return CachedEvaluator(hosts, request, policy, rank, engine_of(hosts, policy))

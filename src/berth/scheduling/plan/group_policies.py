@@ -1,7 +1,7 @@
-"""Group keeping: nothing is placed that breaks the hard policy of its server group.
+"""The hard policies of server groups, which no placement may violate.
 
-Where no filter keeps the policy a server of the group is refused, as Nova does by the filters'
-names (UnsupportedPolicyException). Otherwise the plan is looked at once more.
+If the scheduler's policy lacks the filter of a group's policy, servers of the group are refused, as
+in Nova (UnsupportedPolicyException). Otherwise the plan is checked once more before it is claimed.
 """
 
 from collections import Counter
@@ -23,26 +23,26 @@ GROUP_FILTERS: Final[Mapping[GroupPolicy, str]] = {
     GroupPolicy.AFFINITY: AFFINITY,
     GroupPolicy.ANTI_AFFINITY: ANTI_AFFINITY,
 }
-"""The filter that keeps each of the hard policies; the soft ones only weigh."""
+"""The filter that enforces each hard policy; the soft policies have weighers."""
 
+# Not the name of the host: the owner of the server reads the message and may not know its host.
 _CHOSEN: Final = "the host that was named or chosen"
-"""Not by its name: the owner of a server reads it, who may not have named the host."""
 
 
 def plan_with_group_policy(
     hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
 ) -> Plan:
-    """Have the driver plan a request, unless its server group would not be kept.
+    """Return the driver's plan for a request, or a refusal if it violates the server group.
 
     Args:
-        hosts: the table; as it was when the call returns.
-        request: what is asked.
+        hosts: the table, which is unchanged when the call returns.
+        request: the request.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
-        seed: of the only source of chance.
+        seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: flavor or image hold a spec that cannot be read.
+        InvalidInputError: flavor or image have a spec that cannot be parsed.
     """
     refusal = None if request.group_uuid is None else unsupported_group(hosts, request, policy)
     if refusal is not None:
@@ -60,18 +60,17 @@ def plan_with_group_policy(
 def group_violation(
     hosts: HostTable, group_uuid: str, placements: Sequence[Placement]
 ) -> str | None:
-    """Tell what placements would break of the hard policy of their group; None: nothing.
+    """Return how placements would violate the hard policy of their group, or None.
 
-    It is the last look before a claim, whoever chose the hosts: filters do not see forced ones,
-    drivers may be anybody's, and an alternate was chosen some time ago. Nova looks so, too, on
-    the chosen host (nova-behaviour.md 5.2); here the unit of the claim carries the group's guard
-    beside it.
+    This is the last check before a claim: filters skip forced hosts, a driver may be a plugin, and
+    an alternate was chosen some time ago. Nova makes the same check on the chosen host
+    (nova-behaviour.md 5.2). The claim carries the group's guard in addition, because another
+    scheduler may place a member in the meantime.
 
     Args:
-        hosts: the table that the claim is to be made on; instances that are moved are in no
-            group on it.
+        hosts: the table for the claim; instances that are moved are in no group on it.
         group_uuid: the server group.
-        placements: of members of the group, all of one request.
+        placements: the placements of members of the group, all of one request.
     """
     group = hosts.server_groups.get(group_uuid)
     if group is None or group.policy not in GROUP_FILTERS or not placements:
@@ -83,7 +82,8 @@ def group_violation(
     for uuid, row in rows.items():
         here = hosts.occupants.by_uuid.get(uuid)
         if row is None or (here is not None and here.row == row):
-            continue  # an instance that is moved may stay where it is
+            # A moved member may stay on its host, where it is counted already.
+            continue
         members[row] += 1
         if members[row] > group.max_server_per_host:
             most = group.max_server_per_host
@@ -95,17 +95,17 @@ def _apart(
     hosts: HostTable, group: ServerGroup, members: Counter[int], rows: Mapping[str, int | None]
 ) -> str | None:
     if is_split(hosts, group.uuid):
-        return "a member of the group is on its way between two hosts, and may end on either."
+        return "a member of the group is moving between two hosts, and may end on either."
     if members:
         is_away = any(row is not None and row not in members for row in rows.values())
         return f"{_CHOSEN} has no member of the group." if is_away else None
     if hosts.orphans.has_member(group.uuid):
-        return "a member of the group is on a host that is not there now."
+        return "a member of the group is on a host that is currently missing."
     return "its members would be on several hosts." if len(set(rows.values())) > 1 else None
 
 
 def unsupported_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
-    """Refuse a request whose group has a hard policy without its filter; None for any other."""
+    """Return the refusal of a request whose group has a hard policy without its filter, or None."""
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     keeper = None if group is None else GROUP_FILTERS.get(group.policy)
     if group is None or keeper is None:

@@ -1,7 +1,7 @@
-"""Inspecting: why a plan is as it is, host by host and rule by rule.
+"""Inspections: a plan with the verdict of every rule on every host.
 
-The driver makes the plan. Then its steps are gone through again on the same table, with the same
-chain and the same weighing, and everything that they say is kept.
+The driver makes the plan. Its steps then run again on the same table, with the same chain and the
+same weighing, and all verdicts and scores are recorded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,10 +31,10 @@ from berth.tables.host.hosts import HostTable
 
 
 def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
-    """Tell for each weigher which host of a whole ranking would be the best without it.
+    """Return for each weigher the host of a full ranking that would be best without it.
 
-    What the other weighers give does not change, as each is put on its scale by itself. Scores
-    are summed again without the one, so that rounding leaves no trace of it.
+    The values of the other weighers stay the same, as each has a scale of its own. Scores are
+    summed again without the weigher: subtracting its part would leave a trace of its rounding.
     """
     found: list[Counterfactual] = []
     hosts, rank = ranking.hosts, ranking.hosts.rank[ranking.rows]
@@ -52,7 +52,7 @@ def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """What one filter says of one host; `why` is empty when the host passed."""
+    """The verdict of one filter on one host; `why` is empty if the host passed."""
 
     filter: str
     passed: bool
@@ -61,10 +61,10 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HostInspection:
-    """One host: what each filter says of it and, when all let it pass, its score.
+    """One host: the verdict of each filter and, if it passed all of them, its score.
 
-    Every filter is asked, also about hosts that one before it has removed. `place` is the host's
-    place by score, from 1; it and `scored` are None for a host that was removed.
+    Every filter runs, also on hosts that an earlier filter removed. `place` is the host's position
+    by score, from 1; it and `scored` are None for a removed host.
     """
 
     host: str
@@ -81,10 +81,10 @@ class HostInspection:
 
 @dataclass(frozen=True, slots=True)
 class InstanceInspection:
-    """One instance: the hosts that passed, best first, those that did not, and the choice.
+    """One instance: the hosts that passed, best first, the removed hosts, and the placement.
 
-    `candidates_total` and `removed_total` count the hosts that are listed and those left out.
-    `by_weight` is False when the driver did not choose by the weights that are shown.
+    `candidates_total` and `removed_total` count all hosts, listed or not. `by_weight` is False if
+    the driver did not choose by the weights that are shown.
     """
 
     instance_uuid: str
@@ -96,16 +96,15 @@ class InstanceInspection:
     by_weight: bool
     placement: Placement | None
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """Who would have won without each of the weighers, among all candidates."""
+    """The host that would have won without each weigher, among all candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A plan, with all that led to it.
+    """A plan and the evaluation that led to it.
 
-    There is one entry an instance, in order; when the request is refused, the last one is the
-    instance that found no host and those after it are missing. There is none when it was refused
-    before any host was looked at.
+    There is one entry per instance, in order. If the request is refused, the last entry is the
+    instance that found no host; there is none if no host was evaluated.
     """
 
     request_id: str
@@ -121,7 +120,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What stays the same for all instances of a request."""
+    """The inputs that all instances of a request share."""
 
     hosts: HostTable
     policy: Policy
@@ -139,19 +138,19 @@ def inspect(
     seed: int,
     hosts_max: int | None = None,
 ) -> Inspection:
-    """Plan a request, and explain the plan.
+    """Return the plan of a request with its explanation.
 
     Args:
-        hosts: the table; as it was when the call returns.
-        request: what is asked.
+        hosts: the table, which is unchanged when the call returns.
+        request: the request.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
-        seed: of the only source of chance.
-        hosts_max: list at most so many candidates and so many removed hosts an instance; the
-            chosen one is always listed.
+        seed: the seed of every random choice.
+        hosts_max: the most candidates and the most removed hosts to list for an instance; the
+            chosen host is always listed.
 
     Raises:
-        InvalidInputError: flavor or image hold a spec that cannot be read.
+        InvalidInputError: flavor or image have a spec that cannot be parsed.
     """
     plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
     placements = _placements(hosts, request, policy, plan, now_s=now_s, seed=seed)
@@ -190,20 +189,20 @@ def counterfactuals_of(
     *,
     now_s: float,
 ) -> tuple[Counterfactual, ...]:
-    """Tell of a plan's first instance who would have won without each of the weighers.
+    """Return the host that each weigher kept from winning a plan's first instance.
 
-    It is one full evaluation of the table, however many instances there are: those after the
-    first are not gone through.
+    It takes one full evaluation of the table, however many instances there are: only the first one
+    is evaluated.
 
     Args:
         hosts: the table, as it was when the plan was made.
-        request: what was asked.
-        policy: the rules by which it was.
-        placements: the plan's; may be none.
+        request: the request.
+        policy: the rules of the plan.
+        placements: the placements of the plan, if any.
         now_s: Unix seconds, for heartbeats; those of the plan.
 
     Returns:
-        One a weigher, of all hosts that the filters let pass. None when nothing was placed, or
+        One entry per weigher, over all hosts that pass the filters. Empty if nothing was placed or
         the driver did not choose by the policy's weighers.
     """
     if not placements:
@@ -221,10 +220,10 @@ def counterfactuals_of(
 def _placements(
     hosts: HostTable, request: Request, policy: Policy, plan: Plan, *, now_s: float, seed: int
 ) -> list[Placement | None]:
-    """Return the placement of each instance that was looked at; None for one without a host.
+    """Return the placement of each evaluated instance, and None for one without a host.
 
-    None is looked at when the group is not kept. A refusal holds no placements, so those before
-    it come from a plan for fewer instances: the same seed makes the same choices.
+    No instance is evaluated if the group's policy is unsupported. A refusal holds no placements, so
+    those before it come from a plan for fewer instances: the same seed makes the same choices.
     """
     if plan.refusal is None:
         return list(plan.placements)
@@ -295,12 +294,12 @@ def _verdicts(
 
 
 def _indices(ranking: FullRanking, row: int | None) -> list[int]:
-    """Return the index of a row in a ranking; none for a host that no filter chain let pass."""
+    """Return the index of a row in a ranking; empty for a host that the chain removed."""
     return [] if row is None else [int(index) for index in np.flatnonzero(ranking.rows == row)]
 
 
 def _place(hosts: HostTable, ranking: FullRanking, index: int) -> int:
-    """Return a host's place by score, equal ones told apart by name, from 1."""
+    """Return a host's position by score, from 1; the name decides between equal scores."""
     rank = hosts.rank[ranking.rows]
     score = ranking.scores[index]
     before = (ranking.scores > score) | ((ranking.scores == score) & (rank < rank[index]))
@@ -308,6 +307,6 @@ def _place(hosts: HostTable, ranking: FullRanking, index: int) -> int:
 
 
 def _is_weighed(hosts: HostTable, ranking: FullRanking, placement: Placement) -> bool:
-    """Tell whether the driver gave the chosen host the score that weighing gives it."""
+    """Return whether the driver's score of the chosen host is that of the weighers."""
     indices = _indices(ranking, hosts.row_of(placement.provider_uuid))
     return placement.chosen in ranking.scored(indices)

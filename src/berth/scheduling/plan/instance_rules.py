@@ -1,4 +1,4 @@
-"""Which rules read instances: those of hosts whose lists of instances are in doubt must wait."""
+"""Rules that read instances, and the filter that leaves out hosts with unknown instances."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
 NAME: Final = "InstanceInformationFilter"
-"""What refusals call it that hosts were left out; no policy names it."""
+"""The name in refusals of the filter that leaves hosts out; no policy names it."""
 
 _GROUP: Final = "instances"
 _WITH: Final = frozenset({_GROUP, "aggregates"})
@@ -23,24 +23,24 @@ _HINT: Final = "hints."
 
 
 def reads_only_instances(rule: Filter | Weigher) -> bool:
-    """Tell whether a rule is about the instances of hosts and nothing else of theirs.
+    """Return whether a rule reads the instances of hosts and nothing else of them.
 
-    Such a rule means nothing where nobody keeps track of instances. One that reads, say, free
-    NUMA cells is about the host, although instances have their part in it.
+    Such a rule is meaningless while instance tracking is off. A rule that reads, for example, free
+    NUMA cells reads the host, although instances influence them.
     """
     columns = frozenset(rule.reads.columns)
     return _GROUP in columns and columns <= _WITH
 
 
 def check_instances_tracked(policy: Policy, source: str) -> None:
-    """Refuse a policy with rules about instances, of which nobody keeps track.
+    """Reject a policy with rules about instances while instance tracking is off.
 
     Args:
         policy: the rules.
-        source: what to call the policy in errors.
+        source: the name of the policy in errors.
 
     Raises:
-        PolicyError: naming the rules, and the setting.
+        PolicyError: the policy has such rules; the error names them and the setting.
     """
     effective = policy.effective(Operation.CREATE)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
@@ -55,7 +55,7 @@ def check_instances_tracked(policy: Policy, source: str) -> None:
 
 
 def reads_instances(policy: Policy, request: Request) -> bool:
-    """Tell whether any rule in force may look at the instances of hosts for a request."""
+    """Return whether any rule in force may read the instances of hosts for a request."""
     effective = policy.effective(request.operation)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
     return any(_may_read_instances(rule, request) for rule in rules)
@@ -72,11 +72,11 @@ def _may_read_instances(rule: Filter | Weigher, request: Request) -> bool:
 
 
 def excluding_hosts(policy: Policy, names: frozenset[str]) -> Policy:
-    """Return a policy that lets no instance go to hosts of which nobody knows what they have.
+    """Return a policy that places no instance on hosts whose instances are unknown.
 
     Args:
         policy: the rules in force.
-        names: of the hosts.
+        names: the names of the hosts.
     """
     return replace(policy, filters=(_known(names), *policy.filters))
 
@@ -90,7 +90,7 @@ def _known(names: frozenset[str]) -> Filter:
         kept: Mask = ~np.isin(everybody, np.fromiter(unknown(hosts), dtype=np.intp))
         return kept
 
-    # A forced host is looked at for its group's policy all the same.
+    # The policy of a server group is checked on forced hosts as well, so they must be known, too.
     return Filter(NAME, keep, _why, _relax, _READS, on_forced=True)
 
 
@@ -99,8 +99,8 @@ _READS: Final = Reads(request=(), columns=(_GROUP,), row_local=False)
 
 def _why(_hosts: HostTable, _query: Query, _row: int) -> str:
     return (
-        "what instances it has is in doubt, and the ledger did not answer when it was to be read"
-        " anew; ask again when the ledger is back"
+        "its instances are in doubt, and the ledger did not answer when they were to be read"
+        " again; retry when the ledger is back"
     )
 
 

@@ -1,8 +1,8 @@
-"""Merging: lists of offers of several sources, made into one plan (ADR 0025).
+"""The merge of offers from several sources into one plan (ADR 0025).
 
-A source's n-th offer holds only together with those before it, so only prefixes are taken. Of
-the heads the one with the highest weight comes next: a source's next choice depends on its own
-hosts alone, so this is what one scheduler would choose that sees the hosts of all.
+A source's n-th offer is valid only together with those before it, so only prefixes are taken. Among
+the next offers of all sources, the one with the highest weight is taken: a source's next choice
+depends on its own hosts alone, so this is the choice of one scheduler that sees all hosts.
 """
 
 import heapq
@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+# Low enough that the sum over all instances of a request does not overflow.
 _WEIGHT_MAX: Final = 1e300
-"""Sums of as many as a request may have are still numbers."""
 
 
 class MergedOffer(NamedTuple):
-    """One entry of a merged plan: which source, which of its offers (from 0), and the weight."""
+    """One entry of a merged plan: the source, the place of its offer (from 0), and the weight."""
 
     source: int
     place: int
@@ -23,14 +23,14 @@ class MergedOffer(NamedTuple):
 
 
 def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
-    """Take the best `count` offers, as prefixes of the sources' lists.
+    """Return the best `count` offers, as prefixes of the sources' lists.
 
-    Equal weights go to the source that comes first. A weight that is not finite ends its list:
-    a child that says such a thing has said nothing.
+    Equal weights go to the first source. A weight that is not finite ends its list: it comes from a
+    faulty child zone, whose later offers cannot be ranked.
 
     Args:
-        weights: for each source those of its offers, in the order in which they hold.
-        count: how many are wanted; fewer come back when there are not so many.
+        weights: the weights of each source's offers, in order.
+        count: the number of offers wanted; fewer are returned if there are fewer.
     """
     heads: list[tuple[float, int, int]] = []
     for source, offers in enumerate(weights):
@@ -51,10 +51,10 @@ def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedO
 
 
 def merge_from_one_source(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
-    """Take all of one source: the one with the greatest sum of those that have enough.
+    """Return offers of a single source: of those with enough, the one with the greatest sum.
 
-    For instances that have to be together. When no source has enough, the one with the most
-    offers is taken, so that the plan says how many there are.
+    It serves instances that must stay together. If no source has enough, the one with the most
+    offers is used, so that the plan shows how many fit.
     """
     lists = [merge_offers([offers], count) for offers in weights]
     if not lists:
@@ -68,10 +68,10 @@ def _goodness(taken: Sequence[MergedOffer], source: int) -> tuple[int, float, in
 
 
 def adjusted_weight(weight: float, offset: float, scale: float) -> float:
-    """Return what a child's weight counts for its parent; always a number.
+    """Return a child's weight as its parent counts it: offset + scale x weight, always finite.
 
     Source: nova-behaviour.md 1.3, D1.
 
-    Zones above scale it again, so it must not grow out of what can be told and summed.
+    Zones above scale the weight again, so it is bounded to stay representable and summable.
     """
     return max(-_WEIGHT_MAX, min(_WEIGHT_MAX, offset + scale * weight))

@@ -1,4 +1,4 @@
-"""Planning: one request of n instances, placed one after another on a table that remembers."""
+"""Plans: the instances of a request, placed one after another with trial placements."""
 
 import hashlib
 from collections.abc import Callable
@@ -26,21 +26,24 @@ from berth.tables.host.hosts import HostTable
 
 
 def seed_of(request_id: str) -> int:
-    """Derive the seed of a request's decision: 63 bits of the SHA-256 of its id."""
+    """Return the seed of a request's decision: 63 bits of the SHA-256 of its id.
+
+    Derived rather than drawn, so that a decision can be replayed from its request.
+    """
     digest = hashlib.sha256(request_id.encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 Pick = Callable[[Ranking, RandomSource], tuple[int, list[int]]]
-"""Picks a host of the ranking, and names those that come next, by the ranking's numbers."""
+"""(ranking, random source) -> the ranking's numbers of the chosen host and the runners-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionStrategy:
-    """How a driver scores the survivors, and how it chooses among them.
+    """The way in which a driver ranks hosts and selects one.
 
-    `incremental` says that scores are those of the policy's weighers, so that the engine may
-    keep them from one request to the next.
+    `incremental` declares that scores come from the policy's weighers alone, so that the engine may
+    reuse them from one request to the next.
     """
 
     rank: Rank
@@ -49,7 +52,7 @@ class SelectionStrategy:
 
 
 class _PlanRun(NamedTuple):
-    """How one plan is made: strategy, random_source, and how many alternates to name."""
+    """The settings of one plan; `alternates` is the number to name for each instance."""
 
     strategy: SelectionStrategy
     random_source: RandomSource
@@ -57,7 +60,7 @@ class _PlanRun(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The host that one instance goes to, out of how many; `scored` has it and those after it."""
+    """The host of one instance, of `candidates` hosts; `scored` has it and the runners-up."""
 
     row: int
     candidates: int
@@ -74,18 +77,20 @@ def plan_instances(
     now_s: float,
     seed: int,
 ) -> Plan:
-    """Filter, rank and pick a host for each instance, consuming as it goes; all or nothing.
+    """Return a plan that places all instances of a request, or none.
+
+    Each instance is filtered, ranked and placed on trial before the next one.
 
     Args:
-        hosts: the table; as it was when the call returns.
-        request: what is asked.
+        hosts: the table, which is unchanged when the call returns.
+        request: the request.
         policy: the rules in force.
-        strategy: how the driver chooses among the hosts that pass.
+        strategy: the driver's way to rank and select hosts.
         now_s: Unix seconds, for heartbeats.
-        seed: of the only source of random_source.
+        seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: flavor or image hold a spec that cannot be read.
+        InvalidInputError: flavor or image have a spec that cannot be parsed.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = cached_needs(hosts, request)
@@ -97,6 +102,8 @@ def plan_instances(
             hosts, first, evaluator, _PlanRun(strategy, RandomSource(seed), policy.alternates)
         )
     except NonFiniteValueError:
+        # The engine met a value that is not finite, whose extremes it cannot keep. The plan starts
+        # again from the same seed, so the outcome is that of a full evaluation.
         evaluator = evaluator_of(hosts, request, policy, rank, incremental=False)
         return _plan(
             hosts, first, evaluator, _PlanRun(strategy, RandomSource(seed), policy.alternates)
@@ -118,6 +125,7 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
                 return Plan(first.needs.amounts, filters=evaluation.counts(), refusal=refusal)
             choice = _choose(hosts, query, evaluator, evaluation.ranked, run)
             choices.append(choice)
+            # A single instance has no successor that would have to see it on the table.
             if len(uuids) > 1:
                 trial.place(choice.row, query.resident_with(choice.assignment))
         counts = () if evaluation is None else evaluation.counts()
@@ -132,7 +140,7 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
 def _choose(
     hosts: HostTable, query: Query, evaluator: Evaluator, ranked: Ranking, run: _PlanRun
 ) -> _Choice:
-    """Take a host of the ranking, and note what is to be told of it."""
+    """Return the chosen host of a ranking with its assignment and scores."""
     numbers = _picked(hosts, query.request, ranked, run)
     row = ranked.row(numbers[0])
     assignment = evaluator.assigner(hosts, query, row)
@@ -140,7 +148,7 @@ def _choose(
 
 
 def _picked(hosts: HostTable, request: Request, ranked: Ranking, run: _PlanRun) -> tuple[int, ...]:
-    """Return the numbers of the host to take and of those that come next."""
+    """Return the ranking's numbers of the host to use and of the runners-up."""
     number, next_best = run.strategy.pick(ranked, run.random_source)
     alternate = first_alternate(hosts, request, ranked) if request.alternates else None
     if alternate is None or alternate == number:
@@ -157,7 +165,10 @@ def _alternates(
     rows: list[int],
     run: _PlanRun,
 ) -> dict[int, tuple[HostAndNode, ...]]:
-    """Name alternates: of one instance from where it was chosen, of many after the last."""
+    """Return the alternates by row.
+
+    A single instance reuses its ranking; several need one that sees all of them placed.
+    """
     if not run.alternates or evaluation is None or not has_alternates(query.request):
         return {}
     if len(rows) > 1:
