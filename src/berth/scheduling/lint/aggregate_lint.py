@@ -1,8 +1,7 @@
-"""Aggregate linting: numbers in the metadata of aggregates that are none, or weigh too much.
+"""Warnings about metadata of aggregates that is not a number where one is expected, or too large.
 
-What is no number is passed over, so that a typo undoes nothing else (nova-behaviour.md 2.4, 2.6,
-3); nobody
-would notice.
+Text that is not a number is ignored when hosts are filtered and weighed, so that a typo undoes
+nothing else (nova-behaviour.md 2.4, 2.6, 3); without a warning it would go unnoticed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,15 +17,15 @@ from berth.scheduling.rules.operators import number_of
 _RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
 _LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
 OVERRULES: Final = 100.0
-"""A weigher that weighs so many times as much as all lesser ones together leaves them ties only."""
+"""A weigher with this many times the weight of all lesser ones leaves only ties to them."""
 
 
 def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[Finding]:
-    """Tell what is odd about the numbers that aggregates give.
+    """Yield a warning for each questionable number in the metadata of aggregates.
 
     Args:
-        aggregates: those of the fleet.
-        policy: whose weighers have multipliers that they may override.
+        aggregates: the aggregates of the fleet.
+        policy: the policy with the weighers whose multipliers aggregates may override.
     """
     usual = {one.multiplier_key: abs(one.multiplier) for one in policy.weighers}
     for aggregate in aggregates:
@@ -40,7 +39,7 @@ def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator
 
 
 def _reason(key: str, text: str, *, is_multiplier: bool) -> str:
-    """Say why a number is passed over; nothing for one that counts, or what need not be one."""
+    """Return why a number is ignored; empty if it counts or need not be a number."""
     number = number_of(text)
     if key in _RATIOS and text.strip() not in {"", "0"} and (number is None or number <= 0):
         return "is no number above 0, and is passed over; correct it, or write 0 to inherit"
@@ -50,7 +49,7 @@ def _reason(key: str, text: str, *, is_multiplier: bool) -> str:
 
 
 def _overruling(multiplier: float, others: float) -> str:
-    """Say that a multiplier leaves nothing to all other weighers together."""
+    """Return that a multiplier outweighs all other weighers together; empty if it does not."""
     if abs(multiplier) < OVERRULES * max(others, 1.0):
         return ""
     return (

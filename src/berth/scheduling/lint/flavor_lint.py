@@ -1,7 +1,7 @@
-"""Flavor linting: extra specs that contradict each other, never hold, or that nothing looks at.
+"""Warnings about extra specs of flavors that contradict each other, never hold, or are not read.
 
-A flavor with a spec that nothing looks at is placed as if it were not there: on a host that cannot
-do what was asked for. That is how Nova does it, too (nova-behaviour.md 2.6, 2.8).
+A spec that no rule reads has no effect: the instance may land on a host that cannot provide the
+feature. Nova behaves the same way (nova-behaviour.md 2.6, 2.8).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +18,7 @@ _CAPABILITIES: Final = "ComputeCapabilitiesFilter"
 _AGGREGATES: Final = "AggregateInstanceExtraSpecsFilter"
 _ADDRESS_BITS: Final = "hw:maxphysaddr_bits"
 _SCOPES: Final = {"capabilities": _CAPABILITIES, "aggregate_instance_extra_specs": _AGGREGATES}
+# The filter that reads an extra spec.
 _READERS: Final[Mapping[str, str]] = {
     _ADDRESS_BITS: _CAPABILITIES,
     "trust:trusted_host": "TrustedFilter",
@@ -25,8 +26,8 @@ _READERS: Final[Mapping[str, str]] = {
     "hw:ephemeral_encryption": "EphemeralEncryptionFilter",
     "hw:sound_model": "VirtioSoundFilter",
 }
-"""Which filter looks at an extra spec."""
 
+# The filter that reads what several extra specs of a flavor amount to.
 _NEEDS_READERS: Final[Mapping[str, tuple[str, Callable[[Needs], bool]]]] = {
     "TraitsFilter": (
         "traits",
@@ -36,8 +37,8 @@ _NEEDS_READERS: Final[Mapping[str, tuple[str, Callable[[Needs], bool]]]] = {
     "NUMATopologyFilter": ("a NUMA topology", lambda needs: needs.topology is not None),
     "PciPassthroughFilter": ("PCI devices", lambda needs: bool(needs.devices)),
 }
-"""Which filter looks at what a flavor makes of several extra specs."""
 
+# Prefixes of extra specs that Nova turns into Placement queries and no rule of Berth reads.
 _READ_BY_NONE: Final = (
     "accel:device_profile",
     "hw:maxphysaddr_mode",
@@ -46,15 +47,14 @@ _READ_BY_NONE: Final = (
     "hw:tpm_",
     "os:secure_boot",
 )
-"""Beginnings of extra specs that Nova asks Placement about, and no rule of Berth looks at."""
 
 
 def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterator[Finding]:
-    """Tell what is odd about the extra specs of a flavor under a policy.
+    """Yield a warning for each questionable extra spec of a flavor under a policy.
 
     Args:
         flavor: the flavor.
-        needs: what it comes to.
+        needs: the needs of its instances.
         filters: the names of the policy's filters.
     """
     where = f"flavor {flavor.name}"
@@ -98,7 +98,7 @@ def _never_holding(specs: Mapping[str, str], filters: frozenset[str]) -> Iterato
 
 
 def _is_compared(key: str, filters: frozenset[str]) -> bool:
-    """Tell whether a filter holds an extra spec against values, operators and all."""
+    """Return whether a filter compares an extra spec with values, operators included."""
     scope, colon, _ = key.partition(":")
     if not colon:
         return not filters.isdisjoint(_SCOPES.values())
@@ -108,8 +108,8 @@ def _is_compared(key: str, filters: frozenset[str]) -> bool:
 def _contradicting(
     specs: Mapping[str, str], needs: Needs, filters: frozenset[str]
 ) -> Iterator[str]:
-    # Only what is held against one value of a host: of the words of its aggregates each spec may
-    # be met by another.
+    # Only specs that are compared with a single value of a host: several words in the metadata of
+    # its aggregates may each meet another spec.
     compared = [
         (path, key, requirement)
         for key, requirement in specs.items()
@@ -127,7 +127,7 @@ def _contradicting(
 
 
 def _path_of(key: str) -> tuple[str, ...]:
-    """Return which attribute of a host an extra spec is about; nothing when it is about none."""
+    """Return the attribute of a host that an extra spec names; empty if it names none."""
     path = key.split(":")
     if path[0] == "capabilities" and len(path) > 1:
         path = path[1:]

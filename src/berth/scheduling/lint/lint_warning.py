@@ -1,11 +1,11 @@
-"""Findings: what is told of a policy or a fleet that is probably not meant."""
+"""Warnings about settings of a policy or a fleet that are probably not intended."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is probably not meant: where in the policy or fleet, what, and what to do."""
+    """One probably unintended setting: its place, the problem and the remedy."""
 
     where: str
     text: str

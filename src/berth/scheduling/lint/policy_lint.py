@@ -1,7 +1,7 @@
-"""Linting: what a policy says that cannot have been meant, alone or on a given fleet.
+"""Warnings about settings of a policy that are probably not intended, alone or on a given fleet.
 
-None of it is an error: a policy with findings is in force like any other. The traps are those that
-operators of Nova have fallen into (nova-behaviour.md 2.7, 7).
+None of them is an error: a policy with warnings is in force like any other. The checks cover
+mistakes that operators of Nova have made (nova-behaviour.md 2.7, 7).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +36,7 @@ _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
 _MOVES: Final = "CrossCellWeigher"
 _FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
 _UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
+# Filters that remove no host which ResourcesFilter would let pass, or none at all, and why.
 _COVERED: Final[Mapping[str, str]] = {
     "AllHostsFilter": "it passes everything",
     **dict.fromkeys(
@@ -47,7 +48,7 @@ _COVERED: Final[Mapping[str, str]] = {
         "a host has the least ratio of its aggregates anyway, and ResourcesFilter looks at it",
     ),
 }
-"""Filters that remove no host but those that ResourcesFilter removes, or none at all."""
+# Filters that pass every host unless one of these options is set.
 _SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "MetricsFilter": ("weight_setting",),
     "IsolatedHostsFilter": ("isolated_images", "isolated_hosts"),
@@ -56,11 +57,10 @@ _SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "ImageTypeSupportFilter": ("query_placement_for_image_type_support",),
     "ImageMetadataFilter": ("image_metadata_prefilter",),
 }
-"""Options of filters that pass everything while none of them is set."""
 
 
 def lint_policy(policy: Policy) -> list[Finding]:
-    """Tell what is odd about a policy by itself."""
+    """Return the warnings about a policy alone."""
     return [
         *_useless_filters(policy),
         *_missing_rules(policy),
@@ -73,12 +73,12 @@ def lint_policy(policy: Policy) -> list[Finding]:
 def lint_fleet(
     policy: Policy, hosts: HostTable, flavors: Iterable[Flavor], *, now_s: float
 ) -> list[Finding]:
-    """Tell what is odd about a policy on a fleet, with its flavors and server groups.
+    """Return the warnings about a policy on a fleet with its flavors and server groups.
 
     Args:
         policy: the rules.
         hosts: the fleet.
-        flavors: what may be asked of it.
+        flavors: the flavors that requests may use.
         now_s: Unix seconds, for heartbeats.
     """
     policy = policy.effective(Operation.CREATE)
@@ -111,10 +111,10 @@ def lint_fleet(
 
 
 def _is_about_flavors(rule: Filter) -> bool:
-    """Tell whether flavors alone say what a filter removes.
+    """Return whether a filter's verdicts depend on the flavor and not on the state of hosts.
 
-    Images, hints, zones and groups are not asked about, and what a filter of services or loads
-    removes is another matter tomorrow. ResourcesFilter has to be there.
+    The checks use no images, hints, zones or groups, and the verdicts of filters for services or
+    load change from day to day. ResourcesFilter is exempt because every policy must have it.
     """
     read = rule.reads.request
     of_flavors = bool(read) and all(path.startswith(("flavor", "needs")) for path in read)
@@ -129,7 +129,7 @@ def _useless_filters(policy: Policy) -> Iterator[Finding]:
 
 
 def _uselessness(rule: Filter) -> str:
-    """Say why a filter hardly ever removes a host on any fleet; nothing for one that may."""
+    """Return why a filter hardly ever removes a host on any fleet; empty for one that may."""
     if rule.name in _COVERED:
         return f"can hardly ever exclude a host: {_COVERED[rule.name]}"
     switches = _SWITCHES.get(rule.name, ())
@@ -155,7 +155,7 @@ def _missing_rules(policy: Policy) -> Iterator[Finding]:
 
 
 def _loose_zones(policy: Policy) -> Iterator[Finding]:
-    """Tell of zones that ask for nothing (nova-behaviour.md 2.8)."""
+    """Yield a warning if availability zones may restrict nothing (nova-behaviour.md 2.8)."""
     names = {rule.name for rule in policy.filters}
     if _ZONE_AGGREGATES in names and "AvailabilityZoneFilter" not in names:
         yield Finding(
@@ -174,8 +174,8 @@ def _unweighed(policy: Policy) -> Iterator[Finding]:
 
 
 def _weights(policy: Policy) -> Iterator[Finding]:
-    # A soft group weigher counts for its own groups only, and never two of them at once; the one
-    # for moves across cells counts for no other request.
+    # A request belongs to one group at most, so the two soft group weighers never apply together,
+    # and the weigher for moves across cells applies to moves only.
     soft = frozenset(_SOFT.values())
     weighers = [one for one in policy.weighers if not _is_silent(one)]
     usual = [one for one in weighers if one.name not in soft]
@@ -203,7 +203,7 @@ def _weights(policy: Policy) -> Iterator[Finding]:
 
 
 def _is_silent(weigher: Weigher) -> bool:
-    """Tell whether a weigher of metrics has none to weigh, whatever the hosts are."""
+    """Return whether a weigher of metrics has no metric to weigh, whatever the hosts are."""
     if weigher.name != "MetricsWeigher":
         return False
     request = _request_for(Flavor("lint", "lint", 1, 1))
@@ -212,7 +212,7 @@ def _is_silent(weigher: Weigher) -> bool:
 
 
 def _newest(weighers: Sequence[Weigher]) -> Iterator[Finding]:
-    """Tell of versions that weigh as much as what is free, however near they are."""
+    """Yield warnings about close versions that weigh as much as all free resources."""
     free = [abs(one.multiplier) for one in weighers if one.name in _FREE]
     for one in weighers:
         if one.name == "HypervisorVersionWeigher" and free and abs(one.multiplier) >= min(free):
@@ -224,11 +224,11 @@ def _newest(weighers: Sequence[Weigher]) -> Iterator[Finding]:
 
 
 def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
-    """Tell of weighers that leave all lesser ones only the ties."""
+    """Yield warnings about weighers that leave only ties to all lesser ones."""
     ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
     for count in range(1, len(ranked)):
         lesser = sum(abs(one.multiplier) for one in ranked[count:])
-        # A little weight beside large ones is how ties are broken on purpose.
+        # A small weight beside large ones breaks ties on purpose; lesser totals below 1 count as 1.
         if abs(ranked[count - 1].multiplier) < OVERRULES * max(lesser, 1.0):
             continue
         for one in ranked[:count]:
@@ -242,7 +242,7 @@ def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
 
 
 def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[Finding]:
-    """Tell of free resources that are weighed in opposite directions."""
+    """Yield a warning if free resources are weighed in opposite directions."""
     free = [one for one in weighers if one.name in _FREE]
     packs = [one.name for one in free if one.multiplier < 0]
     spreads = [one.name for one in free if one.multiplier > 0]
@@ -287,7 +287,7 @@ def _unplaceable(
 
 
 def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[Finding]:
-    """Tell of weights that cannot matter on this fleet."""
+    """Yield warnings about weights that have no effect on this fleet."""
     alive = len(hosts.alive_rows())
     if alive and policy.host_subset_size >= alive and policy.host_subset_size > 1:
         text = f"{policy.host_subset_size:,} of {count_hosts(alive)}: any is chosen at random"

@@ -1,4 +1,4 @@
-"""Value linting: weighers of plugins that give on a fleet what is no share, or no number."""
+"""Warnings about weighers whose values on a fleet are not finite, or not shares in [0, 1]."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,16 +10,17 @@ from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.rules.rule import Normalisation, Query, Scores, count_hosts
 from berth.tables.host.hosts import HostTable
 
+# Shares are quotients, so rounding may carry them past their bounds.
 _ROUNDING = 1e-9
 
 
 def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> Iterator[Finding]:
-    """Tell of weighers whose values are not what they have to be; of each the first time only.
+    """Yield a warning for each weigher with invalid values, for the first such flavor only.
 
     Args:
-        policy: whose weighers are asked, by its normalisation.
-        hosts: the fleet, all of which they are asked about.
-        queries: what is asked for, one for each flavor.
+        policy: the policy with the weighers and the normalisation.
+        hosts: the fleet, all of which is weighed.
+        queries: the queries, one for each flavor.
     """
     rows = hosts.alive_rows()
     for weigher in policy.weighers if rows.size else ():
@@ -33,7 +34,7 @@ def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> I
 
 
 def _reason(values: Scores, normalisation: Normalisation) -> str:
-    """Say what is wrong with values; nothing when they are as they should be."""
+    """Return what is wrong with values; empty if they are valid."""
     odd = values[~np.isfinite(values)]
     if odd.size:
         return f"gives {odd[0]} on {count_hosts(odd.size)}"
