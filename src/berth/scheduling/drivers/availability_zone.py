@@ -1,8 +1,7 @@
-"""The availability zone scheduler: any host of the zone that was asked for, with equal chance.
+"""The availability zone scheduler: a random host of the requested zone.
 
-The scheduler of 2011 of that name looked at zone and heartbeat alone (nova-behaviour.md 1.1).
-Here the
-policy's filters hold too, whether or not it names these two, and the claim commits.
+The Nova scheduler of that name (2011) checked zone and heartbeat only (nova-behaviour.md 1.1). This
+one also applies the policy's filters, and the claim is committed.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityZoneScheduler:
-    """Takes a host of the request's zone at random; of any zone when it names none."""
+    """Chooses a host of the request's zone at random; of any zone if the request names none."""
 
     zone: Filter
     name: str = "availability_zone"
@@ -30,7 +29,7 @@ class AvailabilityZoneScheduler:
         return ChanceScheduler().plan(hosts, request, whole, now_s=now_s, seed=seed)
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `RuledDriver.effective`: heartbeat and zone come first, unless they are there."""
+        """See `FilteringDriver.effective`: puts heartbeat and zone first if they are missing."""
         del operation
         names = {rule.name for rule in policy.filters}
         added = [one for one in (service_is_up.build(), self.zone) if one.name not in names]
@@ -38,11 +37,11 @@ class AvailabilityZoneScheduler:
 
 
 def build(*, default_availability_zone: str = "nova") -> AvailabilityZoneScheduler:
-    """Make the driver.
+    """Build the driver.
 
     Args:
-        default_availability_zone: the zone of hosts that no aggregate puts in one; it counts when
-            the policy has no AvailabilityZoneFilter, which has an option of its own for it.
+        default_availability_zone: the zone of hosts whose aggregates set none; it counts if the
+            policy has no AvailabilityZoneFilter, which has its own option.
     """
     zone = in_availability_zone.build(default_availability_zone=default_availability_zone)
     return AvailabilityZoneScheduler(zone)

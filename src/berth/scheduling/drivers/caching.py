@@ -1,18 +1,15 @@
-"""The caching scheduler: decisions from memory, as every driver of Berth makes them.
+"""The caching scheduler: a synonym of the filter scheduler, for existing configurations.
 
-Nova's caching scheduler read all hosts once a minute, consumed them in memory and claimed nothing
-until the next reading, so that two of them drifted apart (nova-behaviour.md 2.5). What was good
-about it is
-how Berth works anyway: decisions never ask a database, and a replica follows the ledger. What was
-bad about it is not there: every claim commits before it is answered. So the name is a synonym of
-the filter scheduler, for configurations that have it.
+Nova's caching scheduler read all hosts once a minute and placed instances in memory without claims,
+so that two of them drifted apart (nova-behaviour.md 2.5). Every driver of Berth decides from memory
+as well, but on a replica that follows the ledger, and every claim is committed before the response.
 """
 
 from berth.scheduling.drivers.filter_scheduler import FilterScheduler
 
 
 def build(*, incremental: bool = True) -> FilterScheduler:
-    """Make the driver.
+    """Build the driver.
 
     Args:
         incremental: see the filter scheduler.

@@ -1,7 +1,7 @@
-"""The chance scheduler: any host that the filters leave, with equal chance.
+"""The chance scheduler: a random host of those that pass the filters.
 
-Nova's of that name looked at nothing but whether a host was up, and claimed nothing. Here the
-filters still hold and the claim still commits; only the choice is left to chance.
+Nova's scheduler of that name only checked whether a host was up, and claimed nothing. This one
+applies all filters and commits the claim; only the choice is random.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class ChanceScheduler:
-    """Takes a host at random; weighers play no part."""
+    """Chooses a host at random; weighers play no part."""
 
     name: str = "chance"
 
@@ -43,5 +43,5 @@ def _any(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
 
 
 def build() -> ChanceScheduler:
-    """Make the driver; it has no options of its own."""
+    """Build the driver; it has no options."""
     return ChanceScheduler()

@@ -14,12 +14,12 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 RUNNERS_UP_FOR_MAX: Final = 50
-"""Requests for more instances name no runners-up: the record of a thousand would be huge."""
+"""Requests for more instances name no runners-up: the record of 1,000 would be huge."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterScheduler:
-    """Weighs what the filters leave and takes one of the best `host_subset_size`."""
+    """Weighs the hosts that pass the filters and chooses one of the best `host_subset_size`."""
 
     name: str = "filter"
     incremental: bool = True
@@ -48,10 +48,10 @@ class FilterScheduler:
 
 
 def build(*, incremental: bool = True) -> FilterScheduler:
-    """Make the driver.
+    """Build the driver.
 
     Args:
-        incremental: keep verdicts and scores from one request to the next of its kind. Plans are
-            the same either way; without it every request asks every rule about every host.
+        incremental: reuse verdicts and scores for similar requests. Plans are the same either way;
+            without it, each request evaluates every rule on every host.
     """
     return FilterScheduler(incremental=incremental)

@@ -2,11 +2,11 @@
 
 Source: D1, nova-behaviour.md 1.2.
 
-Each cost is divided by the greatest cost of the hosts at hand, where that is above 0, and
-multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` takes costs
-as they are, so that sums of different requests and zones can be compared. Unlike the scheduler of
-2011, instances placed earlier in the same request count, and a cost function that is not there is
-an error.
+Each cost is divided by the greatest cost among the hosts that passed, if that is above 0, and
+multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` uses costs as
+they are, so that sums of different requests and zones can be compared. Unlike in Nova's scheduler
+of 2011, instances placed earlier in the same request count, and an unknown cost function is an
+error.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class LeastCostScheduler:
-    """Adds up the policy's costs; its weighers play no part."""
+    """Chooses the host with the lowest sum of the policy's costs; weighers play no part."""
 
     name: str = "least_cost"
 
@@ -52,19 +52,19 @@ class LeastCostScheduler:
 def add_up(
     hosts: HostTable, query: Query, rows: Rows, costs: tuple[Cost, ...], *, divides: bool = True
 ) -> FullRanking:
-    """Score hosts by the negative of what they cost, so that the cheapest is the best.
+    """Return hosts scored by their negated costs, so that the cheapest host is the best.
 
-    With `divides` each cost is divided by the greatest one of these hosts.
+    With `divides`, each cost is divided by the greatest one of these hosts.
 
     Raises:
-        ValueError: a cost function gave a number that is not finite.
+        ValueError: a cost function returned a number that is not finite.
     """
     scores = np.zeros(rows.size, dtype=np.float64)
     parts: list[WeigherScores] = []
     for cost in costs if rows.size else ():
         raw = cost.cost(hosts, query, rows)
         if not np.isfinite(raw).all():
-            raise ValueError(f"cost function {cost.name} gave a number that is not finite")
+            raise ValueError(f"cost function {cost.name} returned a number that is not finite")
         greatest = float(raw.max())
         normalised: Scores = raw / greatest if divides and greatest > 0 else raw
         scores -= cost.weight * normalised
@@ -73,7 +73,7 @@ def add_up(
 
 
 def _as_weigher(cost: Cost) -> Weigher:
-    """Return a cost in the form in which records tell the parts of a score."""
+    """Return a cost as a weigher, as decision records list the parts of a score."""
 
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return cost.cost(hosts, query, rows)
@@ -82,5 +82,5 @@ def _as_weigher(cost: Cost) -> Weigher:
 
 
 def build() -> LeastCostScheduler:
-    """Make the driver; its cost functions are the policy's `[[costs]]`."""
+    """Build the driver; its cost functions are the policy's `[[costs]]`."""
     return LeastCostScheduler()

@@ -1,6 +1,7 @@
-"""The multi scheduler: another driver for each kind of operation (nova-behaviour.md 1.1).
+"""The multi scheduler: one driver per operation (nova-behaviour.md 1.1).
 
-The scheduler of 2011 routed by the remote call; here it is by what the request is for.
+Nova's scheduler of 2011 chose the driver by the name of the remote call, this one chooses it by the
+operation of the request.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from berth.tables.host.hosts import HostTable
 class MultiScheduler:
     """Hands each request to the driver of its operation.
 
-    `routes` says which driver's name each operation has, `options` what is said to each of them,
-    `drivers` are these by name, given by whoever knows what is installed.
+    `routes` has the name of the driver for each operation, `options` the options of each driver.
+    `drivers` are the drivers by name; the policy reader, which knows the installed ones, sets them.
     """
 
     routes: Mapping[Operation, str]
@@ -29,11 +30,11 @@ class MultiScheduler:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """The names of the drivers that it hands requests to."""
+        """The names of the drivers that receive requests."""
         return frozenset({self.default, *self.routes.values()})
 
     def with_drivers(self, drivers: Mapping[str, Driver]) -> "MultiScheduler":
-        """Return the same with its drivers."""
+        """Return the scheduler with its drivers."""
         return replace(self, drivers=dict(drivers))
 
     def plan(
@@ -44,7 +45,7 @@ class MultiScheduler:
         return driver.plan(hosts, request, policy, now_s=now_s, seed=seed)
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `FilteringDriver.effective`: what the driver of the operation adds."""
+        """See `FilteringDriver.effective`: adds the filters of the operation's driver."""
         driver = self._driver_of(operation)
         return (
             driver.effective(policy, operation) if isinstance(driver, FilteringDriver) else policy
@@ -60,16 +61,16 @@ def build(
     routes: dict[str, str] | None = None,
     options: dict[str, dict[str, object]] | None = None,
 ) -> MultiScheduler:
-    """Make the driver.
+    """Build the driver.
 
     Args:
         default: the driver of operations that `routes` does not name.
-        routes: driver by operation, `{retry = "chance"}`.
-        options: options of these drivers by name, `{simple = {max_cores = 64}}`.
+        routes: the driver of each operation, such as `{retry = "chance"}`.
+        options: the options of these drivers by name, such as `{simple = {max_cores = 64}}`.
 
     Raises:
-        ValueError: there is no such operation, a driver is this one itself, or one that has
-            options is not handed anything.
+        ValueError: an operation is unknown, a route names `multi` itself, or a driver with options
+            has no route.
     """
     known = {operation.value for operation in Operation}
     for name, driver in (routes or {}).items():

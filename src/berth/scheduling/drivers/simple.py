@@ -1,9 +1,8 @@
-"""The simple scheduler: the host with the least CPUs in use, up to a limit.
+"""The simple scheduler: the host with the fewest CPUs in use, up to a limit.
 
-The scheduler of 2010 walked the hosts in ascending order of the CPUs of their instances, and gave
-up at the first that would pass `max_cores` (nova-behaviour.md 1.1): then all after it would, too.
-Here the
-policy's filters hold before, and the refusal says which limit it was.
+Nova's scheduler of 2010 went through the hosts in ascending order of used CPUs and gave up at the
+first that would exceed `max_cores` (nova-behaviour.md 1.1), since all later ones would, too. This
+one applies the policy's filters first, and its refusal names the limit.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ _LIMIT = "max_cores"
 
 @dataclass(frozen=True, slots=True)
 class SimpleScheduler:
-    """Takes the host with the least of a resource class in use; weighers play no part."""
+    """Chooses the host with the least use of a resource class; weighers play no part."""
 
     max_cores: int
     resource_class: str
@@ -53,7 +52,7 @@ class SimpleScheduler:
         )
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `RuledDriver.effective`: the limit comes last."""
+        """See `FilteringDriver.effective`: adds the limit as the last filter."""
         del operation
         return replace(policy, filters=(*policy.filters, self._limit()))
 
@@ -90,15 +89,15 @@ def _used(hosts: HostTable, resource_class: str, rows: Selection) -> Scores:
 
 
 def build(*, max_cores: int = 16, resource_class: str = VCPU) -> SimpleScheduler:
-    """Make the driver.
+    """Build the driver.
 
     Args:
-        max_cores: most CPUs that the instances of one host may have together.
+        max_cores: the most CPUs that the instances of one host may have together.
         resource_class: the class that counts processors.
 
     Raises:
         ValueError: `max_cores` is below 1.
-        InvalidInputError: the class is spelled as none can be.
+        InvalidInputError: the name of the class is invalid.
     """
     if max_cores < 1:
         raise ValueError(f"max_cores: {max_cores} must be at least 1")
