@@ -1,7 +1,7 @@
 """compute_fill_first: free memory in MB, so the fullest host costs least (nova-behaviour.md 1.2).
 
-Memory is what is there and not in use, without the allocation ratio; a host that is overcommitted
-costs nothing.
+Free memory is the physical total minus reserved and used memory, without the allocation ratio; an
+overcommitted host costs nothing.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ NAME = "compute_fill_first"
 
 
 def build(*, weight: float = 1.0) -> Cost:
-    """Make the cost function.
+    """Build the cost function.
 
     Args:
         weight: how much it counts beside others; below 0 it spreads.

@@ -11,7 +11,7 @@ NAME = "noop"
 
 
 def build(*, weight: float = 1.0) -> Cost:
-    """Make the cost function.
+    """Build the cost function.
 
     Args:
         weight: how much it counts beside others.
