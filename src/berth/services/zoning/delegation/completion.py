@@ -20,9 +20,9 @@ from berth.domain.ledger.write import Committed, Put, Remove, Write
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
+from berth.services.servers.instances import Instances
 from berth.services.servers.moves import NO_VALID_HOST
 from berth.services.zoning.delegation.delegation import Delegator
-from berth.services.zoning.delegation.release import InstanceDeleter
 from berth.services.zoning.delegation.sagas import Saga
 
 
@@ -42,7 +42,7 @@ class SagaCompletion:
         *,
         ledger: Ledger,
         delegator: Delegator,
-        instances: InstanceDeleter,
+        instances: Instances,
         clock: Clock,
         on_withdrawing: Callable[[Iterable[str]], None] | None = None,
     ) -> None:

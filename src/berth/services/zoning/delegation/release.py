@@ -1,7 +1,6 @@
 """Handling of a parent's release orders: unused offers and withdrawn instances."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status, Task
@@ -12,6 +11,7 @@ from berth.domain.zones.zone_orders import ReleaseOrder, Withdrawal
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save
+from berth.services.servers.instances import Instances
 from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.offers.hold_routing import OfferReleaser
 
@@ -19,14 +19,6 @@ _TRIES = 5
 # Key in the `extra` field of a tombstone. Ledgers contain it, so its text never changes.
 _MARK = "berth:withdrawn_ms"
 _NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
-
-
-class InstanceDeleter(Protocol):
-    """Deletes instances of this zone."""
-
-    async def delete(self, uuid: str) -> None:
-        """See `Instances.delete`."""
-        ...
 
 
 class ReleaseHandler:
@@ -45,7 +37,7 @@ class ReleaseHandler:
         *,
         ledger: Ledger,
         selector: OfferReleaser,
-        instances: InstanceDeleter,
+        instances: Instances,
         delegator: Delegator,
         clock: Clock,
     ) -> None:

@@ -22,10 +22,10 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.replica import Replica
 from berth.services.requests.orders import PlaceOrder, Placer
+from berth.services.servers.instances import Instances
 from berth.services.zoning.delegation.completion import SagaCompletion
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
-from berth.services.zoning.delegation.release import InstanceDeleter
 from berth.services.zoning.delegation.sagas import Saga, SagaStore
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of, is_together
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES, blob_bytes_of
@@ -99,7 +99,7 @@ class TreePlacement:
         selector: OfferSelector,
         builder: OfferBuilder,
         delegator: Delegator,
-        instances: InstanceDeleter,
+        instances: Instances,
         zones: ActiveZones,
         sagas: SagaStore,
         clock: Clock,
