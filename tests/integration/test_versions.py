@@ -53,7 +53,7 @@ def test_what_the_version_before_has_written_is_read_whole(kind: str, body: dict
 def test_commands_of_the_version_before_are_understood(name: str, letter: str) -> None:
     """With all that goes with them."""
     wire = MessageCodec(1_000_000)
-    read = wire.read_letter(base64.b64decode(letter))
+    read = wire.read_command(base64.b64decode(letter))
     assert (read.context.request_id, read.context.deadline_s) == ("req-1", 1000.0)
     args = wire.read_args(_COMMANDS[name].args, read)
     said = msgspec.msgpack.decode(read.args)
@@ -62,7 +62,7 @@ def test_commands_of_the_version_before_are_understood(name: str, letter: str) -
 
 def test_answers_of_the_version_before_are_understood() -> None:
     """A decision comes back as it was made."""
-    answer = MessageCodec(1_000_000).read_answer(Decision, base64.b64decode(_BEFORE["answer"]))
+    answer = MessageCodec(1_000_000).read_reply(Decision, base64.b64decode(_BEFORE["answer"]))
     assert answer == make_decision(1)
 
 
@@ -98,7 +98,7 @@ def test_a_command_may_have_more_at_its_end() -> None:
     """Newer versions may add to it there."""
     wire = MessageCodec(1_000_000)
     letter = msgspec.msgpack.decode(base64.b64decode(_BEFORE["letters"][0][1]))
-    read = wire.read_letter(msgspec.msgpack.encode([*letter, "more"]))
+    read = wire.read_command(msgspec.msgpack.encode([*letter, "more"]))
     assert read.context.request_id == "req-1"
 
 
@@ -165,7 +165,7 @@ async def test_a_ledger_that_is_too_new_is_refused(tmp_path: Path) -> None:
     rewrite(path, _SET_REVISION, "9999")
     rewrite(path, _SET_READABLE_BY, "9998")
     for attempt in (open_ledger, migrate):
-        with pytest.raises(LedgerError, match=f"'9998' or newer .* has '{SCHEMA}'"):
+        with pytest.raises(LedgerError, match=f"'9998' or newer; this one has '{SCHEMA}'"):
             await attempt(url)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from berth.adapters.ledger.engine.codec import BatchEncoder, encode, encode_event, event_kind
 from berth.adapters.ledger.engine.listing import is_live
@@ -208,10 +208,12 @@ def _columns_of(spec: RecordSpec) -> Callable[[Any], Row]:
     """Return the function that reads the key and the columns of a record of a kind."""
     if not spec.columns:
         return lambda record: (key_of(record),)
-    read: Callable[[Any], Any] = attrgetter(*spec.columns)
+    # `attrgetter` returns a tuple only when it is given several names.
     if len(spec.columns) == 1:
-        return lambda record: (key_of(record), read(record))
-    return lambda record: (key_of(record), *read(record))
+        value = cast("Callable[[Any], Value]", attrgetter(*spec.columns))
+        return lambda record: (key_of(record), value(record))
+    values = cast("Callable[[Any], Row]", attrgetter(*spec.columns))
+    return lambda record: (key_of(record), *values(record))
 
 
 _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
