@@ -31,7 +31,7 @@ from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
-from tests.unit.services.zoning.zone_harness import FixedKeys, House, NearZones
+from tests.unit.services.zoning.zone_harness import FixedKeys, InProcessZones, ZoneServices
 
 TENANT = ("p", "u")
 """The project and user of whom most tests ask."""
@@ -110,7 +110,7 @@ class NearChildren:
 class NearAsking(ChildClient):
     """Asks children as the real one does; houses of tests want a list of each other as well."""
 
-    houses: dict[str, House]
+    houses: dict[str, ZoneServices]
 
 
 class ZoneStack(Stack):
@@ -141,7 +141,7 @@ class ZoneStack(Stack):
         asking.houses = {}
         self.asking = asking
         self.instances = self.parts.instances
-        self.house = House(name, cast("Desk", self), cast("NearZones", asking))
+        self.house = ZoneServices(name, cast("Desk", self), cast("InProcessZones", asking))
         sealer = Sealer(FixedKeys(name.encode().ljust(KEY_BYTES, b"\1")), random_bytes)
         self.zones = Zones(self.ledger, sealer, name)
         self.watch = ZoneWatch(

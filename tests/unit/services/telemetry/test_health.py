@@ -19,7 +19,7 @@ from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
 from berth.testing.virtual_time import run_virtually
 from tests.unit.services.wiring import Desk, open_desk, order_of
-from tests.unit.services.zoning.zone_harness import House, NearZones
+from tests.unit.services.zoning.zone_harness import InProcessZones, ZoneServices
 
 
 class Away(MemoryLedger):
@@ -140,7 +140,7 @@ def test_every_gauge_is_read() -> None:
         health = vitals_of(desk)
         view = LedgerView(desk.ledger, desk.follower, desk.replica)
         tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told)
-        house = House("west", desk, NearZones())
+        house = ZoneServices("west", desk, InProcessZones())
         watch = ZoneWatch(
             children=house.near,
             clock=desk.clock,

@@ -13,24 +13,24 @@ from berth.domain.ledger.write import Remove
 from berth.domain.zones.zone import RemoteInstance
 from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.servers.instances import AcceptedCreate, CreateOrder
-from tests.unit.services.zoning.zone_harness import House, open_tree
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree
 
 ORDER = CreateOrder("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
 
 
-async def open_root(weight_offset: float = 100.0) -> House:
+async def open_root(weight_offset: float = 100.0) -> ZoneServices:
     """Make a tree whose root rather uses its children, or rather does not."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=weight_offset) for one in root.children]
     return root
 
 
-def serve(root: House) -> Callable[[], None]:
+def serve(root: ZoneServices) -> Callable[[], None]:
     """Have the scheduler of the root answer its API."""
     return root.desk.bus.serve(PLACE, root.tree.place)
 
 
-async def take_up(root: House) -> None:
+async def take_up(root: ZoneServices) -> None:
     """Place what is pending, as a scheduler does that comes later."""
     await root.desk.follower.catch_up()
     for pending in await root.desk.ledger.all(PendingRequest):
@@ -47,7 +47,7 @@ def uuids(accepted: AcceptedCreate) -> list[str]:
     return [one.uuid for one in accepted.instances]
 
 
-async def check_nothing_new(root: House) -> None:
+async def check_nothing_new(root: ZoneServices) -> None:
     """Check that a repeat has left nothing here but what was there."""
     assert await root.desk.ledger.all(PendingRequest) == []
     here = {one.uuid for one in await root.desk.ledger.all(Instance)}

@@ -10,7 +10,7 @@ from berth.domain.ledger.write import QuotaCheck
 from berth.services.requests.orders import PlaceOrder
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.delegation.test_tree_placement import live
-from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of
 
 
 def order(count: int, number: int, *, limit: int) -> PlaceOrder:
@@ -21,7 +21,7 @@ def order(count: int, number: int, *, limit: int) -> PlaceOrder:
     return replace(order_of(replace(request, instance_uuids=uuids)), within=within)
 
 
-async def footprint(house: House) -> int:
+async def footprint(house: ZoneServices) -> int:
     """Return how many instances of the project count in a zone."""
     return (await house.desk.ledger.project_footprint("p")).instances
 

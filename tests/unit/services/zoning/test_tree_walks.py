@@ -35,7 +35,7 @@ from berth.services.servers.teardown import delete_instance
 from berth.services.zoning.delegation.sagas import SagaStore
 from berth.testing.builders import make_flavor, make_uuid
 from tests.unit.services.wiring import open_second, order_of
-from tests.unit.services.zoning.zone_harness import House, NearZones, open_house
+from tests.unit.services.zoning.zone_harness import InProcessZones, ZoneServices, open_zone_services
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ _REST_S: Final = 1000.0
 _POLICIES: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY, GroupPolicy.SOFT_AFFINITY)
 
 
-class BadRoads(NearZones):
+class BadRoads(InProcessZones):
     """Ways to children on which questions and answers are lost or late, and children are away."""
 
     def __init__(self, rng: Random) -> None:
@@ -107,14 +107,14 @@ def is_live(instance: Instance) -> bool:
     return instance.host is not None and instance.status is not Status.DELETED
 
 
-async def expire(house: House) -> None:
+async def expire(house: ZoneServices) -> None:
     """End what is held too long, as schedulers do."""
     while True:
         await asyncio.sleep(1.0)
         house.held.expire(house.desk.clock.now_s())
 
 
-async def keep_hosts(house: House) -> None:
+async def keep_hosts(house: ZoneServices) -> None:
     """Do what the agents of a zone do: say that they live, and destroy what is to be deleted."""
     desk = house.desk
     while True:
@@ -142,7 +142,7 @@ class Walk:
         self.lives = 0
         self.done = Counter[str]()
 
-    def house(self, name: str) -> House:
+    def house(self, name: str) -> ZoneServices:
         """Return a zone as it is now."""
         return self.roads.houses[name]
 
@@ -151,7 +151,7 @@ class Walk:
         old = self.house(name)
         self.lives += 1
         scheduler = f"s{self.lives}"
-        house = House(
+        house = ZoneServices(
             name,
             await open_second(old.desk),
             self.roads,
@@ -330,7 +330,7 @@ async def test_the_books_are_right(seed: int) -> None:
     roads = BadRoads(rng)
     sizes = {"root": (1, 4), "west": (2, 8), "east": (2, 8), "deep": (3, 8)}
     houses = [
-        await open_house(name, roads, hosts=hosts, vcpus=vcpus)
+        await open_zone_services(name, roads, hosts=hosts, vcpus=vcpus)
         for name, (hosts, vcpus) in sizes.items()
     ]
     root, west, east, deep = houses

@@ -84,7 +84,7 @@ class StillClock(VirtualClock):
 
 
 @dataclass
-class House:
+class ZoneServices:
     """One zone, or one scheduler of it: its desk, and the services that make it part of a tree.
 
     `children` are active, unless it `is_alone`; `near` reaches them. `holder` names the scheduler
@@ -93,7 +93,7 @@ class House:
 
     name: str
     desk: Desk
-    near: "NearZones"
+    near: "InProcessZones"
     children: list[Zone] = field(default_factory=list[Zone])
     on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
     scheduler: str = "one"
@@ -230,7 +230,7 @@ class House:
         """Return a child by its number."""
         return next((one for one in self.children if one.zone_id == zone_id), None)
 
-    def adopt(self, *children: "House") -> None:
+    def adopt(self, *children: "ZoneServices") -> None:
         """Make other zones children of this one."""
         for child in children:
             number = len(self.children) + 1
@@ -241,7 +241,7 @@ class House:
         return SelectOrder(request, audience, self.desk.clock.now_s() + 2.0)
 
 
-class NearZones:
+class InProcessZones:
     """Child zones in this process; see the port `ChildZones`.
 
     Attributes:
@@ -252,7 +252,7 @@ class NearZones:
     """
 
     def __init__(self) -> None:
-        self.houses: dict[str, House] = {}
+        self.houses: dict[str, ZoneServices] = {}
         self.away: set[str] = set()
         self.silent: set[str] = set()
         self.asked: list[tuple[str, str]] = []
@@ -298,7 +298,7 @@ class NearZones:
                 return await self.server(child, further, timeout_s=timeout_s)
         return None
 
-    def _reach(self, zone: Zone, verb: str) -> House:
+    def _reach(self, zone: Zone, verb: str) -> ZoneServices:
         self.asked.append((zone.name, verb))
         if zone.name in self.away:
             raise NotAskedError(f"zone {zone.name} is away")
@@ -309,25 +309,25 @@ class NearZones:
             raise UnavailableError(f"zone {zone.name}: the answer is lost")
 
 
-async def open_house(
+async def open_zone_services(
     name: str,
-    near: NearZones,
+    near: InProcessZones,
     *,
     hosts: int = 2,
     vcpus: int = 4,
     gathers: bool = False,
     levels_max: int = 4,
-) -> House:
+) -> ZoneServices:
     """Make a zone with some hosts."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
-    return House(name, desk, near, gathers=gathers, levels_max=levels_max)
+    return ZoneServices(name, desk, near, gathers=gathers, levels_max=levels_max)
 
 
-async def open_tree(*, gathers: bool = False, levels_max: int = 4) -> House:
+async def open_tree(*, gathers: bool = False, levels_max: int = 4) -> ZoneServices:
     """Make a root with two children, of which the second has a child of its own."""
-    near = NearZones()
+    near = InProcessZones()
     root, west, east, deep = [
-        await open_house(
+        await open_zone_services(
             name, near, hosts=hosts, vcpus=vcpus, gathers=gathers, levels_max=levels_max
         )
         for name, hosts, vcpus in (("root", 1, 2), ("west", 2, 4), ("east", 1, 8), ("deep", 3, 4))

@@ -8,7 +8,7 @@ import pytest
 from berth.domain.compute.request import Request
 from berth.scheduling.rules.attributes import HOST_ATTRIBUTES
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
-from tests.unit.services.zoning.zone_harness import NearZones, open_house, request_of
+from tests.unit.services.zoning.zone_harness import InProcessZones, open_zone_services, request_of
 
 
 def asking(
@@ -57,9 +57,9 @@ def test_others_are_let_through(request_: Request) -> None:
 
 async def test_no_child_is_asked_which_host_it_has() -> None:
     """The request is for the hosts of this zone alone, as one that names a host is."""
-    near = NearZones()
-    root = await open_house("root", near)
-    root.adopt(await open_house("west", near))
+    near = InProcessZones()
+    root = await open_zone_services("root", near)
+    root.adopt(await open_zone_services("west", near))
     await root.selector.select(root.select_order(asking({"host": "s> m"})))
     assert ("west", "select") not in near.asked
     await root.selector.select(root.select_order(asking({"capabilities:vcpus_total": "> 0"})))

@@ -16,17 +16,17 @@ from berth.domain.zones.offer import LapsedHoldAction, OfferKey, OfferRefusalRea
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome
 from tests.unit.services.zoning.zone_harness import (
-    House,
-    NearZones,
+    InProcessZones,
+    ZoneServices,
     build_order,
-    open_house,
     open_tree,
+    open_zone_services,
     request_of,
     withdrawal,
 )
 
 
-async def built(house: House) -> dict[str, list[Instance]]:
+async def built(house: ZoneServices) -> dict[str, list[Instance]]:
     """Return the live instances of each zone of a tree."""
     found: dict[str, list[Instance]] = {}
     for name, one in house.near.houses.items():
@@ -39,7 +39,7 @@ async def built(house: House) -> dict[str, list[Instance]]:
     return found
 
 
-async def used(house: House) -> int:
+async def used(house: ZoneServices) -> int:
     """Return the VCPUs that the ledgers of a whole tree say are used."""
     total = 0
     for one in house.near.houses.values():
@@ -78,11 +78,11 @@ async def test_a_plan_is_built_in_the_whole_tree() -> None:
 
 async def test_records_tell_why_offers_were_made() -> None:
     """With the weights that were offered, whatever else of the select is still held."""
-    house = await open_house("alone", NearZones())
+    house = await open_zone_services("alone", InProcessZones())
     request = request_of(8)
     selection = await house.selector.select(house.select_order(request))
     offered = [choice.weight for choice in selection.choices]
-    held = await open_house("held", NearZones())
+    held = await open_zone_services("held", InProcessZones())
     offers = await held.selector.offers(held.select_order(request))
     await held.builder.build(build_order(request, offers.blobs[:3]))
     assert len(held.held) == 5
@@ -142,8 +142,8 @@ async def test_an_offer_is_used_once() -> None:
 @pytest.mark.parametrize("on_gone", list(LapsedHoldAction))
 async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
     """As long as there is room the settings decide; without room it is refused."""
-    near = NearZones()
-    zone = await open_house("zone", near, hosts=1, vcpus=1)
+    near = InProcessZones()
+    zone = await open_zone_services("zone", near, hosts=1, vcpus=1)
     zone.on_gone = on_gone
     zone.__post_init__()
     request = request_of(1)
@@ -158,8 +158,8 @@ async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
 
 async def test_another_host_is_taken_where_the_settings_say_so() -> None:
     """When the one that was offered is full by now."""
-    near = NearZones()
-    zone = await open_house("zone", near, hosts=2, vcpus=1)
+    near = InProcessZones()
+    zone = await open_zone_services("zone", near, hosts=2, vcpus=1)
     zone.on_gone = LapsedHoldAction.OTHER
     zone.__post_init__()
     first, second = request_of(1), request_of(2)
@@ -174,8 +174,8 @@ async def test_another_host_is_taken_where_the_settings_say_so() -> None:
 
 async def test_a_held_place_is_not_given_to_others() -> None:
     """Two parents that select at once do not both get the last one."""
-    near = NearZones()
-    zone = await open_house("zone", near, hosts=1, vcpus=1)
+    near = InProcessZones()
+    zone = await open_zone_services("zone", near, hosts=1, vcpus=1)
     first = await zone.selector.offers(zone.select_order(request_of(1), audience="one"))
     second = await zone.selector.offers(
         zone.select_order(request_of(1, request_id="req-2"), audience="two")
@@ -269,8 +269,8 @@ async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> No
 
 async def test_what_was_withdrawn_may_be_sent_anew() -> None:
     """A mark stands against what was sent before it, however late that comes."""
-    near = NearZones()
-    zone = await open_house("zone", near)
+    near = InProcessZones()
+    zone = await open_zone_services("zone", near)
     request = request_of(1)
     offers = await zone.selector.offers(zone.select_order(request))
     order = build_order(request, offers.blobs)
@@ -293,7 +293,7 @@ async def test_what_is_there_may_stay() -> None:
     assert await used(root) == 28
 
 
-async def late_below(root: House, request: Request) -> BuildOrder:
+async def late_below(root: ZoneServices, request: Request) -> BuildOrder:
     """Return an order that leads through this zone to one below it, and was sent long ago."""
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
     offers = await root.selector.offers(root.select_order(request))

@@ -18,12 +18,12 @@ from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrde
 from berth.services.requests.orders import PlaceOrder
 from berth.services.zoning.delegation.sagas import SagaStore
 from tests.unit.services.wiring import order_of
-from tests.unit.services.zoning.zone_harness import House, open_tree, request_of, withdrawal
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of, withdrawal
 
 PLACES = 30
 
 
-async def live(root: House) -> dict[str, list[str]]:
+async def live(root: ZoneServices) -> dict[str, list[str]]:
     """Return the uuids of the instances that have a host, by zone."""
     found: dict[str, list[str]] = {}
     for name, house in root.near.houses.items():
@@ -34,12 +34,12 @@ async def live(root: House) -> dict[str, list[str]]:
     return found
 
 
-def held(root: House) -> int:
+def held(root: ZoneServices) -> int:
     """Return how many offers are held in the whole tree."""
     return sum(len(house.held) for house in root.near.houses.values())
 
 
-async def is_pending(root: House, request: Request) -> bool:
+async def is_pending(root: ZoneServices, request: Request) -> bool:
     """Tell whether a request stands in the root's ledger."""
     return await root.desk.ledger.get(PendingRequest, request.request_id) is not None
 
@@ -234,7 +234,7 @@ async def test_a_child_that_never_says_what_came_of_it() -> None:
     assert instance.status is Status.ERROR
 
 
-async def left_behind(root: House, request: Request) -> PlaceOrder:
+async def left_behind(root: ZoneServices, request: Request) -> PlaceOrder:
     """Have a scheduler die when a child has built its part; return the order as others see it."""
     right = root.near.build
     dying = asyncio.Event()
@@ -267,7 +267,7 @@ async def test_a_scheduler_that_dies_is_replaced() -> None:
     root = await open_tree()
     request = request_of(20)
     accepted = await left_behind(root, request)
-    second = House("root", root.desk, root.near, root.children, scheduler="two")
+    second = ZoneServices("root", root.desk, root.near, root.children, scheduler="two")
     with pytest.raises(ConflictError, match="another scheduler"):
         await second.tree.place(accepted)
     await root.desk.clock.sleep(31)
@@ -291,7 +291,7 @@ async def test_what_was_given_up_is_not_taken_up_again() -> None:
         lease_s=30.0,
     )
     await sagas.give_up(request.request_id)
-    second = House("root", root.desk, root.near, root.children, scheduler="two")
+    second = ZoneServices("root", root.desk, root.near, root.children, scheduler="two")
     await root.desk.clock.sleep(31)
     root.held.expire(root.desk.clock.now_s())
     decision = await second.tree.place(accepted)
@@ -340,7 +340,9 @@ async def test_what_was_begun_is_not_begun_anew_when_the_children_are_down() -> 
     accepted = await left_behind(root, request_of(2))
     before = await live(root)
     assert before
-    second = House("root", root.desk, root.near, root.children, scheduler="two", is_alone=True)
+    second = ZoneServices(
+        "root", root.desk, root.near, root.children, scheduler="two", is_alone=True
+    )
     root.near.away = {"west", "east"}
     await root.desk.clock.sleep(31)
     root.held.expire(root.desk.clock.now_s())

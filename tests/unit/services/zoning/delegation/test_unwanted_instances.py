@@ -17,14 +17,14 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.requests.orders import PlaceOrder, Placer
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of
 
 COUNT = 3
 LEASE_S = 31.0
 
 
 @pytest.fixture
-async def root() -> AsyncIterator[House]:
+async def root() -> AsyncIterator[ZoneServices]:
     """A tree whose root's scheduler has died when its children had said that they build all."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
@@ -45,12 +45,12 @@ async def root() -> AsyncIterator[House]:
     await root.desk.ledger.close()
 
 
-def heir_of(root: House) -> House:
+def heir_of(root: ZoneServices) -> ZoneServices:
     """Return another scheduler of the root."""
-    return House("root", root.desk, root.near, root.children, scheduler="two")
+    return ZoneServices("root", root.desk, root.near, root.children, scheduler="two")
 
 
-def pending_of(house: House, *, placer: Placer | None = None) -> PendingRequests:
+def pending_of(house: ZoneServices, *, placer: Placer | None = None) -> PendingRequests:
     """Return what a scheduler of a zone takes up requests with."""
     desk = house.desk
     return PendingRequests(
@@ -64,18 +64,18 @@ def pending_of(house: House, *, placer: Placer | None = None) -> PendingRequests
     )
 
 
-async def delete(root: House, count: int = COUNT) -> None:
+async def delete(root: ZoneServices, count: int = COUNT) -> None:
     """Have the owner delete instances, which wait for their scheduler."""
     for uuid in request_of(count).instance_uuids:
         await root.desk.instances.delete(uuid)
 
 
-async def remote_instances(root: House) -> list[RemoteInstance]:
+async def remote_instances(root: ZoneServices) -> list[RemoteInstance]:
     """Return what the root has sent."""
     return await root.desk.ledger.all(RemoteInstance)
 
 
-async def below(root: House) -> list[str]:
+async def below(root: ZoneServices) -> list[str]:
     """Return the uuids of the instances that run in the children."""
     found: list[str] = []
     for name in ("west", "east", "deep"):
@@ -86,7 +86,7 @@ async def below(root: House) -> list[str]:
     return sorted(found)
 
 
-async def test_all_are_deleted_before_another_scheduler_goes_on(root: House) -> None:
+async def test_all_are_deleted_before_another_scheduler_goes_on(root: ZoneServices) -> None:
     """It ends the request, and takes back all that was sent; not before the lease has ended."""
     await delete(root)
     heir = heir_of(root)
@@ -102,7 +102,7 @@ async def test_all_are_deleted_before_another_scheduler_goes_on(root: House) -> 
     assert "zone_instances_left_behind" not in root.desk.told.events
 
 
-async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) -> None:
+async def test_some_are_deleted_before_another_scheduler_goes_on(root: ZoneServices) -> None:
     """Those are taken back, and the others stay where they are."""
     await delete(root, COUNT - 1)
     heir = heir_of(root)
@@ -116,7 +116,7 @@ async def test_some_are_deleted_before_another_scheduler_goes_on(root: House) ->
     ]
 
 
-async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
+async def test_a_request_that_is_given_up_keeps_nothing(root: ZoneServices) -> None:
     """Its instances are in ERROR here, and none of them runs elsewhere."""
 
     class Refusing:
@@ -135,7 +135,7 @@ async def test_a_request_that_is_given_up_keeps_nothing(root: House) -> None:
     assert await below(root) == []
 
 
-async def test_a_request_that_its_own_scheduler_cannot_read(root: House) -> None:
+async def test_a_request_that_its_own_scheduler_cannot_read(root: ZoneServices) -> None:
     """Its lease, which that renews with each try, does not keep the request from its end."""
     heir = heir_of(root)
 
@@ -150,14 +150,14 @@ async def test_a_request_that_its_own_scheduler_cannot_read(root: House) -> None
     assert await below(root) == []
 
 
-async def forget_request(root: House) -> None:
+async def forget_request(root: ZoneServices) -> None:
     """Have the request gone without its errands, as before there were leftovers."""
     await delete(root)
     (pending,) = await root.desk.ledger.all(PendingRequest)
     await root.desk.ledger.commit([(Remove(Kind.PENDING_REQUEST, pending.request.request_id),)])
 
 
-async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
+async def test_what_an_older_berth_has_left_is_taken_back(root: ZoneServices) -> None:
     """Found when a scheduler starts; operators are told, and see what is not back yet."""
     await forget_request(root)
     root.near.away.update(("west", "east"))
@@ -175,7 +175,7 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: House) -> None:
     assert await below(root) == []
 
 
-async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
+async def test_what_is_left_later_is_taken_back_later(root: ZoneServices) -> None:
     """They are looked for again and again, and once more when the ledger was away."""
     heir = heir_of(root)
     async with running(heir.withdrawals.run):
@@ -189,7 +189,7 @@ async def test_what_is_left_later_is_taken_back_later(root: House) -> None:
 
 @pytest.mark.parametrize("stage", [RemoteInstanceStage.THERE, RemoteInstanceStage.SENDING])
 async def test_what_is_wanted_or_under_way_is_left_alone(
-    root: House, stage: RemoteInstanceStage
+    root: ZoneServices, stage: RemoteInstanceStage
 ) -> None:
     """Instances of pending requests, those that live here, and those that stand here no more."""
     leftovers = UnwantedInstanceFinder(root.desk.ledger)
@@ -210,7 +210,7 @@ async def test_what_is_wanted_or_under_way_is_left_alone(
 
 @pytest.mark.parametrize(("sent_ms", "is_unwanted"), [(5, True), (6, False)])
 async def test_what_a_parent_has_released_since_it_was_sent(
-    root: House, sent_ms: int, *, is_unwanted: bool
+    root: ZoneServices, sent_ms: int, *, is_unwanted: bool
 ) -> None:
     """Its mark stands here; what was sent after the mark is another thing."""
     sample = (await remote_instances(root))[0]

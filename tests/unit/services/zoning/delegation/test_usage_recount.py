@@ -10,13 +10,13 @@ from berth.domain.zones.zone import RemoteInstance, Zone
 from berth.domain.zones.zone_orders import RemoteServer
 from berth.services.zoning.delegation.usage_recount import PAUSE_S, UsageRecount
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of
 
 SIZE = 1, 1024
 """Of the servers that `request_of` asks for."""
 
 
-async def placed(count: int) -> tuple[House, UsageRecount]:
+async def placed(count: int) -> tuple[ZoneServices, UsageRecount]:
     """Return a root that has sent so many servers to one child, and what is tested."""
     root = await open_tree()
     root.children[:] = [replace(root.children[1], weight_offset=100.0)]
@@ -32,7 +32,7 @@ async def placed(count: int) -> tuple[House, UsageRecount]:
     return root, here
 
 
-async def have_resized(root: House) -> int:
+async def have_resized(root: ZoneServices) -> int:
     """Have all servers that were sent be resized, to the same size; return how many they are."""
     remotes = await root.desk.ledger.all(RemoteInstance)
     for one in remotes:
@@ -42,7 +42,7 @@ async def have_resized(root: House) -> int:
     return len(remotes)
 
 
-async def still_open(root: House) -> int:
+async def still_open(root: ZoneServices) -> int:
     """Return how many resizes are open."""
     return sum(one.resize is not None for one in await root.desk.ledger.all(RemoteInstance))
 

@@ -8,14 +8,14 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from tests.unit.services.wiring import order_of, running
-from tests.unit.services.zoning.zone_harness import House, open_tree, request_of
+from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of
 
 COUNT = 12
 LONG_S = 200.0
 UUID = "99999999-0000-4000-8000-000000000000"
 
 
-async def failed() -> House:
+async def failed() -> ZoneServices:
     """Return a tree whose children have built their parts of a request that failed."""
     root = await open_tree()
     right = root.near.build
@@ -32,12 +32,12 @@ async def failed() -> House:
     return root
 
 
-async def remote_instances(root: House) -> list[RemoteInstance]:
+async def remote_instances(root: ZoneServices) -> list[RemoteInstance]:
     """Return what the root has sent."""
     return await root.desk.ledger.all(RemoteInstance)
 
 
-async def running_below(root: House) -> int:
+async def running_below(root: ZoneServices) -> int:
     """Return how many instances of the request run in the children."""
     count = 0
     for name in ("west", "east", "deep"):
@@ -69,7 +69,7 @@ async def test_they_are_taken_back_once_their_zone_answers() -> None:
 async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
     """It stands in the ledger."""
     root = await failed()
-    second = House("root", root.desk, root.near, root.children, scheduler="two")
+    second = ZoneServices("root", root.desk, root.near, root.children, scheduler="two")
     root.near.silent.clear()
     async with running(second.withdrawals.run):
         await root.desk.clock.sleep(1.0)

@@ -21,7 +21,12 @@ from berth.services.zoning.messages.zone_commands import (
     HeldBuildOrder,
 )
 from tests.unit.services.wiring import Fleet, Told, open_desk, open_second
-from tests.unit.services.zoning.zone_harness import House, NearZones, build_order, request_of
+from tests.unit.services.zoning.zone_harness import (
+    InProcessZones,
+    ZoneServices,
+    build_order,
+    request_of,
+)
 
 FIRST, SECOND = b"first___", b"second__"
 TIMEOUT_S = 5.0
@@ -29,13 +34,13 @@ TIMEOUT_S = 5.0
 
 async def open_pair(
     *, vcpus: int = 4, on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
-) -> tuple[House, House, LocalBus]:
+) -> tuple[ZoneServices, ZoneServices, LocalBus]:
     """Make a zone of one host and two schedulers, on one ledger and one bus."""
-    near, bus = NearZones(), LocalBus(Told())
+    near, bus = InProcessZones(), LocalBus(Told())
     desk = await open_desk(Fleet(hosts=1, vcpus=vcpus))
-    first = House("zone", desk, near, on_gone=on_gone, holder=FIRST, bus=bus)
+    first = ZoneServices("zone", desk, near, on_gone=on_gone, holder=FIRST, bus=bus)
     other = await open_second(desk)
-    second = House("zone", other, near, on_gone=on_gone, holder=SECOND, bus=bus)
+    second = ZoneServices("zone", other, near, on_gone=on_gone, holder=SECOND, bus=bus)
     return first, second, bus
 
 

@@ -15,10 +15,10 @@ from berth.services.zoning.offers.selection import Selection
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.zoning.zone_harness import (
     HOLD_S,
-    House,
-    NearZones,
-    open_house,
+    InProcessZones,
+    ZoneServices,
     open_tree,
+    open_zone_services,
     request_of,
 )
 
@@ -34,7 +34,7 @@ def sources(selection: Selection) -> set[int]:
     }
 
 
-def held(house: House) -> list[int]:
+def held(house: ZoneServices) -> list[int]:
     """Return how much is held in each zone of a tree, by name."""
     return [len(one.held) for _, one in sorted(house.near.houses.items())]
 
@@ -64,10 +64,10 @@ async def test_a_zone_below_the_last_layer_is_not_asked() -> None:
     assert root.near.houses["east"].desk.told.events == ["zone_too_deep"]
 
 
-async def ring_of(*names: str) -> House:
+async def ring_of(*names: str) -> ZoneServices:
     """Make zones of two places each, all children of one another, and return the first."""
-    near = NearZones()
-    houses = [await open_house(name, near, hosts=1, vcpus=2) for name in names]
+    near = InProcessZones()
+    houses = [await open_zone_services(name, near, hosts=1, vcpus=2) for name in names]
     for house in houses:
         house.adopt(*(one for one in houses if one is not house))
     return houses[0]
@@ -290,8 +290,8 @@ async def test_a_named_host_is_of_this_zone() -> None:
 
 async def test_names_of_hosts_do_not_leave_the_zone() -> None:
     """Of hosts to be spared, too."""
-    near = NearZones()
-    root, child = await open_house("root", near), await open_house("child", near)
+    near = InProcessZones()
+    root, child = await open_zone_services("root", near), await open_zone_services("child", near)
     root.adopt(child)
     seen: list[object] = []
     right = near.select
