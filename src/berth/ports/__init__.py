@@ -1,1 +1,1 @@
-"""Protocols that the services need and adapters fulfil; nothing here does anything."""
+"""The protocols that services depend on and adapters implement, with the types they exchange."""

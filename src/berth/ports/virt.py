@@ -85,7 +85,8 @@ class OrphanFiles:
 
     Without `address` they are where a guest of the instance would have its files, and `destroy`
     deletes them. With an address they are disks stored by this host, and `drop_stored` deletes
-    them. `since_s` is the time of the last write in Unix seconds.
+    them. `since_s` is the time of the last write in Unix seconds; `size_bytes` is the space that
+    they occupy.
     """
 
     instance_uuid: str
@@ -110,9 +111,9 @@ class VirtDriver(Protocol):
     host or the driver lacks the feature.
     """
 
-    @property
     # Agents repeat operations after a crash, and after commits whose outcome they do not know
     # (docs/adr/0004-commands-are-states.md); that is why every method must be idempotent.
+    @property
     def verbs(self) -> frozenset[DriverFeature]:
         """The optional features that the driver supports."""
         ...

@@ -51,6 +51,7 @@ class Offers:
     select_id: bytes
     weights: tuple[float, ...] = ()
     blobs: tuple[bytes, ...] = ()
+    # Not compared: how the tree answered does not make two sets of offers different.
     late: int = field(default=0, compare=False)
 
 

@@ -167,6 +167,7 @@ class AnchorArrangements:
 
     def _unseen(self, found: Iterator[Arrangement]) -> Iterator[Arrangement]:
         for arrangement in found:
+            # Only arrangements of sharers alone can recur, so no others are remembered.
             if self._sharers.issuperset(arrangement):
                 if arrangement in self._seen:
                     self.steps.check()

@@ -219,5 +219,6 @@ def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Rema
     giving = own & trees[table.root]
     for row, anchors in table.sharing().anchors.items():
         if any(slot.lent.item(row) for slot in slots) and bool(trees[anchors].any()):
+            # A lender gives to other trees, so its own tree may not be among them.
             giving[row] = True
     return Remaining(int(giving.sum()), int(trees.sum()))
