@@ -266,14 +266,16 @@ class World:
             if name in left_out:
                 continue
             told = 0
-            if name in view.beside.hosts:
+            if name in view.overlay.hosts:
                 told = min(self.told_version[name], view.version)
             elif self.spoilt:
                 continue
             else:
                 told = view.version
-            since = self.tracker._host_messages[name].version if name in view.beside.hosts else told
-            here = view.beside.residents_on(view.hosts, name, since)
+            since = (
+                self.tracker._host_messages[name].version if name in view.overlay.hosts else told
+            )
+            here = view.overlay.residents_on(view.hosts, name, since)
             assert list_digest(here.values()) in self._lists_since(name, told), name
 
     spoilt = False
@@ -290,7 +292,7 @@ class World:
         hosts = self.desk.replica.hosts
         assert not self.tracker.doubted
         for name in self.names:
-            here = self.desk.replica.beside.residents_on(hosts, name, hosts.version)
+            here = self.desk.replica.overlay.residents_on(hosts, name, hosts.version)
             there = {one.uuid: one.resident for one in await read_list(self.desk.ledger, name)}
             assert here == there, name
             (row,) = hosts.rows_of_name(name)

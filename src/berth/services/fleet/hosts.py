@@ -221,7 +221,7 @@ class Hosts:
             reports = reports if is_stale else refused
             if not reports:
                 return
-        raise ConflictError(f"host {reports[0].host.name} is being registered elsewhere; try again")
+        raise ConflictError(f"host {reports[0].host.name} is being registered by another process")
 
     async def _register(
         self, reports: Sequence[HostReport], aggregates: Sequence[Aggregate], new: set[str]
@@ -369,7 +369,7 @@ def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) ->
         row = hosts.row_of(uuid)
         if row is not None and uuid not in own:
             other = hosts.host(row).name
-            raise ConflictError(f"host {other} is below it in the tree of providers; move it first")
+            raise ConflictError(f"host {other} is below it in the provider tree; move it first")
     return found
 
 

@@ -131,13 +131,13 @@ class WriteOffService:
             raise NotFoundError("compute service", host)
         if not service.forced_down:
             raise ConflictError(
-                f"the service of {host} is not forced down; make sure that the machine is off, and "
-                f"say so first with `berth service force-down {host}`"
+                f"the service of {host} is not forced down; make sure that the machine is off, "
+                f"then run `berth service force-down {host}`"
             )
         now_s = self._clock.now_s()
         # Forcing a service down does not stop its agent, so the heartbeats have the last word.
         if replace(service, forced_down=False).is_up(now_s, down_time_s):
             raise ConflictError(
-                f"the agent of {host} was heard of {now_s - service.last_seen_s:.0f} s ago, so the "
-                f"host lives; it clears away what is left there by itself"
+                f"the agent of {host} sent a heartbeat {now_s - service.last_seen_s:.0f} s ago, so "
+                f"the host is alive; it cleans up its leftovers by itself"
             )

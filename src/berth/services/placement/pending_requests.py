@@ -191,10 +191,10 @@ class PendingRequests:
         async def read() -> Unit:
             pending = await self._ledger.get(PendingRequest, key)
             if pending is None:
-                raise ConflictError(f"request {key} is not pending any more")
+                raise ConflictError(f"request {key} is no longer pending")
             is_free = pending.taken_by in {"", may_be_taken_by}
             if not is_free and pending.taken_until_s > self._clock.now_s():
-                raise ConflictError(f"request {key} is in the hands of a scheduler")
+                raise ConflictError(f"request {key} is leased by a scheduler")
             withdrawing = await withdrawals(self._ledger, pending.request.instance_uuids)
             back[:] = [one.instance_uuid for one in withdrawing]
             return (*failed, *map(Put, withdrawing), Remove(Kind.PENDING_REQUEST, key))

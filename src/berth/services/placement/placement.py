@@ -430,8 +430,9 @@ def _contended(decision: Decision, asked: int) -> Decision:
     refusal = Refusal(
         code=RefusalCode.CONTENTION,
         message=(
-            f"Other schedulers took the room first, {decision.attempts} times in a row. Try again,"
-            " or raise host_subset_size so that schedulers choose different hosts."
+            # The CLI recognizes this beginning, also that of older schedulers: keep it.
+            f"Other schedulers took the room first, {decision.attempts} times in a row. "
+            "Try again, or raise host_subset_size so that schedulers choose different hosts."
         ),
         placed=0,
         asked=asked,

@@ -27,11 +27,11 @@ class AllocationRule(StrEnum):
 
     NO_PROVIDER = "no such provider"
     NO_CLASS = "no such resource class"
-    CONSUMER_GENERATION = "the consumer has changed since"
-    NOT_HELD = "the consumer holds nothing"
-    NO_INVENTORY = "the provider has nothing of the class"
+    CONSUMER_GENERATION = "the consumer has changed since it was read"
+    NOT_HELD = "the consumer has no allocations"
+    NO_INVENTORY = "the provider has no inventory of the class"
     UNITS = "the amount is below min_unit, above max_unit or no multiple of step_size"
-    CAPACITY = "there is not so much left"
+    CAPACITY = "the remaining capacity is too small"
 
 
 class AllocationRefusedError(ConflictError):

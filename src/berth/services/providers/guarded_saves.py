@@ -32,7 +32,7 @@ async def save(ledger: Writer, *writes: Write) -> int:
     """
     (outcome,) = await ledger.commit([writes])
     if isinstance(outcome, Rejected):
-        raise ConflictError(outcome.conflict or f"no room: {outcome.shortages}")
+        raise ConflictError(outcome.conflict or f"insufficient capacity: {outcome.shortages}")
     return outcome.version
 
 
@@ -59,5 +59,5 @@ async def save_guarded(ledger: Ledger, guard: str, read: Callable[[], Awaitable[
         if isinstance(outcome, Committed):
             return outcome.version
         if not outcome.stale:
-            raise ConflictError(outcome.conflict or f"no room: {outcome.shortages}")
+            raise ConflictError(outcome.conflict or f"insufficient capacity: {outcome.shortages}")
     raise ConflictError(f"{guard} keeps changing; try again")

@@ -42,7 +42,7 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
     named = {child.name: child for child in report.children}
     where = f"host {report.host.name}: children"
     if len(report.children) > CHILDREN_MAX:
-        raise InvalidInputError(where, f"{len(report.children)} are above {CHILDREN_MAX}")
+        raise InvalidInputError(where, f"{len(report.children)} are more than {CHILDREN_MAX}")
     if len(named) < len(report.children):
         raise InvalidInputError(where, "two children have the same name; give each its own")
     for child in report.children:

@@ -195,5 +195,6 @@ class Quotas:
         for name, limit in limits.items():
             if UNLIMITED < limit < has.get(name, 0):
                 raise InvalidInputError(
-                    name, f"the project has {has[name]} already; give force to limit it to {limit}"
+                    name,
+                    f"the project has {has[name]} already; pass force to set a limit of {limit}",
                 )

@@ -171,10 +171,6 @@ class Instances:
             raise NotFoundError("instance", uuid)
         return instance
 
-    async def find(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first."""
-        return await self._ledger.instances(query)
-
     async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
         """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
 

@@ -438,5 +438,5 @@ async def query_destination(
         there = migration.destination.host
         raise ConflictError(
             f"the guest of instance {instance.uuid} was being handed over to {there}, whose "
-            "agent looks now whether it is there; evacuate it again if it is not"
+            "agent now checks whether it is there; evacuate it again if it is not"
         )

@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Writ
 from berth.services.servers.moves import holder_of_move, undo_claim
 
 _DELETED: Final = "The instance was deleted."
-_CUT_SHORT: Final = "Something else was asked for before it was done."
+_CUT_SHORT: Final = "Another action interrupted it."
 
 
 def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:
@@ -137,7 +137,7 @@ def _check_guest(migration: Migration) -> None:
     if migration.stage is Stage.LANDING:
         raise ConflictError(
             f"the guest of instance {uuid} has left its host, and only {there} can have "
-            f"it; wait until the agent of {there} has looked, or reset its state to error"
+            f"it; wait until the agent of {there} has checked, or reset its state to error"
         )
     if migration.stage is Stage.MOVING:
         raise ConflictError(
@@ -154,8 +154,9 @@ def _check_known(migration: Migration | None) -> None:
     """
     if migration is not None and not migration.is_known:
         raise ConflictError(
-            f"instance {migration.instance_uuid} is in the midst of a move ({migration.kind}, "
-            f"{migration.stage}) that only a newer Berth knows; ask one that has been upgraded"
+            f"instance {migration.instance_uuid} is in the middle of a move ({migration.kind}, "
+            f"{migration.stage}) that only a newer Berth knows; send the request to an "
+            "upgraded process"
         )
 
 

@@ -44,7 +44,7 @@ class LedgerView:
 
     @property
     def overlay(self) -> InstanceOverlay:
-        """What the table has from elsewhere than the feed."""
+        """The instances that the table has from casts instead of the feed."""
         return self.replica.overlay
 
 

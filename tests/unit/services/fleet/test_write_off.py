@@ -76,7 +76,7 @@ async def test_a_host_whose_agent_lives_is_not_written_off() -> None:
     """It clears away what is left by itself."""
     case = await evacuated()
     await case.town.desk.hosts.heartbeat([case.host])
-    with pytest.raises(ConflictError, match="was heard of"):
+    with pytest.raises(ConflictError, match="sent a heartbeat"):
         await case.write_off()
     assert (await case.town.migration()).stage is Stage.LEFT_BEHIND
 

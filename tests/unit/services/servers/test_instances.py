@@ -371,7 +371,7 @@ async def test_instances_are_found_by_query() -> None:
     desk = await open_desk()
     await desk.instances.create(ORDER)
     await desk.instances.create(replace(ORDER, request_id="req-2", project_id="project-2"))
-    found = await desk.instances.find(InstanceQuery(project_id="project-2"))
+    found = await desk.ledger.instances(InstanceQuery(project_id="project-2"))
     assert [one.project_id for one in found] == ["project-2"]
     with pytest.raises(NotFoundError):
         await desk.instances.get(make_uuid("none", 1))

@@ -142,7 +142,7 @@ async def _write(call: Call, uuids: Sequence[str], form: _Form) -> list[Hypervis
 
 
 async def _servers(call: Call, host: str) -> list[HypervisorServer] | UnsetType:
-    found = await call.parts.instances.find(InstanceQuery(host=host, limit=_SERVERS_MAX))
+    found = await call.parts.ledger.instances(InstanceQuery(host=host, limit=_SERVERS_MAX))
     if not found and call.version < _ALWAYS_SERVERS:
         return UNSET
     return [HypervisorServer(name=instance.name, uuid=instance.uuid) for instance in found]

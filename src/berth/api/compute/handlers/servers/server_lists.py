@@ -129,7 +129,7 @@ async def _find(
     while True:
         query = replace(query, marker=marker, limit=fetched)
         try:
-            batch = await call.parts.instances.find(query)
+            batch = await call.parts.ledger.instances(query)
         except NotFoundError as error:
             raise InvalidInputError("marker", f"[{marker}] could not be found") from error
         found += batch if accepts is None else filter(accepts, batch)
