@@ -167,6 +167,7 @@ class Auditor:
             *self._broken_room(found, amounts),
             *_broken_place(found, traits_required, any_traits, availability_zone),
         ]
+        # Checked before it is recorded, because the check counts the room without this instance.
         self._placements[instance_id] = (host, dict(amounts))
         self._book(host, amounts, sign=1)
         if broken:

@@ -63,6 +63,7 @@ class FleetFilling:
         if plan.refusal is not None:
             self.refused += 1
             return False
+        # Held and never committed: without a ledger a hold is what takes room in the table.
         for placement in plan.placements:
             resident = Resident(placement.instance_uuid, assignment=placement.assignment)
             self.replica.hold(Hold(resident, placement.provider_uuid, plan.amounts))

@@ -271,6 +271,8 @@ def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: fl
     def churn_vcpus(stretch: float) -> float:
         return sum(ask.vcpus * _presence(ask.churn_s * stretch, window_s) for ask in asks)
 
+    # Lifetimes are stretched before the opening is sized, so that short-lived instances never
+    # crowd out the standing load.
     stretch = _largest_below(churn_vcpus, _CHURN_SHARE_MAX * wanted_vcpus)
     vcpus = churn_vcpus(stretch)
     standing_max = int(len(asks) * _STANDING_SHARE_MAX)
@@ -293,6 +295,7 @@ def _largest_below(rising: Callable[[float], float], limit: float) -> float:
     if rising(1.0) <= limit:
         return 1.0
     low, high = 0.0, 1.0
+    # Twenty bisections give the factor to six digits, which is finer than lifetimes need.
     for _ in range(20):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) <= limit else (low, middle)

@@ -66,6 +66,7 @@ def inflate(
 def _bring_to(drawn: list[str], asked: Mapping[str, int], limit: float, rng: Random) -> None:
     original = tuple(drawn)
     total = sum(asked[flavor] for flavor in drawn)
+    # Requests are removed at random, and not from the end, so that the mix of flavors stays.
     while total > limit:
         total -= asked[drawn.pop(rng.randrange(len(drawn)))]
     while total and len(drawn) >= len(original):

@@ -25,6 +25,7 @@ GPU_MILLI = "CUSTOM_GPU_MILLI"
 """The resource class of GPUs: each GPU is a child provider with 1000 of it."""
 
 _MILLI = 1000
+# Line 1 is the header.
 _FIRST_LINE = 2
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")

@@ -131,6 +131,7 @@ def summarise(
 def _utilisation(hosts: Sequence[Json]) -> dict[str, Utilisation]:
     used: Counter[str] = Counter()
     capacity: Counter[str] = Counter()
+    # GPUs and other devices are child providers with inventories of their own.
     providers = (one for host in hosts for one in (host, *host.get("children", ())))
     for provider in providers:
         for name, inventory in provider["inventories"].items():

@@ -10,13 +10,16 @@ import httpx
 from berth.domain.errors import BerthError, UnavailableError
 from berth.lab.workload import FlavorSpec
 
+# The latest microversion that the client's answers are known for.
 _VERSION = "compute 2.96"
 _OK_MAX = 400
 _CONFLICT = 409
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
+# Ten seconds in total: long enough for a restart of the service during a replay.
 _RETRIES = 40
 _RETRY_S = 0.25
+# Decisions take a few milliseconds, and a longer pause would dominate the time of a replay.
 _POLL_S = 0.004
 
 Json = dict[str, Any]
@@ -51,7 +54,7 @@ class ServiceClient:
             timeout=httpx.Timeout(60.0),
             headers={"OpenStack-API-Version": _VERSION},
             limits=httpx.Limits(max_connections=connections_max),
-            trust_env=False,
+            trust_env=False,  # a proxy from the environment would distort the measured times
         )
 
     async def close(self) -> None:
@@ -139,6 +142,8 @@ class ServiceClient:
         for _ in range(_RETRIES):
             try:
                 answer = await self._http.request(method, path, headers=headers, **content)
+            # The request may have been carried out. Creates are idempotent by their key, and a
+            # repeated delete or read does no harm.
             except httpx.TransportError:
                 await asyncio.sleep(_RETRY_S)
                 continue

@@ -137,6 +137,8 @@ def events(workload: Workload, *, until_s: float | None = None) -> Iterator[Even
         until_s: the last second, or None for no limit, with which months of departures follow the
             last arrival.
     """
+    # A heap of departures instead of a sorted list of all events: a trace of months has as many
+    # departures as arrivals, and most of them lie beyond `until_s`.
     end_s = float("inf") if until_s is None else until_s
     leaving: list[tuple[float, int]] = []
     for index, arrival in enumerate(workload.arrivals):

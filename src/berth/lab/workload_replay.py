@@ -76,6 +76,7 @@ async def replay(
         await _prepare(client, workload)
         devices = await _devices(client, workload)
         run = _Run(client, Auditor(workload.hosts), _needs(workload), devices, options)
+        # Flavors, aggregates and devices are prepared before the clock starts.
         began_s = time.monotonic()
         await _walk(run, workload, progress)
         await _departed(run)
@@ -182,6 +183,7 @@ async def _arrive(run: _Run, arrival: Arrival) -> RequestTimes:
 def _enter(run: _Run, arrival: Arrival, placements: list[Json]) -> None:
     needs = run.needs[arrival.flavor]
     run.servers[arrival.name] = [placement["instance_uuid"] for placement in placements]
+    # The replay continues after a broken rule: one fault must not hide the others.
     for placement in placements:
         try:
             run.auditor.placed(
@@ -259,6 +261,7 @@ def _reason(refusal: Json) -> str:
 
 
 async def _depart(run: _Run, arrival: Arrival) -> None:
+    # Deletions run in the background, as an owner does not wait for them before the next request.
     for server in run.servers.pop(arrival.name, []):
         task = asyncio.create_task(_delete(run, server))
         run.leaving.add(task)

@@ -14,6 +14,7 @@ _MB_PER_GB: Final = 1024
 _AVX: Final = "HW_CPU_X86_AVX512F"
 # Instances of one request. The large ones exceed the room of any single zone.
 _SIZES: Final = (8, 15, 25, 40, 60, 90)
+# No request gets more than an eighth of the instances, so every demo has at least eight requests.
 _REQUESTS_MIN: Final = 8
 
 # Each flavor with its popularity in percent.

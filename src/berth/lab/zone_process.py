@@ -33,6 +33,7 @@ STOP_S: Final = 20.0
 
 _POLL_S: Final = 0.05
 _ASK_S: Final = 60.0
+# Characters: enough for a traceback in an error message.
 _LOG_SHOWN: Final = 2000
 # The minimum of bcrypt: the passwords are random, and higher costs would only slow down the tree.
 _BCRYPT_ROUNDS: Final = 4
@@ -206,7 +207,7 @@ class ZoneProcess:
             if self._process is not None:
                 self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            pass
+            pass  # `kill` below ends it
         finally:
             self.kill()
 
@@ -279,6 +280,7 @@ class ZoneProcess:
     # ---- its files ------------------------------------------------------------------------
 
     def _write_files(self) -> None:
+        # Only the owner may read the folder: it holds keys and passwords.
         self.folder.mkdir(parents=True, mode=0o700)
         zone_keys.create(self.key_file)
         if self.parent is not None:

@@ -107,6 +107,7 @@ def report_on(tenant: TreeTenant, tree: ZoneTree, done: DemoRun) -> ZoneReport:
     """
     placed = [one for one in done.outcomes if one.is_placed]
     servers = {one.reservation_id: tenant.servers_of(one) for one in placed}
+    # Read after all servers are built, so that no zone changes between two snapshots.
     books = read_snapshots(tree)
     zones = [share_of(book) for book in books.values()]
     outcomes = [with_zones(one, books.values()) for one in done.outcomes]

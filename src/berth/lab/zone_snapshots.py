@@ -18,7 +18,9 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.lab.zone_process import ZoneProcess
 
+# The API's limit for one page; a demo or test makes fewer decisions.
 _DECISIONS_MAX: Final = 1000
+# Findings of one zone's audit that are reported; the first ones show the kind of fault.
 _SHOWN: Final = 3
 # The audit tolerates recent changes by default; here the tree is idle, so every finding counts.
 _NO_GRACE: Final = {"grace_s": "0", "task_s": "0", "request_s": "0"}
@@ -105,6 +107,8 @@ def faults_of(books: Iterable[ZoneSnapshot], wanted: Mapping[str, int]) -> list[
     faults: list[str] = []
     places: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
+    # Each zone's audit compares its ledger and its hosts. Only this comparison across zones can
+    # find an instance that two zones have, or one that none has.
     for book in books:
         faults += [f"the audit of {book.zone} finds {text}" for text in book.wrong[:_SHOWN]]
         for uuid, instance in book.instances.items():

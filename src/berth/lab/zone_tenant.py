@@ -117,6 +117,7 @@ class TreeTenant:
         """
         path = f"/berth/v1/decisions/{request_id}"
         deadline_s = time.monotonic() + _WAIT_S
+        # 404 means "not decided yet"; the API has no call that waits for a decision.
         while time.monotonic() < deadline_s:
             answer = _send(self._operator, "GET", path)
             if answer.status_code != _NOT_FOUND:

@@ -86,6 +86,7 @@ class ZoneTree:
                     raise InvalidInputError("name", f"two zones have the name {child.name}")
                 specs[child.name] = child
                 parents[child.name] = one.name
+        # All ports in one call, before any zone starts, so that no two zones get the same one.
         ports = free_ports(len(specs))
         self._zones: dict[str, ZoneProcess] = {}
         for port, (name, one) in zip(ports, specs.items(), strict=True):
@@ -121,6 +122,8 @@ class ZoneTree:
             UnavailableError: a zone does not start; the message has the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
+        # All processes start before the first is waited for: start-up time is mostly imports,
+        # which overlap on several processors.
         for zone in self:
             zone.start()
         for zone in self:
@@ -134,6 +137,7 @@ class ZoneTree:
         Raises:
             UnavailableError: a zone refuses or does not answer.
         """
+        # In the API and not in files: a child's record has to be sealed with the parent's keys.
         for zone in self:
             if zone.parent is not None:
                 zone.parent.adopt(zone)

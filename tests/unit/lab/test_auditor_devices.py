@@ -42,12 +42,16 @@ def test_giving_back_makes_room(books: DeviceUsage) -> None:
 @pytest.mark.parametrize(
     ("ask", "parts", "reason"),
     [
-        (DeviceRequest((HALF,)), [], "other parts of devices than it asked for"),
-        (DeviceRequest((HALF,)), [DeviceShare(0, WHOLE)], "other parts of devices"),
-        (DeviceRequest(), [DeviceShare(0, HALF)], "other parts of devices"),
+        (DeviceRequest((HALF,)), [], "other shares of devices than it requested"),
+        (DeviceRequest((HALF,)), [DeviceShare(0, WHOLE)], "other shares of devices"),
+        (DeviceRequest(), [DeviceShare(0, HALF)], "other shares of devices"),
         (DeviceRequest((HALF,)), [DeviceShare(2, HALF)], "a device that the host does not have"),
         (DeviceRequest((HALF,)), [DeviceShare(-1, HALF)], "a device that the host does not have"),
-        (DeviceRequest((HALF, HALF), isolate=True), [DeviceShare(0, HALF)] * 2, "two parts of one"),
+        (
+            DeviceRequest((HALF, HALF), isolate=True),
+            [DeviceShare(0, HALF)] * 2,
+            "two shares of one",
+        ),
         (
             DeviceRequest((HALF, WHOLE)),
             [DeviceShare(0, HALF), DeviceShare(0, WHOLE)],

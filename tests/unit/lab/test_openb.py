@@ -172,7 +172,7 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
         ("p,1,1,2,500,,0", "gpu_milli", "500 must be 1 to 1000 for one GPU and 1000 for"),
         (",1,1,0,0,,0", "name", "is empty"),
         ("p,1,1,0", "gpu_milli", "has 4 values for 7 columns"),
-        ("q,1,1,0,0,,0", "name", "'q' is there twice"),
+        ("q,1,1,0,0,,0", "name", "repeats 'q'"),
     ],
 )
 def test_bad_value_is_named(tmp_path: Path, line: str, column: str, reason: str) -> None:

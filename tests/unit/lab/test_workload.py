@@ -91,9 +91,9 @@ def test_unknown_flavor_is_refused() -> None:
 
 def test_names_given_twice_are_refused() -> None:
     """Two hosts, or two arrivals, of one name could not be told apart."""
-    with pytest.raises(InvalidInputError, match="hosts: 'h' is there twice"):
+    with pytest.raises(InvalidInputError, match="hosts: 'h' is repeated"):
         workload_of(hosts=(FleetHost("h", {}), FleetHost("h", {})))
-    with pytest.raises(InvalidInputError, match="arrivals: 'a' is there twice"):
+    with pytest.raises(InvalidInputError, match="arrivals: 'a' is repeated"):
         workload_of(Arrival(0, "a", "small"), Arrival(1, "a", "small"))
 
 

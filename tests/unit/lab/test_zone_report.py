@@ -57,7 +57,7 @@ def test_an_instance_in_two_zones_is_a_fault() -> None:
     faults = faults_of([book("a", instance(1)), book("b", instance(1))], {"r-1": 1})
     assert faults == [
         f"instance {instance(1).uuid} is in a and b",
-        "reservation r-1 has 2 instances, and was to have 1",
+        "reservation r-1 has 2 instances, but should have 1",
     ]
 
 
@@ -65,8 +65,8 @@ def test_an_instance_that_is_missing_or_not_wanted_is_a_fault() -> None:
     """One that a refused request has left behind is seen, too."""
     faults = faults_of([book("a", instance(1), instance(2, "r-2"))], {"r-1": 2})
     assert faults == [
-        "reservation r-1 has 1 instances, and was to have 2",
-        "reservation r-2 has 1 instances, and was to have 0",
+        "reservation r-1 has 1 instances, but should have 2",
+        "reservation r-2 has 1 instances, but should have 0",
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_list_that_differs_from_the_books_is_a_fault() -> None:
     whole = listed(instance(1), instance(2), instance(3))
     assert check([OUTCOME], {"r-1": whole}, books) == []
     assert check([OUTCOME], {"r-1": whole[1:]}, books) == [
-        "the root lists other servers of r-1 than the zones have"
+        "the root's servers of r-1 differ from those of the zones"
     ]
     failed = [*whole[1:], *listed(instance(1), status="ERROR")]
     assert check([OUTCOME], {"r-1": failed}, books) == ["1 servers of r-1 are ERROR"]
