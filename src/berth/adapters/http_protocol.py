@@ -1,7 +1,7 @@
-"""HTTP of one connection: uvicorn's, with limits on what it would keep and wait for.
+"""Uvicorn's HTTP protocol with limits on the size and duration of incomplete requests.
 
-The API holds its own limits as soon as it has a whole head. Until then, and after the last byte of
-a body that is not all of it, only the protocol knows how much has come and how long it takes.
+The API enforces its own limits once it has a complete head. Before that, and within the framing of
+a body, only the protocol knows how many bytes have arrived and how long that takes.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 UNREAD_BYTES_MAX: Final = 128 * 1024
-"""Bytes of a head, or of what is around chunks of a body: more than the API's limits together."""
+"""The most bytes of a head, or between chunks of a body: more than the API's limits together."""
 MESSAGE_S_MAX: Final = 35.0
-"""Time in which a request has to come, a little more than the API gives a body."""
+"""Seconds within which a request must arrive: slightly more than the API allows for a body."""
 
 _MALFORMED: Final = (
     "The server could not comply with the request since it is either malformed or otherwise "
@@ -27,16 +27,17 @@ _TOO_LARGE: Final = "The request header fields were too large\n\n {}  "
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP whose refusals have the form of OpenStack's errors.
+    """HTTP with limits, whose errors have the format of OpenStack's.
 
-    They come before there is a request, so no API can tell them. What trails a body is dropped.
+    These errors occur before there is a request, so the application cannot produce them. Trailers
+    after a body are dropped.
 
     Args:
-        config: of uvicorn.
-        server_state: shared by all connections.
-        app_state: of the application.
-        unread_bytes_max: bytes that may come without anything that is handed on.
-        message_s_max: seconds in which a request has to come as a whole.
+        config: uvicorn's configuration.
+        server_state: the state shared by all connections.
+        app_state: the application's state.
+        unread_bytes_max: the most bytes that may arrive without completing a head or a chunk.
+        message_s_max: the seconds within which a complete request must arrive.
     """
 
     def __init__(
@@ -58,23 +59,23 @@ class LimitedProtocol(HttpToolsProtocol):
         self._alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
-        """Wait for a request, but not for ever."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         self._wait_no_more()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; give up when too much has come that is nothing yet."""
+        """Parse more bytes; reject too many bytes without a complete head or chunk."""
         self._unread_bytes += len(data)
         super().data_received(data)
         if self._is_between and not self._unread_bytes:
             self._wait_no_more()
         elif self._unread_bytes > self._unread_bytes_max:
-            reason = f"More than {self._unread_bytes_max} bytes have come without a request."
+            reason = f"More than {self._unread_bytes_max} bytes arrived without a complete request."
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_LARGE.format(reason))
         elif self._alarm is None:
             self._wait()
@@ -85,14 +86,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_between = False
 
     def on_headers_complete(self) -> None:
-        """Hand the head on; what comes after a body is none of its fields."""
+        """Pass the head on to the application."""
         self._unread_bytes = 0
         super().on_headers_complete()
+        # The parser reports trailers as headers, too; they must not reach this request's headers.
         self.headers = []
         self._was_asked = True
 
     def on_body(self, body: bytes) -> None:
-        """Hand a piece of the body on."""
+        """Pass a piece of the body on to the application."""
         self._unread_bytes = 0
         super().on_body(body)
 
@@ -103,8 +105,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, and close the connection."""
-        # Called where the parser's error is handled, and only that knows what was wrong.
+        """Respond to malformed HTTP, and close the connection."""
+        # Uvicorn calls this while it handles the parser's error, which alone has the cause.
         cause = str(sys.exception() or "")
         reason = "content-length header must be an integer" if "Content-Length" in cause else msg
         self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED.format(reason))
@@ -130,7 +132,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._alarm = None
 
     def _stop_waiting(self) -> None:
-        """Close the connection, unless the API is still at work; it has a limit of its own."""
+        """Close the connection, unless the API still works on a request; it has its own limit."""
         if self._was_asked and not self.cycle.response_complete:
             self._wait()
         else:

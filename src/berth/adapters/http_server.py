@@ -1,4 +1,4 @@
-"""Serving an ASGI application over HTTP, in a process that has more to do than that."""
+"""An HTTP server for ASGI applications within a process that also does other work."""
 
 import asyncio
 import signal
@@ -17,42 +17,42 @@ _BACKLOG = 2048
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 takes any free one.
+    """Return a listening socket; port 0 takes any free port.
 
     Raises:
-        InvalidInputError: the address is taken, or is none of this machine.
+        InvalidInputError: the address is in use, or not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = f"{host}:{port} cannot be listened on ({error.strerror}); name another"
+        reason = f"cannot listen on {host}:{port} ({error.strerror}); choose another address"
         raise InvalidInputError("listen", reason) from error
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way get five seconds to end.
+    """Serve until SIGINT or SIGTERM; requests in progress get 5 s to end.
 
     Args:
         app: the application.
-        listener: a socket that listens, see `listening`.
+        listener: a listening socket; see `listening`.
     """
     await _Server(config_of(app)).serve(sockets=[listener])
 
 
 async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until cancelled, in a process that somebody else stops.
+    """Serve until cancelled, without handling signals.
 
     Args:
         app: the application.
-        listener: a socket that listens, see `listening`; it is closed in the end.
+        listener: a listening socket, which is closed at the end; see `listening`.
     """
     with listener:
         await _Companion(config_of(app)).serve(sockets=[listener])
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Return how uvicorn serves an application for Berth."""
+    """Return uvicorn's configuration for an application of Berth."""
     return uvicorn.Config(
         app,
         loop="none",
@@ -67,14 +67,14 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that stops at a signal and then returns, so that the ledger is closed after it.
+    """A server that returns after a signal, so that the caller can close the ledger.
 
-    Uvicorn's own raises the signal again when it has stopped, which would end the process.
+    Uvicorn's own server raises the signal again after it has stopped, which would end the process.
     """
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at SIGINT and SIGTERM; at once when they come a second time."""
+        """Stop at SIGINT and SIGTERM, immediately at the second one."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -82,9 +82,9 @@ class _Server(uvicorn.Server):
 
 
 class _Companion(uvicorn.Server):
-    """A server that leaves signals to others."""
+    """A server that does not handle signals."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Capture none."""
+        """Leave the signal handlers unchanged."""
         yield

@@ -20,8 +20,9 @@ from prometheus_client.registry import Collector
 from berth.ports.measures import COUNTED
 from berth.ports.telemetry import Measure, MetricType, Reading
 
+# The most series of one measure; further label values are counted as `other`, so that a client
+# cannot make the process grow.
 _SERIES_MAX: Final = 500
-"""Values of labels that one measure has at most; what comes beyond that is counted as `other`."""
 _OTHER: Final = "other"
 
 S = TypeVar("S")
@@ -31,20 +32,20 @@ Read = Callable[[], Awaitable[Sequence[Reading]]]
 
 @dataclass(slots=True)
 class _Observed:
-    """Observations of one series: how many ended in each bucket, and their sum."""
+    """The observations of one series: the count in each bucket, and the sum."""
 
     counts: list[int]
     total: float = 0.0
 
 
 class PrometheusMetrics:
-    """Keeps measures of one process; see the ports `Metrics` and `Exposition`.
+    """Keeps the metrics of one process; see the ports `Metrics` and `Exposition`.
 
-    Counting takes no lock, as that would cost more than all the rest: each series is counted by
-    one thread. With it go the process's own memory, CPU time and open files.
+    Each series is updated by one thread only, so counting takes no lock, which would cost more than
+    the rest. The exposition also has the process's memory, CPU time and open files.
 
     Args:
-        series_max: values of labels that each measure has at most.
+        series_max: the most series of each measure.
     """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
@@ -77,7 +78,7 @@ class PrometheusMetrics:
         found.total += value
 
     def watch(self, read: Read) -> None:
-        """Have gauges read whenever somebody looks."""
+        """Register the function that reads the gauges at each exposition."""
         self._read = read
 
     async def expose(self) -> bytes:
@@ -91,7 +92,7 @@ class PrometheusMetrics:
 
 
 class _Kept(Collector):
-    """What is kept, as Prometheus takes it."""
+    """The collected values, in the form of Prometheus's client library."""
 
     def __init__(self) -> None:
         self.readings: Sequence[Reading] = ()
@@ -99,9 +100,10 @@ class _Kept(Collector):
         self.observed = _series_of(MetricType.HISTOGRAM, dict[_Labels, _Observed])
 
     def collect(self) -> Iterable[Metric]:
-        """Return everything, measure by measure."""
+        """Return all metrics."""
         for measure, counts in self.counted.items():
             counter = CounterMetricFamily(measure.name, measure.text, labels=measure.labels)
+            # A copy, since other threads may add series meanwhile.
             for labels, amount in tuple(counts.items()):
                 counter.add_metric(labels, amount)
             yield counter

@@ -1,9 +1,9 @@
-"""Open Attestation: the HTTP service that Nova's TrustedFilter asks (nova-behaviour.md 2.6).
+"""A client for Open Attestation, which Nova's TrustedFilter uses (nova-behaviour.md 2.6).
 
-`POST <url>/PollHosts` with `{"count": 1, "hosts": ["node"]}` answers
+`POST <url>/PollHosts` with `{"count": 1, "hosts": ["node"]}` returns
 `{"hosts": [{"host_name": "node", "trust_lvl": "trusted", "vtime": "2026-11-21T12:00:00Z"}]}`.
-The time is that of the validation; a level counts for so long after it as is configured, which
-should be longer than the service itself keeps its answers.
+`vtime` is the time of the validation. A level is valid for a configured time after it, which should
+be longer than the service caches its results.
 """
 
 import ssl
@@ -21,16 +21,16 @@ from berth.ports.clock import Clock
 
 _ANSWER_BYTES_MAX = 1024 * 1024
 _LEVEL_CHARS_MAX = 255
+# The time format of some services: `Sat Nov 21 12:00:00 2026`, in UTC.
 _OTHER_FORMAT = "%a %b %d %H:%M:%S %Y"
-"""How some services write a time: `Sat Nov 21 12:00:00 2026`, in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttestationAccess:
-    """How the service is reached.
+    """How to reach the service.
 
-    `url` ends before `/PollHosts`. `auth_blob` is sent as `x-auth-blob`. `ca_file` holds the
-    certificates to check the service's by; None takes those of the machine.
+    `url` ends before `/PollHosts`. `auth_blob` is sent as the header `x-auth-blob`. `ca_file` has
+    the trusted certificates; None uses the system's.
     """
 
     url: str
@@ -53,13 +53,13 @@ _DECODER = msgspec.json.Decoder(_Answer)
 
 
 class OpenAttester:
-    """Asks an Open Attestation service; see the port `Attester`.
+    """Queries an Open Attestation service; see the port `Attester`.
 
     Args:
-        access: how to reach it.
-        clock: no validation counts as later than now.
-        valid_s: for how many seconds after its validation a level counts.
-        transport: what carries the requests; None is the network.
+        access: how to reach the service.
+        clock: the time.
+        valid_s: for how many seconds after the validation a level is valid.
+        transport: the HTTP transport; None uses the network.
 
     Raises:
         InvalidInputError: the file of certificates cannot be read.
@@ -87,7 +87,7 @@ class OpenAttester:
             reason = str(error) or type(error).__name__
             raise UnavailableError(f"the attestation service failed: {reason}") from error
         except msgspec.MsgspecError as error:
-            reason = f"the attestation service gave an answer that cannot be read: {error}"
+            reason = f"the attestation service sent an invalid response: {error}"
             raise UnavailableError(reason) from error
         asked = frozenset(nodes)
         return {one.host_name: self._read(one) for one in answer.hosts if one.host_name in asked}
@@ -111,6 +111,7 @@ class OpenAttester:
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
+                # Checked while reading: `content-length` may be missing or wrong.
                 if len(body) > _ANSWER_BYTES_MAX:
                     raise httpx.DecodingError(f"more than {_ANSWER_BYTES_MAX} bytes")
         return bytes(body)
@@ -120,13 +121,14 @@ class OpenAttester:
         validated_s = _time_of(state.vtime)
         if validated_s is None:
             return Attestation(UNKNOWN_LEVEL, now_s + self.valid_s)
+        # A service whose clock is ahead must not extend the validity.
         return Attestation(
             state.trust_lvl[:_LEVEL_CHARS_MAX], min(validated_s, now_s) + self.valid_s
         )
 
 
 def _time_of(text: str) -> float | None:
-    """Read a time in Unix seconds; None when it is none."""
+    """Parse a time and return it in Unix seconds, or None when it is invalid."""
     for read in (datetime.fromisoformat, _read_other):
         try:
             found = read(text.strip())
@@ -144,5 +146,5 @@ def _context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        reason = f"{ca_file} holds no certificates that can be read ({error})"
+        reason = f"cannot read certificates from {ca_file} ({error})"
         raise InvalidInputError("attestation.ca_file", reason) from error

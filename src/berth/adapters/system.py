@@ -1,4 +1,4 @@
-"""The clock, the chance and the log of the machine that Berth runs on."""
+"""The clock, random ids, log and memory settings of the process, and metrics that are discarded."""
 
 import asyncio
 import ctypes
@@ -12,13 +12,13 @@ from berth.domain.errors import BerthError
 from berth.ports.telemetry import Measure
 
 _UUID_BYTES = 16
+# The variant digit of a uuid has two fixed bits (10) and two random ones.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
-"""The digit that says what kind of uuid it is keeps two of its bits."""
 _BLOCK_BYTES = 4096
 _CAUSE_MAX = 300
 _M_TRIM_THRESHOLD = -1
+# Parameters of glibc's `mallopt`.
 _M_MMAP_THRESHOLD = -3
-"""Parameters of glibc's `mallopt`."""
 
 
 class SystemClock:
@@ -33,15 +33,15 @@ class SystemClock:
         return time.monotonic_ns()
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Sleep for a number of seconds."""
         await asyncio.sleep(seconds)
 
 
 class RandomIds:
     """Random identifiers; see the port `Ids`.
 
-    Random bytes are drawn from the system in blocks: each draw gives the interpreter to another
-    thread, which costs more than the bytes.
+    Random bytes are read from the system in blocks: each read releases the interpreter lock, which
+    costs more than the bytes.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class LogTelemetry:
         self._log.info(name, **fields)
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Log a failure; with its traceback when it is none that Berth raises on purpose."""
+        """Log a failure, with a traceback unless it is an error that Berth raises itself."""
         if isinstance(error, BerthError):
             if error.__cause__ is not None:
                 fields = {"cause": f"{error.__cause__!r}"[:_CAUSE_MAX], **fields}
@@ -85,7 +85,7 @@ class LogTelemetry:
 
 
 class NoMetrics:
-    """Keeps nothing; see the port `Metrics`."""
+    """Discards all metrics; see the port `Metrics`."""
 
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
         """See `Metrics.add`."""
@@ -95,11 +95,11 @@ class NoMetrics:
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep what decisions free instead of giving it back to the system.
+    """Make glibc keep freed memory instead of returning it to the system.
 
-    Arrays of a few hundred kilobytes come and go with every decision over a large fleet; without
-    this each of them is mapped anew, and faulting its pages in costs more than computing it.
-    Other C libraries are left as they are.
+    Each decision over a large fleet allocates and frees arrays of some hundred kilobytes. glibc
+    maps each of them anew by default, and faulting in the pages costs more than computing the
+    array. Other C libraries are not affected.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -110,10 +110,10 @@ def keep_freed_memory() -> None:
 
 
 def spare_the_collector() -> None:
-    """Leave what has been loaded out of garbage collections, and have fewer full ones.
+    """Exclude loaded data from garbage collection, and make full collections less frequent.
 
-    The table and its records stay as long as the process; walking through them stops it for
-    hundreds of milliseconds at a time.
+    The host table and its records live as long as the process; traversing them stops the process
+    for hundreds of milliseconds each time.
     """
     gc.collect()
     gc.freeze()

@@ -1,8 +1,9 @@
-"""Spans by OpenTelemetry's SDK, sent to a collector as OTLP over HTTP.
+"""Tracing with OpenTelemetry's SDK; spans are sent to a collector as OTLP over HTTP.
 
-The id of a request names a trace of its own, so that a scheduler which takes up a pending request,
-and the agents of the hosts, find the trace without being told of it. A caller who sends a
-`traceparent` has the API's spans and those of the schedulers that it calls in the caller's trace.
+The trace id is derived from the request id, so that agents, and a scheduler that takes over a
+pending request, add to the same trace without any context being passed. If a client sends a
+`traceparent`, the spans of the API and of the schedulers that it calls belong to the client's
+trace.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ _HALF: Final = (1 << 64) - 1
 
 
 class _Origin(NamedTuple):
-    """The trace that a request's id names, and the span that begins it."""
+    """The trace id derived from a request id, and the id of its root span."""
 
     trace_id: int
     span_id: int
@@ -49,9 +50,9 @@ class OtelTracer:
 
     Args:
         part: what the process is (`scheduler`).
-        exporter: where spans go; it is used by a thread.
-        sample_ratio: how many of the traces that begin here are recorded, 0 to 1. Every process
-            comes to the same conclusion about a trace, if the ratio is the same.
+        exporter: exports the spans, in a background thread.
+        sample_ratio: the share of the traces started here that are recorded, 0 to 1. Processes with
+            the same ratio decide alike about each trace.
     """
 
     def __init__(self, part: str, exporter: SpanExporter, *, sample_ratio: float = 1.0) -> None:
@@ -81,7 +82,7 @@ class OtelTracer:
         try:
             yield _Told(within)
         except BaseException as error:
-            # Texts of errors may hold what callers sent, so only the kind is told.
+            # Error messages may contain client data, so only the type is recorded.
             within.set_attribute("error.type", type(error).__name__)
             within.set_status(StatusCode.ERROR)
             raise
@@ -90,7 +91,7 @@ class OtelTracer:
             CONTEXT.reset(token)
 
     def close(self) -> None:
-        """Send what is left, and stop."""
+        """Export the remaining spans, and stop."""
         self._provider.shutdown()
 
     def _begin(
@@ -115,7 +116,10 @@ class OtelTracer:
         )
 
     def _remote(self, origin: _Origin) -> SpanContext:
-        """Return the span that begins a trace elsewhere, recorded there as it would be here."""
+        """Return the root span of a trace that another process started.
+
+        Whether it was sampled is not known here, but follows from the ratio.
+        """
         verdict = self._ratio.should_sample(None, origin.trace_id, "").decision
         is_sampled = verdict is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
@@ -123,12 +127,12 @@ class OtelTracer:
 
 
 def otlp_exporter(endpoint: str) -> SpanExporter:
-    """Return what sends spans to the URL of a collector."""
+    """Return an exporter to the URL of a collector."""
     return OTLPSpanExporter(endpoint=endpoint)
 
 
 class _Told:
-    """A span of the SDK as the port `Span`."""
+    """Adapts a span of the SDK to the port `Span`."""
 
     def __init__(self, within: trace.Span) -> None:
         self._within = within
@@ -139,14 +143,14 @@ class _Told:
 
 
 class _ChosenIds(IdGenerator):
-    """Random ids, unless the next ones are chosen. The SDK draws them while a span begins."""
+    """Generates random ids, except for a root span whose ids have been chosen."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
         self._next: _Origin | None = None
 
     def choose(self, origin: _Origin) -> None:
-        """Have the next span begin a trace with these ids."""
+        """Use these ids for the next span, which starts a trace."""
         self._next = origin
 
     def generate_trace_id(self) -> int:
@@ -154,7 +158,7 @@ class _ChosenIds(IdGenerator):
         return self._random.generate_trace_id() if self._next is None else self._next.trace_id
 
     def generate_span_id(self) -> int:
-        """Return the id of a new span; what was chosen is used up."""
+        """Return the id of a new span, consuming the chosen ids."""
         chosen, self._next = self._next, None
         return self._random.generate_span_id() if chosen is None else chosen.span_id
 
@@ -171,7 +175,7 @@ def _origin_of(request_id: str) -> _Origin:
 
 
 def _parent_of(traceparent: str | None) -> SpanContext | None:
-    """Read the header of W3C Trace Context; None when it is none."""
+    """Parse a W3C `traceparent` header, or return None when it is invalid."""
     parts = (traceparent or "").split("-")
     try:
         _, trace_id, span_id, flags = (int(part, 16) for part in parts)

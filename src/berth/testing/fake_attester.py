@@ -1,4 +1,4 @@
-"""The fake attester: levels that somebody sets, for tests and demos."""
+"""An attester with fixed levels, for tests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,13 +8,13 @@ from berth.ports.clock import Clock
 
 
 class FakeAttester:
-    """Says what it was told; see the port `Attester`.
+    """Returns the levels that a test sets; see the port `Attester`.
 
     Attributes:
-        levels: by node; nodes that are not there are not known.
-        is_away: it cannot be reached.
+        levels: the level by node; other nodes are unknown.
+        is_away: whether calls fail as if the service were unreachable.
         asked: the nodes of each call.
-        valid_s: how long its attestations count.
+        valid_s: for how many seconds an attestation is valid.
     """
 
     def __init__(self, levels: Mapping[str, str], clock: Clock, *, valid_s: float = 60.0) -> None:
@@ -25,7 +25,7 @@ class FakeAttester:
         self.valid_s = valid_s
 
     async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
-        """Return the levels of nodes, valid from now."""
+        """Return the attestations of the known nodes, valid from now."""
         if self.is_away:
             raise UnavailableError("the attestation service cannot be reached")
         self.asked.append(tuple(nodes))

@@ -100,9 +100,12 @@ def down(request: httpx.Request) -> httpx.Response:
         (down, "connection refused"),
         (lambda request: httpx.Response(500), "500"),
         (lambda request: httpx.Response(302, headers={"location": "http://evil/"}), "302"),
-        (lambda request: httpx.Response(200, text="nonsense"), "cannot be read"),
-        (lambda request: httpx.Response(200, json={"hosts": None}), "cannot be read"),
-        (lambda request: httpx.Response(200, json={"hosts": [{"host_name": 1}]}), "cannot be read"),
+        (lambda request: httpx.Response(200, text="nonsense"), "invalid response"),
+        (lambda request: httpx.Response(200, json={"hosts": None}), "invalid response"),
+        (
+            lambda request: httpx.Response(200, json={"hosts": [{"host_name": 1}]}),
+            "invalid response",
+        ),
         (lambda request: httpx.Response(200, content=b" " * (1024 * 1024 + 1)), "bytes"),
     ],
 )
