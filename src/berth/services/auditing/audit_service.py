@@ -23,8 +23,8 @@ from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.services.auditing.audit_snapshot import AuditSnapshot, age_text, read_audit_snapshot
 from berth.services.auditing.capacity import recheck_provider, sums_of, suspect_provider
+from berth.services.auditing.consumers import recheck_consumer, unknown_consumers
 from berth.services.auditing.groups import members_of, recheck_group, suspect_group
-from berth.services.auditing.holders import recheck_consumer, unknown_consumers
 from berth.services.auditing.host_snapshot import read_host_snapshot
 from berth.services.auditing.instances import (
     recheck_instance,
