@@ -41,7 +41,7 @@ def build_listed(*, names: tuple[str, ...] = ()) -> Made:
 
 
 def build_raising() -> Made:
-    """Fail in a way nobody foresaw."""
+    """Fail in an unexpected way."""
     raise ZeroDivisionError("oh")
 
 

@@ -16,7 +16,7 @@ class StopWatchingError(Exception):
 
 
 class StepClock:
-    """A clock that does one thing each time somebody sleeps, and then stops."""
+    """A clock that does one step at each sleep, and then stops."""
 
     def __init__(self, steps: list[object]) -> None:
         self.steps = steps
@@ -97,7 +97,7 @@ def test_a_changed_file_comes_into_force(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["name = 1", "name =", ""])
 def test_a_wrong_file_changes_nothing_but_the_error(path: Path, text: str) -> None:
-    """The old policy stays in force, and why is told until the file is right again."""
+    """The old policy stays in force, with an error until the file is valid again."""
     source = source_of(path)
     write(path, text, at_ns=2)
     assert not source.reload()
@@ -111,7 +111,7 @@ def test_a_wrong_file_changes_nothing_but_the_error(path: Path, text: str) -> No
 
 
 def test_a_file_that_went_away_changes_nothing_but_the_error(path: Path) -> None:
-    """A deleted file is told; the policy stays."""
+    """A deleted file is an error; the policy stays."""
     source = source_of(path)
     path.unlink()
     assert not source.reload_if_touched()

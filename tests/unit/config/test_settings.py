@@ -179,7 +179,7 @@ def test_loopback_needs_no_word(listen: str) -> None:
 
 
 def test_http_basic_needs_users() -> None:
-    """Without a file nobody could come in."""
+    """Without a file no caller could authenticate."""
     assert refusal(auth__mode="http_basic").field == "auth.htpasswd"
     assert refusal(auth__mode="identity").field == "auth.htpasswd"
 

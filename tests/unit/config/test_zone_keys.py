@@ -111,7 +111,7 @@ def test_a_rotation_ends_the_oldest_key_for_statements(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
-    """Telemetry is told, of that and of the next one that is right."""
+    """Telemetry receives both the failure and the next valid change."""
     path, clock, told = tmp_path / "zone-keys", FakeClock(), Told()
     file = ZoneKeyFile(path, clock, told)
     before, text = file.offers.newest_first, path.read_text()
@@ -163,7 +163,7 @@ def test_files_that_others_reach_are_refused(tmp_path: Path) -> None:
 
 
 def test_parents_come_and_go(tmp_path: Path) -> None:
-    """A running zone takes them up; without a file it trusts nobody."""
+    """A running zone reads them; without a file it trusts no parent."""
     path, clock, told = tmp_path / "zone-parents", FakeClock(), Told()
     file = ParentsFile(path, clock, told)
     assert file.trusted() == {}

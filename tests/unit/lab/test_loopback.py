@@ -12,7 +12,7 @@ from berth.lab.loopback import free_port, free_ports
 
 
 def test_each_is_another_one_below_those_of_connections() -> None:
-    """A connection of somebody else takes none of them before the server listens."""
+    """No outgoing connection takes one of them before the server listens."""
     ports = free_ports(50)
     assert len(set(ports)) == 50
     assert all(20_000 <= port < 32_768 for port in ports)
@@ -33,7 +33,7 @@ def test_one_that_somebody_listens_on_is_left_out(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ports are marked on Linux alone")
 def test_one_that_another_process_was_given_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server is still starting, so nobody listens; when the process ends all is as before."""
+    """Its server is still starting and does not listen; the mark ends with the process."""
     script = "from berth.lab.loopback import free_port; print(free_port(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -66,7 +66,7 @@ def test_without_a_lifetime_nothing_departs() -> None:
 
 
 def test_until_leaves_out_what_comes_later() -> None:
-    """Events up to and at the second asked for are told, later ones are not."""
+    """Events up to and at the given second are yielded, later ones are not."""
     workload = workload_of(
         Arrival(0, "a", "small", lifetime_s=2),
         Arrival(1, "b", "small", lifetime_s=2),

@@ -111,7 +111,7 @@ def test_parts_of_a_request_come_best_first() -> None:
 
 
 def test_a_list_that_differs_from_the_books_is_a_fault() -> None:
-    """Servers that do not run are told by their status."""
+    """Servers that do not run are reported with their status."""
     books = {"a": book("a", instance(1), instance(2)), "b": book("b", instance(3))}
     whole = listed(instance(1), instance(2), instance(3))
     assert check([OUTCOME], {"r-1": whole}, books) == []

@@ -30,7 +30,7 @@ def test_a_tree_has_as_many_zones_as_its_shape_says() -> None:
 
 
 def test_a_level_without_zones_is_refused() -> None:
-    """What is below nobody would be lost silently."""
+    """Zones below a missing level would be lost silently."""
     with pytest.raises(InvalidInputError, match="above 0"):
         tree_of((2, 0), one_host)
 

@@ -59,9 +59,9 @@ async def test_a_resize_that_the_child_has_ended(
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, size)
-    await here.look()
+    await here.recount()
     assert await counted(root) == BIG
-    await here.look()
+    await here.recount()
     assert await counted(root) == size
     found = await errand_of(root, far)
     assert found is not None
@@ -86,7 +86,7 @@ async def test_one_that_goes_on(
     assert await resize(root, far, "tiny") == 202
     await is_now(deep, far, status, (1, 1024), task)
     for _ in range(3):
-        await here.look()
+        await here.recount()
     assert await counted(root) == SMALL
 
 
@@ -95,13 +95,13 @@ async def test_one_that_has_just_begun(root: ZoneStack, deep: ZoneStack, far: st
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, SMALL)
-    await here.look()
+    await here.recount()
     assert await act(root, far, {"confirmResize": None}) == 409
     assert await resize(root, far, "odd") == 202
     await is_now(deep, far, Status.ACTIVE, SMALL)
-    await here.look()
+    await here.recount()
     assert await counted(root) == (6, 8192)
-    await here.look()
+    await here.recount()
     assert await counted(root) == SMALL
 
 
@@ -112,7 +112,7 @@ async def test_one_that_begins_while_the_child_is_asked(
     here, right = recounting(root), root.asking.server
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, SMALL)
-    await here.look()
+    await here.recount()
 
     async def slow(*args: object, **named: object) -> object:
         answer = await right(*args, **named)  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ async def test_one_that_begins_while_the_child_is_asked(
         return answer
 
     monkeypatch.setattr(root.asking, "server", slow)
-    await here.look()
+    await here.recount()
     assert await counted(root) == BIG
 
 
@@ -135,8 +135,8 @@ async def test_what_is_not_believed(
     here = recounting(root)
     assert await resize(root, far) == 202
     net.lies["east", "GET"] = ForwardedResponse(200, {}, body)
-    await here.look()
-    await here.look()
+    await here.recount()
+    await here.recount()
     assert await counted(root) == BIG
     assert root.told.failures[-1][0] == "zone_recounting_failed"
 
@@ -148,8 +148,8 @@ async def test_a_size_that_nobody_asked_for(net: Net, root: ZoneStack, far: str)
     shown = {"id": far, "tenant_id": "p", "status": "ACTIVE", "flavor": {"vcpus": 1, "ram": 9999}}
     answer = ForwardedResponse(200, {}, msgspec.json.encode({"server": shown}))
     net.lies["east", "GET"] = answer
-    await here.look()
-    await here.look()
+    await here.recount()
+    await here.recount()
     assert await counted(root) == BIG
 
 
@@ -161,13 +161,13 @@ async def test_a_deleted_server_is_forgotten_when_it_is_gone(
     here, below = recounting(root), recounting(east)
     assert (await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")).status == 204
     for _ in range(3):
-        await below.look()
-        await here.look()
+        await below.recount()
+        await here.recount()
     assert await errand_of(root, far) is not None
     assert await errand_of(east, far) is not None
     await is_gone(deep, far)
-    await below.look()
-    await here.look()
+    await below.recount()
+    await here.recount()
     assert await errand_of(east, far) is None
     assert await errand_of(root, far) is None
 
@@ -179,6 +179,6 @@ async def test_what_its_owner_has_not_deleted_stays(
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_gone(deep, far)
-    await here.look()
-    await here.look()
+    await here.recount()
+    await here.recount()
     assert await counted(root) == BIG

@@ -70,7 +70,7 @@ async def test_the_answer_is_the_same(*, has_scheduler: bool) -> None:
 
 
 async def test_some_are_here() -> None:
-    """Those and the others are told together, in their order."""
+    """Their outcomes come together with the others, in order."""
     root = await open_root(weight_offset=0.0)
     order = replace(ORDER, count=20)
     stop = serve(root)
@@ -109,7 +109,7 @@ async def test_each_by_itself(*, is_deleted: bool) -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 async def test_another_number_is_another_order(count: int) -> None:
-    """What was accepted is told, so that whoever asked sees that it is not the same."""
+    """The accepted request is returned, so that the caller sees the difference."""
     root = await open_root()
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)

@@ -90,7 +90,7 @@ class BadRoads(InProcessZones):
                 raise UnavailableError("the answer is lost")
             return found
 
-        # Whoever is asked goes on when nobody waits for the answer any more.
+        # A zone that was asked continues when its caller no longer waits for the answer.
         task = asyncio.ensure_future(go())
         self.going.add(task)
         task.add_done_callback(self.going.discard)
@@ -313,7 +313,7 @@ class Walk:
             assert await self._found_from(name, uuid) == homes[uuid][0]
 
     async def _found_from(self, name: str, uuid: str) -> str | None:
-        """Return the zone to which requests about an instance are led, as errands say."""
+        """Return the zone that the remote instances route requests about an instance to."""
         while True:
             house = self.house(name)
             remote = await house.desk.ledger.get(RemoteInstance, uuid)

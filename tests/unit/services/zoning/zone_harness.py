@@ -1,4 +1,4 @@
-"""Zones in one process: each a desk of its own, reached without a network."""
+"""Zones in one process, each with its own services, that reach each other without a network."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ HOLD_S = 10.0
 
 
 class SharePolicy:
-    """The policy of the tests, with scores that mean the same in every zone."""
+    """The policy of the tests, with scores that are comparable between zones."""
 
     @property
     def policy(self) -> Policy:
@@ -68,7 +68,7 @@ class FixedKeys:
 
 
 class UnrenewedSagas(SagaStore):
-    """Journeys whose leases are not renewed: the clock of the tests runs while somebody sleeps."""
+    """A store that does not renew leases: the tests' clock advances with every sleep."""
 
     async def keep_lease(self, request_id: str) -> None:
         """Wait until cancelled."""
@@ -85,7 +85,7 @@ class StillClock(VirtualClock):
 
 @dataclass
 class ZoneServices:
-    """One zone, or one scheduler of it: its desk, and the services that make it part of a tree.
+    """One zone, or one scheduler of it, with the services that make it part of a tree.
 
     `children` are active, unless it `is_alone`; `near` reaches them. `holder` names the scheduler
     in offers, and `bus` reaches the others of the zone.
@@ -102,9 +102,9 @@ class ZoneServices:
     is_alone: bool = False
     levels_max: int = 4
     limits: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
-    """What projects may have here at most."""
+    """The limits of projects in this zone."""
     gathers: bool = False
-    """Whether what children are to let go is gathered, for as long as the test goes."""
+    """Whether releases to children are collected for the whole test."""
 
     def __post_init__(self) -> None:
         """Wire the services."""
@@ -218,7 +218,7 @@ class ZoneServices:
         self.near.houses[self.name] = self
 
     def within(self, project_id: str) -> QuotaCheck | None:
-        """Return what keeps a project within its limits."""
+        """Return the quota check of a project, or None without limits."""
         limits = self.limits.get(project_id)
         return None if limits is None else QuotaCheck(project_id, limits)
 
@@ -237,12 +237,12 @@ class ZoneServices:
             self.children.append(Zone(number, child.name, f"http://{child.name}"))
 
     def select_order(self, request: Request, *, audience: str = "client") -> SelectOrder:
-        """Return an order for offers, with two seconds' time."""
+        """Return an order for offers with a deadline in two seconds."""
         return SelectOrder(request, audience, self.desk.clock.now_s() + 2.0)
 
 
 class InProcessZones:
-    """Child zones in this process; see the port `ChildZones`.
+    """Child zones in this process; implements the port `ChildZones`.
 
     Attributes:
         houses: the zones by name.
@@ -258,12 +258,12 @@ class InProcessZones:
         self.asked: list[tuple[str, str]] = []
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
-        """Tell the zone's name."""
+        """Return the zone's name."""
         self._reach(zone, "info")
         return ZoneInfo(zone.name)
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Ask the house."""
+        """Pass the order to the zone's services."""
         offers = await self._reach(zone, "select").handlers.select(order)
         self._answer(zone)
         return offers
@@ -271,13 +271,13 @@ class InProcessZones:
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
-        """Ask the house."""
+        """Pass the order to the zone's services."""
         outcomes = await self._reach(zone, "build").builder.build(order)
         self._answer(zone)
         return outcomes
 
     async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
-        """Ask the house."""
+        """Pass the order to the zone's services."""
         kept = await self._reach(zone, "release").release_handler.release(order)
         self._answer(zone)
         return kept
@@ -285,7 +285,7 @@ class InProcessZones:
     async def server(
         self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
-        """Look into the house, and into those below it."""
+        """Return the server from the zone or from the zones below it."""
         house = self._reach(zone, "server")
         self._answer(zone)
         found = await house.desk.ledger.get(Instance, remote.instance_uuid)
@@ -318,13 +318,13 @@ async def open_zone_services(
     gathers: bool = False,
     levels_max: int = 4,
 ) -> ZoneServices:
-    """Make a zone with some hosts."""
+    """Return a zone with some hosts."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
     return ZoneServices(name, desk, near, gathers=gathers, levels_max=levels_max)
 
 
 async def open_tree(*, gathers: bool = False, levels_max: int = 4) -> ZoneServices:
-    """Make a root with two children, of which the second has a child of its own."""
+    """Return a root with two children, of which the second has a child of its own."""
     near = InProcessZones()
     root, west, east, deep = [
         await open_zone_services(
@@ -344,7 +344,7 @@ def request_of(count: int = 1, *, request_id: str = "req-1") -> Request:
 
 
 def items_of(request: Request, blobs: Sequence[bytes]) -> tuple[BuildItem, ...]:
-    """Return what is to be built of a request, by some blobs."""
+    """Return the build items for a request's instances, one for each blob."""
     return tuple(
         BuildItem(
             Instance(
@@ -366,11 +366,11 @@ def items_of(request: Request, blobs: Sequence[bytes]) -> tuple[BuildItem, ...]:
 def build_order(
     request: Request, blobs: Sequence[bytes], *, audience: str = "client"
 ) -> BuildOrder:
-    """Return the order to build a request by some blobs."""
+    """Return the order to build a request from blobs."""
     return BuildOrder(request, audience, items_of(request, blobs))
 
 
 def withdrawal(*uuids: str, sent_ms: int = 2**60, keeps_built: bool = False) -> ReleaseOrder:
-    """Return the order not to build instances that were sent until then."""
+    """Return the order that withdraws instances sent until `sent_ms`."""
     withdrawn = tuple(Withdrawal(uuid, sent_ms) for uuid in uuids)
     return ReleaseOrder("client", withdrawn=withdrawn, project_id="p", keeps_built=keeps_built)

@@ -73,12 +73,12 @@ class UsageRecount:
         """Check at every interval, for ever."""
         while True:
             try:
-                await self.look()
+                await self.recount()
             except BerthError as error:
                 self._telemetry.failure("zone_recounting_failed", error)
             await self._clock.sleep(PAUSE_S)
 
-    async def look(self) -> None:
+    async def recount(self) -> None:
         """Ask for the servers whose size is open and whose record the last check saw unchanged.
 
         Raises:

@@ -230,7 +230,7 @@ _RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 
 @dataclass(frozen=True, slots=True)
 class FlavorShown:
-    """How large it is; `ram` is in MiB."""
+    """The size of a server as a child shows it; `ram` is in MiB."""
 
     vcpus: int
     ram: int
@@ -238,7 +238,7 @@ class FlavorShown:
 
 @dataclass(frozen=True, slots=True)
 class ServerShown:
-    """One server, in the words of the compute API."""
+    """One server in the form of the compute API, with the fields that a parent reads."""
 
     id: str
     tenant_id: str
@@ -247,7 +247,7 @@ class ServerShown:
 
     @property
     def below(self) -> RemoteServer:
-        """What it says."""
+        """The server's size and resize state."""
         size = self.flavor.vcpus, self.flavor.ram
         return RemoteServer(size, is_resizing=self.status in _RESIZING)
 

@@ -84,7 +84,7 @@ class GroupMessage:
 
     @property
     def group(self) -> ServerGroup:
-        """The group."""
+        """The group in the form of the domain."""
         return ServerGroup(
             self.uuid,
             self.name,

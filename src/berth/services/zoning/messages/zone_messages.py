@@ -122,7 +122,7 @@ class OffersMessage:
 
     @property
     def offers(self) -> Offers:
-        """The offers.
+        """The offers in the form of the domain.
 
         Raises:
             InvalidInputError: a blob or the select's id is not base64.
@@ -249,7 +249,7 @@ class OutcomesMessage:
 
     @property
     def outcomes(self) -> tuple[BuildOutcome, ...]:
-        """The outcomes."""
+        """The outcomes in the form of the domain."""
         return tuple(BuildOutcome(one.uuid, one.flaw) for one in self.instances)
 
 

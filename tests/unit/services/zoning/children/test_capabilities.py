@@ -62,7 +62,7 @@ def test_least_and_greatest_values_of_hosts_in_use() -> None:
 
 @pytest.mark.parametrize("name", ["", "VCPU", "free.", "hosts.count"])
 def test_a_name_of_another_form_is_refused(name: str) -> None:
-    """At the start, since somebody has misunderstood it."""
+    """At the start: it is an operator's mistake."""
     with pytest.raises(InvalidInputError):
         telling(name)
 

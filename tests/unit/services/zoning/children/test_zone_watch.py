@@ -146,7 +146,7 @@ async def test_a_new_address_gets_a_new_chance() -> None:
 
 
 async def test_children_are_counted_by_state() -> None:
-    """For whoever watches this zone."""
+    """Monitoring reads it."""
     world = World()
     world.children.away.add("west")
     assert world.counts == {"active": 2, "offline": 0, "disabled": 0}

@@ -56,7 +56,7 @@ async def test_a_child_is_changed_and_forgotten() -> None:
 
 
 async def test_a_child_that_is_added_again_has_its_number() -> None:
-    """By that errands and groups know it; of its account nothing is left."""
+    """Remote instances and groups refer to the number; nothing is left of its account."""
     mine = zones()
     west = await mine.create(NewZone("west", "http://west", "parent", "secret"))
     await mine.delete(west.zone_id)

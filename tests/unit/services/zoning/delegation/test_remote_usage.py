@@ -173,7 +173,7 @@ class _Walk:
                 await self.counting.undo(begun)
 
     async def end_by_itself(self) -> AsyncIterator[None]:
-        """The child ends one, and tells nobody."""
+        """The child ends one and does not report it."""
         self.child.end(is_reverted=self.rng.random() < 0.5)
         yield
 

@@ -45,7 +45,7 @@ async def is_pending(root: ZoneServices, request: Request) -> bool:
 
 
 async def test_instances_go_to_the_best_places_of_the_tree() -> None:
-    """Each once; what stands here of those in other zones is their errand."""
+    """Each exists once; of those in other zones only the remote instance is left here."""
     root = await open_tree()
     request = request_of(20)
     decision = await root.tree.place(order_of(request))
@@ -154,7 +154,7 @@ async def test_a_child_that_cannot_honour_its_offers(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_next_select_finds_the_room_of_the_one_before() -> None:
-    """What is held for a plan that came to nothing is let go before the tree is asked again."""
+    """The holds of a failed plan are released before the tree is asked again."""
     root = await open_tree()
     right = root.near.build
     refused: list[str] = []
@@ -301,7 +301,7 @@ async def test_what_was_given_up_is_not_taken_up_again() -> None:
 
 
 async def test_giving_up_is_written_down_before_anything_is_taken_back() -> None:
-    """So that whoever finds the request half taken back does not place the other half."""
+    """A scheduler that resumes a half withdrawn request does not place the other half."""
     root = await open_tree()
     request = request_of(20)
     seen: list[bool] = []
@@ -335,7 +335,7 @@ async def test_giving_up_is_written_down_before_anything_is_taken_back() -> None
 
 
 async def test_what_was_begun_is_not_begun_anew_when_the_children_are_down() -> None:
-    """What they may have is not built here as well, though there is nobody to ask for offers."""
+    """Their instances are not built here as well, although no child can be asked for offers."""
     root = await open_tree()
     accepted = await left_behind(root, request_of(2))
     before = await live(root)
@@ -454,7 +454,7 @@ async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> N
 
 
 async def test_a_group_that_is_newer_than_the_table() -> None:
-    """Children are told of it all the same."""
+    """Children get it all the same."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
     await root.desk.ledger.write(Put(group))

@@ -1,4 +1,4 @@
-"""Instances that children have when nobody wants them, whichever way that came about."""
+"""Delegated instances that no owner or request wants any more."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -151,14 +151,14 @@ async def test_a_request_that_its_own_scheduler_cannot_read(root: ZoneServices) 
 
 
 async def forget_request(root: ZoneServices) -> None:
-    """Have the request gone without its errands, as before there were leftovers."""
+    """Remove the request but not its remote instances, as older versions did."""
     await delete(root)
     (pending,) = await root.desk.ledger.all(PendingRequest)
     await root.desk.ledger.commit([(Remove(Kind.PENDING_REQUEST, pending.request.request_id),)])
 
 
 async def test_what_an_older_berth_has_left_is_taken_back(root: ZoneServices) -> None:
-    """Found when a scheduler starts; operators are told, and see what is not back yet."""
+    """A starting scheduler finds them; operators see how many are still to be withdrawn."""
     await forget_request(root)
     root.near.away.update(("west", "east"))
     heir = heir_of(root)

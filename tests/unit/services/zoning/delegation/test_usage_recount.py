@@ -80,7 +80,7 @@ async def test_a_child_is_asked_at_the_look_after() -> None:
 
 
 async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that those that stay open keep nobody else from their turn."""
+    """Otherwise those that stay open would block all others."""
     monkeypatch.setattr("berth.services.zoning.delegation.usage_recount._ASKED_MAX", 2)
     root, here = await placed(5)
     asked: list[str] = []

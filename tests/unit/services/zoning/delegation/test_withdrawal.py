@@ -78,7 +78,7 @@ async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
 
 
 async def test_what_is_wanted_is_left_alone() -> None:
-    """Instances that are where they belong, whoever says something else."""
+    """Instances at their right place, whatever a late order says."""
     root = await open_tree()
     root.children[:] = [replace(root.children[0], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(2)))

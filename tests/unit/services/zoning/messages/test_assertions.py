@@ -138,7 +138,7 @@ def test_a_changed_statement_is_refused() -> None:
     "text", ["", ".", "a.b", "é.é", "e30.e30", "W10.W10", "bnVsbA.bnVsbA", "x" * 5000]
 )
 def test_anything_else_is_refused(text: str) -> None:
-    """Whatever somebody sends."""
+    """Any text may arrive."""
     assert "form" in refused(World().reader(), text)
 
 

@@ -190,7 +190,7 @@ _ODD: list[tuple[str, object]] = [
 
 @pytest.mark.parametrize("answer", [one for _, one in _ODD], ids=[name for name, _ in _ODD])
 async def test_what_does_not_belong_there_is_refused_by_all(answer: object) -> None:
-    """Whatever is asked. Nothing of the answer is told, as it may be about that zone."""
+    """Whatever was asked. No text of the answer is quoted, as it may disclose that zone."""
     children = Line(answer).children
     order = build_order(request_of(), [b"a" * 300])
     release = ReleaseOrder("root", withdrawn=(Withdrawal("i-1", 5),))
@@ -227,7 +227,7 @@ async def test_offers_that_could_not_be_used_are_refused(answer: object) -> None
 
 
 async def test_outcomes_have_to_be_those_of_the_instances() -> None:
-    """One for each, in their order: a zone that leaves one out has not said what came of it."""
+    """One for each, in order: an omitted one would leave its outcome open."""
     order = build_order(request_of(2), [b"a" * 300, b"b" * 300])
     first, second = (BuildOutcome(uuid) for uuid in order.request.instance_uuids)
     for said in [(first,), (second, first), (first, second, first), (first, BuildOutcome("x")), ()]:
@@ -247,7 +247,7 @@ async def test_a_flaw_that_there_is_not_is_refused() -> None:
 
 
 async def test_a_zone_keeps_only_what_it_was_asked_about() -> None:
-    """An instance that nobody named is not its to keep."""
+    """It cannot keep an instance that the order does not name."""
     order = ReleaseOrder("root", withdrawn=(Withdrawal("i-1", 5),))
     line = Line(KeptMessage(("i-1", "i-9")))
     with pytest.raises(UnavailableError, match="does not match the order"):
@@ -256,7 +256,7 @@ async def test_a_zone_keeps_only_what_it_was_asked_about() -> None:
 
 @pytest.mark.parametrize("values", ["[1e999, 2]", "[null, 2]", "[1]", "[1, 2, 3]"])
 async def test_ranges_are_two_numbers(values: str) -> None:
-    """A range of infinite ends would be no JSON to those who are told of it."""
+    """A range with infinite ends could not be encoded as JSON."""
     body = f'{{"zone":{{"name":"west","ranges":{{"free.VCPU":{values}}}}}}}'
     with pytest.raises(UnavailableError, match="does not match the order"):
         await Line(body.encode()).children.info(WEST, timeout_s=1.0)

@@ -1,4 +1,4 @@
-"""What children are told to let go is gathered for a moment."""
+"""Releases to children are collected for a moment."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ FIRST, SECOND = Unused(b"1" * 16), Unused(b"2" * 16, keep=3)
 
 @dataclass
 class Listening:
-    """Children that note what they are told, and are asked nothing else."""
+    """Children that record releases and answer no other call."""
 
     heard: list[tuple[str, ReleaseOrder]] = field(default_factory=list[tuple[str, ReleaseOrder]])
     deaf: str = ""
@@ -110,7 +110,7 @@ async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() 
 
 
 async def test_a_child_that_does_not_answer_keeps_its_part() -> None:
-    """The others are told, and operators are."""
+    """The other children get theirs, and telemetry gets the failure."""
     children, told = Listening(deaf="east"), Told()
     await child_releases(children, told, pause_s=0.0).add([(EAST, FIRST), (WEST, FIRST)])
     assert [name for name, _ in children.heard] == ["west"]

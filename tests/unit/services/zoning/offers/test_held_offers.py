@@ -73,7 +73,7 @@ def test_a_hold_is_taken_once() -> None:
 
 
 def test_a_parent_releases_its_own() -> None:
-    """And nobody else's."""
+    """The holds of other parents stay."""
     replica = replica_of(8)
     offers = HeldOffers(replica)
     held(offers, FIRST, "a")

@@ -123,7 +123,7 @@ def test_a_rotated_key_still_opens() -> None:
 
 @pytest.mark.parametrize("blob", [b"", b"\1", bytes(BLOB_BYTES_MIN), bytes(BLOB_BYTES_MAX + 1)])
 def test_anything_else_is_unreadable(blob: bytes) -> None:
-    """Whatever somebody sends."""
+    """Any bytes may arrive."""
     assert flaw_of(seals(), blob) is OfferRefusalReason.UNREADABLE
 
 

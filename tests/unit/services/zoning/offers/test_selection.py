@@ -143,7 +143,7 @@ async def test_a_hold_lasts_as_long_when_the_time_of_day_is_set(
 
 
 async def test_a_select_may_hold_nothing() -> None:
-    """For whoever wants to know only."""
+    """Such a select only asks about room."""
     root = await open_tree()
     await root.selector.offers(replace(root.select_order(request_of(4)), hold=False))
     assert sum(held(root)) == 0
@@ -205,7 +205,7 @@ async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
 
 
 async def test_what_a_child_did_not_hear_goes_along_again() -> None:
-    """Also when nobody waited for its answer any more."""
+    """Also when its caller no longer waited for the answer."""
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
     first = await root.selector.select(order)
@@ -228,7 +228,7 @@ async def test_a_child_that_is_away_is_left_out() -> None:
 
 
 async def test_a_child_that_is_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline of whoever asked holds for all."""
+    """The caller's deadline applies to all."""
     root = await open_tree()
 
     async def slow(*_: object, **__: object) -> None:
