@@ -149,7 +149,7 @@ def _near_enough(
 
 
 def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[DeviceShare]) -> None:
-    """Exclude pools that cannot be used beside the given devices (see `tables.pci.free_pools`)."""
+    """Exclude pools that cannot be used beside the given devices (see `host.pci.free_pools`)."""
     used = {share.pool for share in taken}
     busy = {
         (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)
