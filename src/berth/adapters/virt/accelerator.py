@@ -103,6 +103,8 @@ async def boots(host: Emulator, accelerator: Accelerator) -> bool:
         except TimeoutError:
             return False
         finally:
+            # Also when the caller is cancelled: the process runs in its own session and would
+            # survive the agent.
             process.kill()
             await process.wait(_PROBE_S)
         return False

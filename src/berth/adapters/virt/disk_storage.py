@@ -80,6 +80,7 @@ class SharedDiskStorage:
         parts = urlsplit(address)
         if parts.scheme != _SCHEME:
             raise DriverError(f"{address[:200]!r} is not an address of stored disks")
+        # The mark goes last, so that an interrupted deletion is found again.
         for path in (self._of(parts.path), self._new(parts.path)):
             await asyncio.to_thread(_delete, path)
         self._unmark(parts.path)

@@ -37,6 +37,8 @@ class GuestEventHub:
     __slots__ = ("_all",)
 
     def __init__(self) -> None:
+        # Weak, so that a dropped iterator ends its subscription. Created on demand, since most fake
+        # hosts of a load test have no subscriber.
         self._all: WeakSet[_Subscription] | None = None
 
     def subscribe(self) -> AsyncIterator[GuestEvent]:

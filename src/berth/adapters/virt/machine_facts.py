@@ -59,6 +59,8 @@ class Linux:
         """Return the memory in MiB: the machine's, or the limit of this process's cgroup."""
         found = re.search(r"^MemTotal:\s+(\d+) kB", _text(self._proc / "meminfo"), re.MULTILINE)
         total_mb = int(found[1]) // _KB_PER_MB if found else 0
+        # Only inside a container is this the container's own cgroup; otherwise the root cgroup has
+        # no such file.
         limit = _text(self._sys / "fs/cgroup/memory.max").strip()
         if limit.isdigit():
             return min(total_mb, int(limit) // _BYTES_PER_KB // _KB_PER_MB)

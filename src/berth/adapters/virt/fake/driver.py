@@ -81,6 +81,8 @@ class FakeDriver:
             raise BuildError(str(error)) from error
         if self._fake.fails:
             raise BuildError(f"the fake host {self._fake.name} is set to fail")
+        # Read again: a delete may have removed the guest, or a shutdown stopped it, during the
+        # build time.
         guest = self.machine.guests.get(instance.uuid)
         if guest is None:
             self._make(instance, Power.RUNNING)
@@ -185,6 +187,7 @@ class FakeDriver:
                 raise DriverError(f"nothing waits at {address}")  # noqa: TRY301 - one way out
         except DriverError as error:
             raise MigrationError(f"{self._fake.name}: {instance_uuid} stays: {error}") from error
+        # No await from here on: the guest leaves and arrives at once, never on both machines.
         arrived.boots, arrived.disk, arrived.waits = guest.boots, guest.disk, False
         target.set_power(instance_uuid, guest.power)
         del self.machine.guests[instance_uuid]
@@ -219,7 +222,7 @@ class FakeDriver:
         if disk is None:
             raise BuildError(f"no disks are offered at {address}", cause=FailureCause.NETWORK)
         guest = self._make(instance, Power.STOPPED)
-        guest.disk, guest.boots = disk, 0
+        guest.disk, guest.boots = disk, 0  # `_make` counts as a start, but this guest is off
 
     async def store_disks(self, instance_uuid: str) -> str:
         """Store the disks in the network's shared storage."""

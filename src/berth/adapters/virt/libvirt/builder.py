@@ -137,6 +137,8 @@ class LibvirtBuilder:
         try:
             await self._connection.on(known.uuid, _create)
         except BaseException:
+            # The record says RUNNING since before the start, so that a crash in between is
+            # repaired by a restart. After a failure it must say again what it said.
             await self._registry.write(known)
             raise
 

@@ -145,6 +145,7 @@ class LibvirtConnection:
         try:
             return work(connect)
         finally:
+            # Reused only while alive, and not after `close`, which runs in another thread.
             if self._is_closed or connect.isAlive() != 1:
                 _close(connect)
             else:
@@ -179,12 +180,14 @@ class LibvirtConnection:
 
     async def _open_in_time(self) -> Connect:
         self._connect = None
+        # A new event for each connection: callbacks of an old one must not fail new calls.
         lost = self._lost = asyncio.Event()
         loop, is_late = asyncio.get_running_loop(), threading.Event()
         try:
             async with asyncio.timeout(_OPEN_S):
                 self._connect = await self._openers.run(lambda: self._open(loop, lost, is_late))
         except TimeoutError as error:
+            # The thread cannot be cancelled, so it closes the connection itself if it succeeds.
             is_late.set()
             reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
             raise LibvirtUnreachableError(reason) from error

@@ -68,6 +68,7 @@ def domain_xml(
     ET.SubElement(devices, "controller", {"type": "usb", "model": "none"})
     devices.append(_serial(folder))
     ET.SubElement(devices, "memballoon", {"model": "none"})
+    # A panic of the guest's kernel becomes an event and a state, instead of a silent hang.
     ET.SubElement(devices, "panic", {"model": "isa"})
     for element in hardware_elements(record, floating):
         if element.tag == "hostdev":

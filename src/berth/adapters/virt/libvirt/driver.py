@@ -63,6 +63,7 @@ class LibvirtDriver:
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
+        # One lock for each guest, which disappears when no operation holds or awaits it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._moves: dict[str, LibvirtMigration] = {}
         self._telling: asyncio.Task[None] | None = None
@@ -211,6 +212,7 @@ class LibvirtDriver:
         """
         folder = self._registry.folder(instance_uuid)
         async with self._lock(instance_uuid):
+            # An earlier agent may have begun this migration; then the guest may have left already.
             has_begun = folder.is_leaving
             try:
                 _, known = await self._known(instance_uuid, *_LIVE)
@@ -229,6 +231,8 @@ class LibvirtDriver:
         folder, move = self._registry.folder(known.uuid), LibvirtMigration(self._connection, known)
         self._moves[known.uuid] = move
         try:
+            # The mark survives the agent: if the domain is gone when the next one starts, the guest
+            # has left, and the folder is deleted.
             folder.leave(leaves=True)
             await move.run(address)
         except DriverError:
@@ -312,6 +316,7 @@ class LibvirtDriver:
     async def _with_recorded_end(self, seen: ObservedGuest) -> ObservedGuest | None:
         """Record a regular shutdown, whose reason libvirtd forgets when it restarts."""
         lock = self._lock(seen.uuid)
+        # The operation that holds the lock records the state itself.
         if lock.locked() or seen.record is None:
             return seen
         is_off = seen.record.power is Power.RUNNING and seen.power[0] is Power.STOPPED
@@ -344,6 +349,7 @@ class LibvirtDriver:
     ) -> GuestRecord:
         """Create a guest, and remove all of it when that fails."""
         try:
+            # An orphan may be this guest: a second domain on the same disks would corrupt them.
             if await self._registry.lookup(instance.uuid) is not None:
                 raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
             await self._registry.make_folder(instance.uuid)
@@ -363,6 +369,7 @@ class LibvirtDriver:
         try:
             return await work()
         except BaseException as error:
+            # Also when cancelled: a half-built guest would block the next attempt.
             await self._registry.clear(instance_uuid)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error

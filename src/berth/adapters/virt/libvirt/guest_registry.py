@@ -186,6 +186,7 @@ class LibvirtGuestRegistry:
         one = await self.lookup(instance_uuid)
         if one is None or one.record is None or not self._is_mine(one) or not one.is_persistent:
             return None
+        # A migration completes without the agent, so its record is updated at the next access.
         if one.has_arrived:
             await self.write(_arrived(one.record))
             return await self.lookup(instance_uuid)
@@ -235,6 +236,7 @@ class LibvirtGuestRegistry:
         except LibvirtRefusedError as error:
             if not is_missing_domain(error):
                 raise
+        # The exporting daemon has the disks open and is not libvirt's, so it is ended separately.
         await nbd_export.withdraw(folder)
         await asyncio.to_thread(folder.remove)
 
@@ -275,6 +277,7 @@ def _list(connect: Connect) -> list[ObservedGuest]:
         if domain.name().startswith(domain_xml.NAME_PREFIX):
             one = none_if_refused(ErrorCode.NO_DOMAIN, observe, domain)
             found += [] if one is None else [one]
+    # A domain that is off and has no record is ignored: nothing tells whose it is.
     return [one for one in found if one.record is not None or one.is_active]
 
 

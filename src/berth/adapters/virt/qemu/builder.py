@@ -106,11 +106,14 @@ class QemuBuilder:
             return ""
         size = machine.spec.size
         names = await guest_disks.make_disks(machine.folder, image, size, is_blank=waits)
+        # Built from here on: after an earlier crash the next agent deletes the guest, after a later
+        # one the repeated task finds the guest and starts it.
         machine.record(disks=names, waits=waits, is_built=True)
         if not waits:
             await self.start(machine)
             return ""
         await machine.start(image, await self.accelerator())
+        # The address is recorded, so that a repeated call returns it rather than a second process.
         address = await migration.listen_for_guest(machine, self._host.move_address)
         machine.record(power=Power.RUNNING, address=address)
         return address

@@ -58,6 +58,7 @@ class QemuDriver:
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
+        # One lock for each guest, which disappears when no operation holds or awaits it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._moves: dict[str, migration.QemuMigration] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
@@ -307,6 +308,7 @@ class QemuDriver:
         disks_at: dict[str, str] | None = None,
     ) -> str:
         """Create a guest, and remove all of it when that fails."""
+        # An orphan may be this guest: a second process on the same disks would corrupt them.
         if instance.uuid in await self._registry.orphans():
             raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
         try:
@@ -316,6 +318,7 @@ class QemuDriver:
         try:
             return await self._builder.build(machine, instance, waits=waits, disks_at=disks_at)
         except BaseException as error:
+            # Also when cancelled: a half-built guest would block the next attempt.
             await self._destroy(machine)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error

@@ -131,6 +131,7 @@ class QemuGuestRegistry:
                 return
             self._host.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             claim_state_dir(self._host.state_dir, self._host.name)
+            # All processes are listed once, rather than once for each folder.
             running = await self._running()
             for path in sorted(self._host.state_dir.glob("[!.]*")):
                 folder = QemuFolder(self._host.state_dir, path.name)

@@ -260,9 +260,12 @@ class Machine:
             # from the file, with pause-before-switchover it would wait for a command.
             await self.set_capabilities({"return-path": False, "pause-before-switchover": False})
             await self.execute("getfd", {"fdname": "memory"}, fd=fd)
+            # By default QEMU limits the bandwidth for the sake of other network traffic, which a
+            # file does not need.
             await self.execute("migrate-set-parameters", {"max-bandwidth": 2**40})
             await self.execute("migrate", {"uri": "fd:memory"})
             await self._wait_for_memory()
+            # Before the spec says that the guest is suspended and its process ends.
             os.fsync(fd)
         except (DriverError, OSError) as error:
             self.give_up_saving()
@@ -324,6 +327,7 @@ class Machine:
 
     def _on_event(self, message: Message | None) -> None:
         if message is None:
+            # None is the end of the connection, and so of the process, unless that was expected.
             if self._qmp is not None and not self._ends:
                 self._publish(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
             return

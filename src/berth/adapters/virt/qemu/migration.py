@@ -161,9 +161,11 @@ class QemuMigration:
         try:
             for name in disks:
                 await self._mirror(name, host, port)
+            # "ready": all data is copied, and only new writes follow.
             while not all(job.get("ready") for job in await self._jobs()):
                 self._check()
                 await self._clock.sleep(_POLL_S)
+            # A failed job disappears from the list.
             if len(await self._jobs()) != len(disks):
                 raise DriverError("a disk could not be copied")
             yield
@@ -235,6 +237,7 @@ async def _export_disks(machine: Machine, address: str) -> int:
     """Export the disks of a waiting guest for writing, and return the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
+        # QEMU gets a listening socket, so that the system chooses the port.
         listening.bind((address, 0))
         listening.listen(8)
         await machine.execute("getfd", {"fdname": "nbd"}, fd=listening.fileno())
