@@ -1,8 +1,8 @@
 """Decision time: the first ever, the first of a kind, warm ones, and many instances at once.
 
-What is timed is `Deciding.decide`: needs, seed, plan with its runners-up, and the whole record
-of the decision. Nothing is claimed of a ledger here; between two decisions the replica takes in
-a claim and a release, as it does in service.
+What is timed is `DecisionService.decide`: needs, seed, plan with its runners-up, and the whole
+record of the decision. Nothing is claimed of a ledger here; between two decisions the replica takes
+in a claim and a release, as it does in service.
 """
 
 from collections.abc import Iterator

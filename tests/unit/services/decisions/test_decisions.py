@@ -1,4 +1,4 @@
-"""Deciding: a dry run tells more than a record, and changes as little."""
+"""Decisions: a dry run reports more than a record, and changes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Attesting: levels in the ledger, renewed before they end."""
+"""Attestation: levels are in the ledger, and renewed before they expire."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Placing on NUMA cells and devices: nothing is given to two, and all that is left comes free."""
+"""Device placement: no CPU or device is assigned twice, and all are freed again."""
 
 import asyncio
 from collections import Counter

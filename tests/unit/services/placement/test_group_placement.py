@@ -1,4 +1,4 @@
-"""Placing on provider trees: shares of devices are claimed, held and given back by provider."""
+"""Placement on provider trees: device shares are claimed, held and freed by provider."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Placing: decide, claim, and what happens when somebody else was faster or nobody answers."""
+"""Placement: decisions, claims, lost races, and a ledger that does not answer."""
 
 import asyncio
 from collections import Counter

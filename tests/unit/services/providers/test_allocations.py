@@ -1,4 +1,4 @@
-"""Reallocating: claims by the Placement API, and which rule a refused one is told."""
+"""Allocations: claims by the Placement API, and the rule that a refusal names."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

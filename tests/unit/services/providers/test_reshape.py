@@ -1,4 +1,4 @@
-"""Reshaping: inventories and what is held of them move together, or not at all."""
+"""Reshape: inventories and their allocations move together, or not at all."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

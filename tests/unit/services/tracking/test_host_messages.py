@@ -1,4 +1,4 @@
-"""Hearing: messages that wait for the table, and come to nothing."""
+"""Host messages: those that wait for the table, and those that are dropped."""
 
 import asyncio
 
