@@ -85,6 +85,7 @@ def profile_value(profile: Profile, path: Sequence[str]) -> object:
 
 
 def _opened(text: str) -> object:
+    # Stats come from agents: text that is not JSON, or is nested too deeply, has no keys to open.
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
+# `=` means "at least" in Nova, and existing flavors rely on it.
 _NUMERIC: Mapping[str, Callable[[float, float], bool]] = {
     "=": operator.ge,
     "==": operator.eq,

@@ -22,6 +22,7 @@ from berth.tables.host.hosts import HostTable
 COMMON_CLASSES: Final = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 """The classes of hosts of every kind; all other classes belong to devices, which few hosts have."""
 
+# One key for all rules and policies, since the sums depend on the table alone.
 _CACHE_KEY: Final = "whole hosts"
 
 
