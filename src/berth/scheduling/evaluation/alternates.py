@@ -14,6 +14,7 @@ from berth.tables.host.hosts import HostTable
 
 HostAndNode = tuple[str, str]
 
+# Rankings are read for at most this many chosen hosts in addition to the alternates at first.
 _FEW: Final = 8
 _WITH_ALTERNATES: Final = frozenset(
     {Operation.CREATE, Operation.RETRY, Operation.RESIZE, Operation.MIGRATE}
@@ -100,6 +101,7 @@ def _best_others(ranked: Ranking, chosen: Collection[int], count: int) -> list[i
         rows = [row for row in map(ranked.row, ranked.best(looked)) if row not in chosen]
         if len(rows) >= count or looked == ranked.size:
             return rows
+        # Four times as many each round, so that many chosen hosts at the top take few rounds.
         looked = min(4 * looked, ranked.size)
 
 

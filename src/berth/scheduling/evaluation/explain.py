@@ -71,6 +71,7 @@ def explain_refusal(
         *_by_filters(hosts, query, chain, reduction, verdicts),
         *_by_names(hosts, query, chain, reduction, placed),
     ]
+    # Pairs are searched only if no single change helps: the search runs for each pair of filters.
     if all(one.filter == "count" for one in relaxations):
         relaxations += relaxations_in_pairs(hosts, query, chain.filters, verdicts, reduction.mask)
     total = int(np.count_nonzero(hosts.alive))

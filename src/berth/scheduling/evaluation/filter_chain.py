@@ -66,6 +66,7 @@ class FilterChain:
             else:
                 mask &= verdict
                 left.append(int(np.count_nonzero(mask)))
+            # Later filters could remove nothing; an explanation runs all of them.
             if not left[-1]:
                 break
         return Survivors(mask, self.filters, tuple(left))

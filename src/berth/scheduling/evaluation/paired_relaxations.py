@@ -59,6 +59,7 @@ def relaxations_in_pairs(
         rows = np.flatnonzero(twice & ~lacks & ~also)
         if rows.size:
             found.append((one, other, rows))
+    # Only the largest pairs are evaluated: each asks both filters about every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
     return list(_told(hosts, query, found[:_PAIRS_MAX]))
 

@@ -131,6 +131,7 @@ def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:
         return []
     near = _near_best(scores, count)
     near_scores = scores[near]
+    # Hosts tied at the lowest score that still counts are chosen by rank, all above it by score.
     least = np.partition(near_scores, near.size - count)[near.size - count]
     above = near[near_scores > least]
     tied = near[near_scores == least]

@@ -37,6 +37,7 @@ class Trial:
     ) -> None:
         """Release everything, the last instance first."""
         hosts = self._hosts
+        # In reverse order, since a row may hold several instances of the request.
         for row, taken in reversed(self._taken):
             if isinstance(taken, Assignment):
                 release_hold(hosts, row, self._needs.amounts, taken)
@@ -54,12 +55,14 @@ class Trial:
             NotFoundError: there is no host in the row.
         """
         hosts, assignment = self._hosts, resident.assignment
+        # Raises before anything changes if the row has no host.
         hosts.identity(row)
         if assignment is None:
             self._taken.append((row, hosts.try_use(row, self._needs.amounts)))
         else:
             hold(hosts, row, self._needs.amounts, assignment)
             self._taken.append((row, assignment))
+            # The assignment is held already and must not count a second time with the resident.
             resident = replace(resident, assignment=None)
         if hosts.occupants.by_uuid.get(resident.uuid) is None:
             hosts.add_resident(row, resident)

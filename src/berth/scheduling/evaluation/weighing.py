@@ -54,6 +54,7 @@ def weigh(
     """
     scores = np.zeros(rows.size, dtype=np.float64)
     by_share = normalisation is Normalisation.SHARE
+    # Under Nova's rule a single host has nothing to compare with; its share is meaningful, though.
     if rows.size <= (not by_share):
         return FullRanking(hosts, rows, scores)
     parts: list[WeigherScores] = []
@@ -133,6 +134,7 @@ def is_off(hosts: HostTable, weigher: Weigher) -> bool:
 
 def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
     """Return multiplier x normalised value."""
+    # A multiplication by 1 would only copy the array.
     if isinstance(multiplier, float | int) and multiplier == 1:
         return normalised
     product: Scores = multiplier * normalised
