@@ -59,6 +59,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         columns = hosts.resource(name)
         free = 0 if columns is None else columns.free[rows]
         np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
+    # Without amounts no class limits the number, and the filters pass one instance.
     if not query.needs.amounts:
         counts[:] = 1
     if query.needs.groups or len(hosts.trees):

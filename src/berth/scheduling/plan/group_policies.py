@@ -84,6 +84,7 @@ def group_violation(
         if row is None or (here is not None and here.row == row):
             # A moved member may stay on its host, where it is counted already.
             continue
+        # Placements of the same request count against each other.
         members[row] += 1
         if members[row] > group.max_server_per_host:
             most = group.max_server_per_host

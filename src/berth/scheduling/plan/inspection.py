@@ -152,6 +152,7 @@ def inspect(
     Raises:
         InvalidInputError: flavor or image have a spec that cannot be parsed.
     """
+    # The driver plans first: an inspection must show the plan that a decision would make.
     plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
     placements = _placements(hosts, request, policy, plan, now_s=now_s, seed=seed)
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)

@@ -94,6 +94,7 @@ def _known(names: frozenset[str]) -> Filter:
     return Filter(NAME, keep, _why, _relax, _READS, on_forced=True)
 
 
+# Not row-local: which rows are left out follows from names, so the engine must not keep verdicts.
 _READS: Final = Reads(request=(), columns=(_GROUP,), row_local=False)
 
 

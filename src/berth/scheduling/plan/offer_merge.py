@@ -35,6 +35,7 @@ def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedO
     heads: list[tuple[float, int, int]] = []
     for source, offers in enumerate(weights):
         if offers and math.isfinite(offers[0]):
+            # Negated, because the heap yields the least; the source decides between equal weights.
             heads.append((-offers[0], source, 0))
     heapq.heapify(heads)
     taken: list[MergedOffer] = []

@@ -150,6 +150,7 @@ def _choose(
 def _picked(hosts: HostTable, request: Request, ranked: Ranking, run: _PlanRun) -> tuple[int, ...]:
     """Return the ranking's numbers of the host to use and of the runners-up."""
     number, next_best = run.strategy.pick(ranked, run.random_source)
+    # A retry goes to the alternates of its first decision, in their order, as long as they pass.
     alternate = first_alternate(hosts, request, ranked) if request.alternates else None
     if alternate is None or alternate == number:
         return (number, *next_best)
