@@ -31,6 +31,7 @@ class AvailabilityZoneScheduler:
     def effective(self, policy: Policy, operation: Operation) -> Policy:
         """See `FilteringDriver.effective`: puts heartbeat and zone first if they are missing."""
         del operation
+        # By name, so that a filter of the policy keeps its own options.
         names = {rule.name for rule in policy.filters}
         added = [one for one in (service_is_up.build(), self.zone) if one.name not in names]
         return replace(policy, filters=(*added, *policy.filters)) if added else policy

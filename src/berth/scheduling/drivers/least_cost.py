@@ -65,6 +65,7 @@ def add_up(
         raw = cost.cost(hosts, query, rows)
         if not np.isfinite(raw).all():
             raise ValueError(f"cost function {cost.name} returned a number that is not finite")
+        # If all costs are 0, the hosts are equal and there is nothing to divide by.
         greatest = float(raw.max())
         normalised: Scores = raw / greatest if divides and greatest > 0 else raw
         scores -= cost.weight * normalised

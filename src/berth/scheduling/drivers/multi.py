@@ -76,6 +76,7 @@ def build(
     for name, driver in (routes or {}).items():
         if name not in known:
             raise ValueError(f"routes.{name}: there is no such operation; {sorted(known)}")
+        # A route to itself would recurse without end.
         if driver == "multi":
             raise ValueError(f"routes.{name}: multi cannot hand requests to itself")
     if default == "multi":

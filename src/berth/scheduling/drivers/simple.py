@@ -54,6 +54,7 @@ class SimpleScheduler:
     def effective(self, policy: Policy, operation: Operation) -> Policy:
         """See `FilteringDriver.effective`: adds the limit as the last filter."""
         del operation
+        # As a filter, so that refusals and explanations treat the limit like any other rule.
         return replace(policy, filters=(*policy.filters, self._limit()))
 
     def _limit(self) -> Filter:
