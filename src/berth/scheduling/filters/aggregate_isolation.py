@@ -34,6 +34,7 @@ def build_project() -> Filter:
         why=_why_project,
         relax=_relax_project,
         reads=Reads(request=("project_id",), columns=("aggregates",)),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
     )
 
@@ -71,6 +72,7 @@ def build_flavor() -> Filter:
         why=_why_flavor,
         relax=_relax_flavor,
         reads=Reads(request=("flavor.name",), columns=("aggregates",)),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
     )
 
@@ -126,6 +128,7 @@ def build_image(
         why=rule.why,
         relax=rule.relax,
         reads=Reads(request=("image.properties",), columns=("aggregates",)),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
         # A rebuild may bring another image, which the host must be open to as well.
         run_on_rebuild=True,

@@ -70,6 +70,7 @@ def build_tenant(
         why=why,
         relax=relax,
         reads=Reads(request=("project_id", "project_aggregates"), columns=("aggregates",)),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
         options={"limit_tenants_to_placement_aggregate": limit_tenants_to_placement_aggregate},
     )
@@ -91,6 +92,7 @@ def build_zone() -> Filter:
         why=_why_zone,
         relax=_relax_zone,
         reads=Reads(request=("availability_zone", "zone_aggregates"), columns=("aggregates",)),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
     )
 
@@ -144,6 +146,7 @@ def build_isolated(*, enable_isolated_aggregate_filtering: bool = True) -> Filte
             request=("needs.traits_required", "needs.groups"),
             columns=("aggregates",),
         ),
+        # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
         options={"enable_isolated_aggregate_filtering": enable_isolated_aggregate_filtering},
     )

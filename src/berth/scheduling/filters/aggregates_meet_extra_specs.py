@@ -1,9 +1,9 @@
 """AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates meets the extra specs.
 
-A spec counts when its key has no scope or the scope `aggregate_instance_extra_specs`; other
-scopes are somebody else's. Some aggregate of the host must have the key, with a word that
-matches. As in Nova, **every** key without scope counts, also one that was meant for another rule
-(nova-behaviour.md 2.6): use scopes, or no other rule beside this one.
+A spec counts if its key has no scope or the scope `aggregate_instance_extra_specs`; other scopes
+belong to other rules. At least one aggregate of the host must have the key, with a word that
+matches. As in Nova, **every** key without a scope counts, also one that was meant for another rule
+(nova-behaviour.md 2.6): use scopes, or do not combine this filter with such rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _SCOPE = "aggregate_instance_extra_specs"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
+    """Build the filter, which has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -34,7 +34,7 @@ def build() -> Filter:
 
 
 def _keys(query: Query) -> Iterator[tuple[str, str, str]]:
-    """Yield each extra spec that counts: its name, the metadata key, and the requirement."""
+    """Yield each extra spec that counts: its name, the metadata key and the requirement."""
     for name, requirement in query.request.flavor.extra_specs.items():
         scope, colon, rest = name.partition(":")
         if not colon:
@@ -77,6 +77,7 @@ def _had(hosts: HostTable, key: str, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = [(name, _meets(hosts, key, text, rows)) for name, key, text in _keys(query)]
+    # A relaxation is a single change, so it wins only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for name, meets in demands:

@@ -1,4 +1,4 @@
-"""AllHostsFilter: every host; for policies that want to say so (nova-behaviour.md 1.2, 2.6)."""
+"""AllHostsFilter: every host passes; it makes a policy explicit (nova-behaviour.md 1.2, 2.6)."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ NAME = "AllHostsFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

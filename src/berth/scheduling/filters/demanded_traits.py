@@ -193,6 +193,7 @@ def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Fi
         why=why,
         relax=relax,
         reads=Reads(request=request, columns=("traits",)),
+        # Placements change no traits, so one verdict serves all instances of a request.
         once_per_request=True,
     )
 

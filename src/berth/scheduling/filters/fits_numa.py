@@ -1,4 +1,4 @@
-"""NUMATopologyFilter: the host's NUMA cells can take the guest's (nova-behaviour.md 2.6, 6.2)."""
+"""NUMATopologyFilter: the guest's NUMA cells fit the host's (nova-behaviour.md 2.6, 6.2)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,16 +16,16 @@ NAME = "NUMATopologyFilter"
 
 
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
-    """Make the filter.
+    """Build the filter.
 
-    A guest that asks for devices gets cells that are near them, as its policy wants.
+    A guest that asks for devices gets cells near them, as the NUMA policy of its devices requires.
 
     Args:
         pci_aliases: the policy's names for kinds of devices.
-        numa_packing: give out cells that are used already before others.
+        numa_packing: use cells with instances before empty ones.
 
     Raises:
-        ValueError: an alias cannot be read.
+        ValueError: an alias cannot be parsed.
     """
     aliases = aliases_of(pci_aliases)
 
@@ -52,6 +52,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         reads=Reads(
             request=("needs.topology", "needs.devices"), columns=("host", "used", "instances")
         ),
+        # The agent could not build a guest on a forced host without the cells.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
     )

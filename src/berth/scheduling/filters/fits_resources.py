@@ -1,11 +1,9 @@
-"""ResourcesFilter: the host has room for one instance in every resource class it asks for.
+"""ResourcesFilter: the host has room for one instance in every requested resource class.
 
-Of a host with child providers, any one of them may give a class that the root cannot give.
-Room counts allocation ratio and reserved amounts, and no single instance may get more than the
-host physically has (no self-overcommit, nova-behaviour.md 3). This stands for Nova's Core, Ram
-and Disk
-filters and for Placement's capacity check, and must be in every policy: what it removes, the
-ledger would refuse.
+On a host with child providers, any of them may provide a class that the root cannot. Allocation
+ratios and reserved amounts count, and no single instance may get more than the host physically has
+(no self-overcommit, nova-behaviour.md 3). The filter replaces Nova's Core, Ram and Disk filters and
+Placement's capacity check, and must be in every policy: the ledger would refuse what it removes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +26,14 @@ _WITHOUT: Mapping[str, str] = {VCPU: "VCPUs", MEMORY_MB: "memory", DISK_GB: "dis
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,
         why=_why,
         relax=_relax,
         reads=Reads(request=("needs.amounts",), columns=("used",)),
+        # A forced host is no exception for the ledger, which would refuse the claim.
         on_forced=True,
         limits=_limits,
         assign=assign,
@@ -50,7 +49,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 
 def _limits(hosts: HostTable, query: Query) -> list[Limit] | None:
-    """See `Limits`; sizes of allocations that a host insists on, and children, are more to it."""
+    """See `Limits`; steps of allocations and child providers cannot be expressed as limits."""
     found: list[Limit] = []
     below = hosts.trees.resource if len(hosts.trees) else None
     for name, amount in query.needs.amounts.items():
@@ -79,7 +78,7 @@ def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
 
 
 def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -> list[Relaxation]:
-    """Say how much less of one class would fit, for the hosts that lack this class only."""
+    """Return how much less of one class would fit the hosts that lack only this class."""
     if not rows.size:
         return []
     best = int(room.max())
@@ -90,9 +89,10 @@ def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -
 def _less_of_several(
     hosts: HostTable, amounts: Mapping[str, int], rows: Rows, room: Mapping[str, Ints]
 ) -> list[Relaxation]:
-    """Say what would fit on the nearest host when every host lacks several classes at once.
+    """Return the amounts that fit the nearest host, if every host lacks several classes at once.
 
-    Nearest is the least sum of the shares missing of what was asked.
+    The nearest host has the least sum of missing shares of the requested amounts: amounts of
+    different classes cannot be added.
     """
     missing = np.sum([(amounts[name] - room[name]) / amounts[name] for name in amounts], axis=0)
     near = np.flatnonzero(missing == missing.min())

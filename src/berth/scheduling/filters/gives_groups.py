@@ -1,9 +1,8 @@
-"""GranularGroupsFilter: the host's providers can give every group of resources that is asked for.
+"""GranularGroupsFilter: the host's providers can supply every requested group of resources.
 
-A group with a suffix comes from one provider of the host's tree, the unsuffixed group may be
-spread over it (nova-behaviour.md 2.8, 6.4); see the package `granular`. It must be in a policy
-for hosts
-with child providers: what it removes, the ledger would refuse.
+A group with a suffix comes from one provider of the host's tree; the unsuffixed group may be spread
+over the tree (nova-behaviour.md 2.8, 6.4); see the package `granular`. A policy for hosts with
+child providers must have this filter: the ledger would refuse what it removes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ NAME = "GranularGroupsFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -37,6 +36,7 @@ def build() -> Filter:
             ),
             columns=("used", "traits"),
         ),
+        # A forced host is no exception for the ledger, which would refuse the claim.
         on_forced=True,
         assign=assign,
     )
@@ -47,7 +47,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 
 def _concerns(needs: Needs) -> bool:
-    """Tell whether the filters of resources and of traits may leave something open."""
+    """Return whether the filters of resources and traits cannot decide alone."""
     return bool(needs.groups or needs.traits_required or needs.traits_forbidden or needs.traits_any)
 
 

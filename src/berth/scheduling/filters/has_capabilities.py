@@ -1,14 +1,13 @@
-"""ComputeCapabilitiesFilter: extra specs hold against the host's attributes.
+"""ComputeCapabilitiesFilter: the host's attributes meet the extra specs.
 
-`capabilities:a:b = requirement` must match what the host has as attribute `a` (or in its stats),
-opened at `b`. An unscoped key counts only on hosts that have an attribute or stat of that name;
-other scopes are somebody else's (nova-behaviour.md 2.6). `hw:maxphysaddr_bits = n` asks for as
-many bits at
-least in the host's `cpu_info`.
+`capabilities:a:b = requirement` must match the key `b` of the host's attribute (or stat) `a`. A key
+without a scope counts only on hosts that have an attribute or stat of that name; other scopes
+belong to other rules (nova-behaviour.md 2.6). `hw:maxphysaddr_bits = n` requires at least n bits
+in the host's `cpu_info`.
 
-Some attributes (`free_ram_mb`, `num_instances`, ...) change with every instance that is placed.
-Nova asks this filter once a request all the same, and so do we: of a request for many, all are
-held against the host as it was before the first.
+Some attributes (`free_ram_mb`, `num_instances`, ...) change with every placed instance. Nova still
+runs this filter once per request, and so does Berth: all instances of a request are compared with
+the host as it was before the first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,7 @@ _ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -43,12 +42,13 @@ def build() -> Filter:
         reads=Reads(
             request=("flavor.extra_specs",), columns=("host", "used", "instances", "service")
         ),
+        # As in Nova, although some attributes change with each placement; see above.
         once_per_request=True,
     )
 
 
 def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
-    """Yield each extra spec that concerns hosts, with the rows that meet it."""
+    """Yield each extra spec that this filter reads, with the rows that meet it."""
     for key, requirement in query.request.flavor.extra_specs.items():
         path, scoped = _path_of(key)
         wanted = _wanted(key, requirement)
@@ -67,7 +67,7 @@ def _wanted(key: str, requirement: str) -> str:
 
 
 def _path_of(key: str) -> tuple[list[str], bool]:
-    """Split a key into its path, empty when it is somebody else's, and whether it is scoped."""
+    """Return the path of a key, empty if it belongs to another rule, and whether it is scoped."""
     if key == _ADDRESS_BITS:
         return ["cpu_info", "maxphysaddr", "bits"], True
     path = key.split(":")
@@ -86,6 +86,7 @@ def _is_known(hosts: HostTable, name: str) -> bool:
 
 
 def _match_rows(hosts: HostTable, name: str, requirement: str, rows: Selection) -> Mask:
+    # Requirements are matched as text in Python, so once for each distinct value.
     values, places = np.unique(ROW_ATTRIBUTES[name](hosts)[rows], return_inverse=True)
     verdicts = np.array([matches(value.item(), requirement) for value in values], np.bool_)
     kept: Mask = verdicts[places]
@@ -131,13 +132,14 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 
 def _flaw(key: str, requirement: str) -> str:
-    """Return why no host at all meets an extra spec, in brackets; nothing when some may."""
+    """Return in brackets why no host can meet an extra spec; empty if some may."""
     flaw = flaw_of(_wanted(key, requirement))
     return f" ({flaw})" if flaw else ""
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
+    # A relaxation is a single change, so it wins only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for key, meets in demands:

@@ -1,4 +1,4 @@
-"""PciPassthroughFilter: the host has the PCI devices that are asked for.
+"""PciPassthroughFilter: the host has the requested PCI devices.
 
 Source: nova-behaviour.md 2.6, 6.3.
 """
@@ -19,16 +19,16 @@ NAME = "PciPassthroughFilter"
 
 
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
-    """Make the filter.
+    """Build the filter.
 
-    Whether devices are near enough to the guest's NUMA cells is for NUMATopologyFilter to say.
+    NUMATopologyFilter checks whether devices are near enough to the guest's NUMA cells.
 
     Args:
         pci_aliases: the policy's names for kinds of devices.
-        numa_packing: give out cells that are used already before others.
+        numa_packing: use cells with instances before empty ones.
 
     Raises:
-        ValueError: an alias cannot be read.
+        ValueError: an alias cannot be parsed.
     """
     aliases = aliases_of(pci_aliases)
 
@@ -52,6 +52,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         why=why,
         relax=relax,
         reads=Reads(request=("needs.devices",), columns=("host", "used", "instances")),
+        # The agent could not build a guest on a forced host without the devices.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
     )

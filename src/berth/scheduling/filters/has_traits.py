@@ -1,4 +1,4 @@
-"""TraitsFilter: the host has every required trait, one of each choice, and no forbidden one."""
+"""TraitsFilter: the host has every required trait, one of each choice and no forbidden one."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,7 +14,7 @@ NAME = "TraitsFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 2.8, 6.4)."""
+    """Build the filter, which has no options (nova-behaviour.md 2.8, 6.4)."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -25,12 +25,13 @@ def build() -> Filter:
             columns=("traits",),
         ),
         once_per_request=True,
+        # A forced host could not provide a missing trait either.
         on_forced=True,
     )
 
 
 def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
-    """Yield each demand in words, with the hosts that meet it."""
+    """Yield each demand as text, with the rows that meet it."""
     for name in sorted(query.needs.traits_required):
         yield f"trait {name}", _in_tree(hosts, {name}, rows)
     for name in sorted(query.needs.traits_forbidden):
@@ -40,9 +41,9 @@ def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[
 
 
 def _in_tree(hosts: HostTable, names: AbstractSet[str], rows: Selection) -> Mask:
-    """Tell which rows have one of the traits, on the root or on a child.
+    """Return which rows have one of the traits, on the root or on a child.
 
-    Whether that child also gives something is for the GranularGroupsFilter to say.
+    GranularGroupsFilter checks whether that child also provides resources.
     """
     found = hosts.traits.has_any(names, rows)
     if len(hosts.trees):
@@ -66,6 +67,7 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
+    # A relaxation is a single change, so it wins only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for what, meets in demands:

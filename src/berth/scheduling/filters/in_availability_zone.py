@@ -1,4 +1,4 @@
-"""AvailabilityZoneFilter: the host is in the availability zone that was asked for."""
+"""AvailabilityZoneFilter: the host is in the requested availability zone."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ NAME = "AvailabilityZoneFilter"
 
 
 def build(*, default_availability_zone: str = "nova") -> Filter:
-    """Make the filter (nova-behaviour.md 2.6).
+    """Build the filter (nova-behaviour.md 2.6).
 
     Args:
-        default_availability_zone: the zone of hosts that no aggregate puts in one.
+        default_availability_zone: the zone of hosts whose aggregates set none.
     """
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
@@ -36,6 +36,7 @@ def build(*, default_availability_zone: str = "nova") -> Filter:
         why=why,
         relax=_relax,
         reads=Reads(request=("availability_zone",), columns=("aggregates",)),
+        # Placements move no host to another zone.
         once_per_request=True,
         options={"default_availability_zone": default_availability_zone},
     )

@@ -1,9 +1,8 @@
 """ComputeStatusFilter: the host does not have the trait COMPUTE_STATUS_DISABLED.
 
-Nova's pre-filter `compute_status_filter` (nova-behaviour.md 2.8). Hosts that Berth's own agents
-look after
-never have the trait: a disabled service is what ComputeFilter looks at. It is for fleets whose
-traits come from Placement.
+Nova's pre-filter `compute_status_filter` (nova-behaviour.md 2.8), for fleets whose traits come from
+Placement. Hosts of Berth's own agents never have the trait: ComputeFilter checks whether their
+service is disabled.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -1,7 +1,7 @@
-"""TrustedFilter: the host is attested at the level that the flavor asks for.
+"""TrustedFilter: the host is attested at the level that the flavor requires.
 
-The extra spec `trust:trusted_host` names the level. An attestation that has run out, or that
-was never made, is `unknown` (nova-behaviour.md 2.6).
+The extra spec `trust:trusted_host` names the level. A missing or expired attestation counts as
+`unknown` (nova-behaviour.md 2.6).
 """
 
 import math
@@ -18,7 +18,7 @@ _SPEC = "trust:trusted_host"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options. How long an attestation counts, its maker says."""
+    """Build the filter, which has no options; each attestation has its own time of expiry."""
     return Filter(
         name=NAME,
         keep=_keep,

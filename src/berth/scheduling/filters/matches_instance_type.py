@@ -1,9 +1,9 @@
 """InstanceTypeFilter of 2011: memory and disk are free, and extra specs equal capabilities.
 
-Every extra spec has to equal the host's attribute of that very name, as text; a host without it
-fails. What is free is physical, without allocation ratios, and in the flavor's own units: the
-filter of 2011 held MB and GB against bytes, so that nearly every host passed (nova-behaviour.md
-1.2).
+Every extra spec must equal the host's attribute of the same name as text; a host without the
+attribute is removed. Free amounts are physical, without allocation ratios, and in the flavor's
+units: the filter of 2011 compared MB and GB with bytes, so that nearly every host passed
+(nova-behaviour.md 1.2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ NAME = "InstanceTypeFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options."""
+    """Build the filter, which has no options."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -40,7 +40,7 @@ def build() -> Filter:
 
 
 def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
-    """Yield each demand in words, with the rows that meet it."""
+    """Yield each demand as text, with the rows that meet it."""
     flavor = query.request.flavor
     disk_gb = flavor.root_gb + flavor.ephemeral_gb
     amounts = ((MEMORY_MB, flavor.memory_mb, "MB of memory"), (DISK_GB, disk_gb, "GB of disk"))
@@ -91,6 +91,7 @@ def _free(hosts: HostTable, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
+    # A relaxation is a single change, so it wins only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for what, meets in demands:

@@ -1,4 +1,4 @@
-"""SimpleCIDRAffinityFilter: the host's IP address is in a network that the request names."""
+"""SimpleCIDRAffinityFilter: the host's IP address is in the network that the request names."""
 
 from collections.abc import Sequence
 from ipaddress import (
@@ -26,11 +26,11 @@ Network = IPv4Network | IPv6Network
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 2.6).
+    """Build the filter, which has no options (nova-behaviour.md 2.6).
 
     The hint `build_near_host_ip` is an address, and `cidr` (`/24`, or a mask such as
-    `/255.255.0.0` or `/ffff:ffff::`) says how near. It raises InvalidInputError for hints that
-    cannot be read.
+    `/255.255.0.0` or `/ffff:ffff::`) sets the size of the network around it. The filter raises
+    InvalidInputError for hints that cannot be parsed.
     """
     return Filter(
         name=NAME,
@@ -43,9 +43,9 @@ def build() -> Filter:
 
 
 def _network(query: Query) -> Network | None:
-    """Return the network that is asked for, None for none.
+    """Return the requested network, or None without a hint.
 
-    A network of IPv6 is a /64 unless said otherwise: a /24 is as large as a country's.
+    The default for IPv6 is /64, the usual size of a subnet: Nova's default of /24 is an IPv4 size.
     """
     near = _hint(query, _NEAR)
     if not near:
@@ -54,13 +54,13 @@ def _network(query: Query) -> Network | None:
     cidr = _hint(query, _CIDR) or _DEFAULTS[address.version]
     network = _with_prefix(address, cidr)
     if network is None:
-        reason = f"{cidr[:80]!r} must be the length of a prefix, {_DEFAULTS[address.version]} say"
+        reason = f"{cidr[:80]!r} must be a prefix length, such as {_DEFAULTS[address.version]}"
         raise InvalidInputError(f"hints.{_CIDR}", reason)
     return network
 
 
 def _address(near: str) -> IPv4Address | IPv6Address:
-    """Read an address; one that is told with a link (`fe80::1%eth0`) is no other host's."""
+    """Return the parsed address; one with a link (`fe80::1%eth0`) is local to a single host."""
     reason = f"{near[:80]!r} must be an IPv4 or IPv6 address"
     if "%" in near:
         raise InvalidInputError(f"hints.{_NEAR}", f"{reason}, without a link")
@@ -82,12 +82,12 @@ def _with_prefix(address: IPv4Address | IPv6Address, cidr: str) -> Network | Non
 
 
 def _mask_length(text: str) -> int:
-    """Return how many bits a mask of IPv6 has set, all of them at one end.
+    """Return the prefix length of an IPv6 mask, whose set bits are all at one end.
 
-    The standard library reads masks of IPv4 alone, by the same rule.
+    The standard library parses masks of IPv4 only, by the same rule.
 
     Raises:
-        ValueError: it is no mask.
+        ValueError: the text is not a mask.
     """
     bits = int(IPv6Address(text))
     rest = bits ^ ((1 << IPV6LENGTH) - 1)
@@ -95,7 +95,7 @@ def _mask_length(text: str) -> int:
         return IPV6LENGTH - rest.bit_length()
     if bits & (bits + 1) == 0:
         return IPV6LENGTH - bits.bit_length()
-    raise ValueError(f"{text!r} is no mask")
+    raise ValueError(f"{text!r} is not a mask")
 
 
 def _hint(query: Query, name: str) -> str:

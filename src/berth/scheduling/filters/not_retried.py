@@ -1,4 +1,4 @@
-"""RetryFilter: the host is not one where a build of this request has failed."""
+"""RetryFilter: no build of this request has failed on the host."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ NAME = "RetryFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
+    """Build the filter, which has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -30,6 +30,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     kept = np.ones(count_of(rows), dtype=np.bool_)
     for name, node in query.request.retried:
         for row in hosts.rows_of_name(name):
+            # By node, so that the other nodes of the host are tried.
             if hosts.node(row) == node:
                 kept &= ~is_row(row, rows)
     return kept

@@ -1,4 +1,4 @@
-"""MetricsFilter: the host reports every metric that the MetricsWeigher is set to weigh."""
+"""MetricsFilter: the host reports every metric that MetricsWeigher is configured to weigh."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,14 +13,15 @@ from berth.tables.host.hosts import HostTable
 NAME = "MetricsFilter"
 
 _NONE: Mapping[str, float] = MappingProxyType({})
+# A reason names this many of the reported metrics, so that it stays one line.
 _NAMED_MAX = 10
 
 
 def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
-    """Make the filter (nova-behaviour.md 2.6).
+    """Build the filter (nova-behaviour.md 2.6).
 
     Args:
-        weight_setting: that of the MetricsWeigher: ratios by the name of the metric.
+        weight_setting: the setting of MetricsWeigher: the ratio of each metric.
     """
     names = tuple(sorted(weight_setting))
 

@@ -1,4 +1,4 @@
-"""IsolatedHostsFilter: isolated images run on isolated hosts, and nothing else runs there."""
+"""IsolatedHostsFilter: isolated images run on isolated hosts, and other images do not."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ def build(
     isolated_hosts: tuple[str, ...] = (),
     restrict_isolated_hosts_to_isolated_images: bool = True,
 ) -> Filter:
-    """Make the filter (nova-behaviour.md 2.6).
+    """Build the filter (nova-behaviour.md 2.6).
 
-    Without isolated images nothing may run on isolated hosts, if those are restricted.
+    Without isolated images, nothing may run on isolated hosts if these are restricted.
 
     Args:
-        isolated_images: ids of images that run on isolated hosts only.
-        isolated_hosts: names of hosts, with case.
+        isolated_images: the ids of images that run on isolated hosts only.
+        isolated_hosts: the names of isolated hosts, case-sensitive.
         restrict_isolated_hosts_to_isolated_images: keep other images off these hosts.
     """
     images, names = frozenset(isolated_images), frozenset(isolated_hosts)
@@ -58,6 +58,7 @@ def build(
         relax=relax,
         reads=Reads(request=("image.image_id",), columns=("host",)),
         once_per_request=True,
+        # A rebuild may bring another image.
         run_on_rebuild=True,
         options={"isolated_images": images, "isolated_hosts": names},
     )

@@ -1,6 +1,6 @@
-"""TypeAffinityFilter: the host is empty, or all its instances have the flavor that is asked for.
+"""TypeAffinityFilter: the host is empty, or all its instances have the requested flavor.
 
-Other instances of the request have that flavor too, so placing them changes no verdict.
+Other instances of the request have that flavor as well, so placing them changes no verdict.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ NAME = "TypeAffinityFilter"
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 2.6)."""
+    """Build the filter, which has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -27,6 +27,7 @@ def build() -> Filter:
 
 def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     alike = hosts.occupants.flavor_rows(query.request.flavor.flavor_id)
+    # Two counts are compared instead of the flavors of all instances on each row.
     kept: Mask = spread(alike, rows) == hosts.num_instances[rows]
     return kept
 

@@ -1,7 +1,7 @@
 """JsonFilter: the host satisfies the JSON query of the request.
 
-The hint `query` is one text, see `scheduling.json_query` for its grammar. A query that cannot be
-read refuses the request, and is no fault of any host.
+The hint `query` is one text; `scheduling.rules.json_query` has its grammar. A query that cannot be
+parsed fails the request: it is not the fault of any host.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,12 @@ from berth.tables.host.hosts import HostTable
 
 NAME = "JsonFilter"
 _HINT = "query"
+# Queries may be long, and reasons quote them.
 _SHOWN_MAX = 200
 
 
 def build() -> Filter:
-    """Make the filter; it has no options (nova-behaviour.md 1.2, 2.6)."""
+    """Build the filter, which has no options (nova-behaviour.md 1.2, 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -48,7 +49,7 @@ def _asked(query: Query) -> JsonOperation | None:
 def _demands(
     hosts: HostTable, query: Query, rows: Selection
 ) -> Iterator[tuple[JsonOperation, Mask]]:
-    """Yield each part of the query, with the rows that satisfy it."""
+    """Yield each part of the query with the rows that satisfy it."""
     asked = _asked(query)
     for one in () if asked is None else demands_of(asked):
         yield one, satisfies(one, hosts, rows)
@@ -76,6 +77,7 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
+    # A relaxation is a single change, so it wins only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for one, meets in demands:

@@ -1,4 +1,4 @@
-"""ComputeFilter: the host's compute service is enabled and was heard of lately."""
+"""ComputeFilter: the host's compute service is enabled and has sent a recent heartbeat."""
 
 import math
 from collections.abc import Sequence
@@ -11,22 +11,24 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
 NAME = "ComputeFilter"
+# The engine must evaluate again shortly before a verdict may change, never after.
 _ROUNDING_S = 0.001
 
 
 def build(*, service_down_time_s: float = 60.0) -> Filter:
-    """Make the filter (nova-behaviour.md 2.6, 5.5).
+    """Build the filter (nova-behaviour.md 2.6, 5.5).
 
     Args:
         service_down_time_s: seconds without a heartbeat after which a service counts as down.
 
     Raises:
-        ValueError: it is not above 0, so that every service would count as down.
+        ValueError: the time is not above 0, so that every service would count as down.
     """
     if service_down_time_s <= 0:
         raise ValueError(f"service_down_time_s: {service_down_time_s} must be above 0")
 
     def is_up(hosts: HostTable, query: Query, rows: Selection) -> Mask:
+        # Absolute, because clocks differ: a heartbeat from the future counts as in Nova.
         fresh = np.abs(query.now_s - hosts.last_seen_s[rows]) <= service_down_time_s
         up: Mask = fresh & ~hosts.forced_down[rows]
         return up
@@ -38,7 +40,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
     def holds_until(hosts: HostTable, query: Query, rows: Selection) -> float:
         seen_s = hosts.last_seen_s[rows]
         turns_s = np.concatenate((seen_s - service_down_time_s, seen_s + service_down_time_s))
-        # Near a turn a verdict may be either, by the rounding of the difference.
+        # Close to the moment of change, rounding decides the verdict either way.
         later = turns_s[turns_s >= query.now_s - _ROUNDING_S]
         return float(later.min(initial=math.inf)) - _ROUNDING_S
 

@@ -1,4 +1,4 @@
-"""ImagePropertiesFilter: the host can run the image's architecture, hypervisor and vm mode."""
+"""ImagePropertiesFilter: the host can run the image's architecture, hypervisor and VM mode."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from berth.tables.host.profiles import Profile
 
 NAME = "ImagePropertiesFilter"
 
+# Old names, which Nova translates in the same way.
 _HYPERVISORS: Mapping[str, str] = {"xapi": "xen", "powervm": "phyp"}
 _MODES: Mapping[str, str] = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 
@@ -25,13 +26,14 @@ _COMPARISON = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,
 
 
 def build(*, image_properties_default_architecture: str = "") -> Filter:
-    """Make the filter (nova-behaviour.md 2.6).
+    """Build the filter (nova-behaviour.md 2.6).
 
-    The version that an image asks for counts only beside an architecture, hypervisor or mode, and
-    so do its bits of physical addresses; a host that does not tell its own has enough.
+    A hypervisor version or number of address bits counts only if the image also names an
+    architecture, hypervisor or mode; a host that does not report its address bits passes.
 
     Args:
-        image_properties_default_architecture: taken for images that name none; empty for none.
+        image_properties_default_architecture: the architecture of images that name none; empty for
+            none.
     """
 
     def wanted(query: Query) -> tuple[tuple[str, ...], str]:
@@ -71,12 +73,13 @@ def build(*, image_properties_default_architecture: str = "") -> Filter:
         relax=_relax,
         reads=Reads(request=("image.properties",), columns=("host",)),
         once_per_request=True,
+        # A rebuild may bring another image.
         run_on_rebuild=True,
     )
 
 
 def _wanted(properties: Mapping[str, str], default: str) -> tuple[tuple[str, ...], str]:
-    """Return the names that one supported instance must hold, and the version predicate."""
+    """Return the names that one supported instance type must contain, and the version predicate."""
     architecture = properties.get("hw_architecture") or properties.get("architecture") or default
     hypervisor = properties.get("img_hv_type") or properties.get("hypervisor_type") or ""
     mode = properties.get("hw_vm_mode") or properties.get("vm_mode") or ""
@@ -95,7 +98,7 @@ def _canonical(name: str, aliases: Mapping[str, str]) -> str:
 
 
 def version_text(version: int) -> str:
-    """Write a hypervisor version number, three digits a part: 6002001 is 6.2.1."""
+    """Return a hypervisor version number, three digits per part, as text: 6002001 is 6.2.1."""
     parts: list[str] = []
     while version > 0:
         version, part = divmod(version, 1000)
@@ -104,7 +107,7 @@ def version_text(version: int) -> str:
 
 
 def _satisfies(version: int, predicate: str) -> bool:
-    """Check `>=6.0,<7` against a version; a host without one passes, as in Nova."""
+    """Return whether a version meets `>=6.0,<7`; a host without a version passes, as in Nova."""
     if version <= 0 or not predicate.strip():
         return True
     have = _parts(version_text(version))
@@ -122,6 +125,7 @@ def _has_bits(profile: Profile, wanted: str) -> bool:
 
 def _parts(text: str) -> tuple[int, ...]:
     parts = [int(part) for part in text.split(".")]
+    # Trailing zeros are dropped, so that 6.0 equals 6.
     while parts and not parts[-1]:
         parts.pop()
     return tuple(parts)
