@@ -227,7 +227,7 @@ async def test_a_child_that_never_says_what_came_of_it() -> None:
     root.near.build = lose  # type: ignore[method-assign, assignment]
     decision = await root.tree.place(order_of(request_of(12)))
     assert decision.verdict is Verdict.REFUSED
-    assert "did not say" in (decision.refusal.message if decision.refusal else "")
+    assert "did not answer" in (decision.refusal.message if decision.refusal else "")
     assert (await live(root)).get("root") is None
     instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
     assert instance is not None
