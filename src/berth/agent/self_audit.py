@@ -65,7 +65,7 @@ class SelfAudit:
         ledger: the ledger.
         replica: the replica of this process.
         reports: takes in what drivers report.
-        notices: where it is noted what was mended.
+        notices: records the repairs.
         clock: for ages.
         telemetry: receives each discrepancy once, and each repair.
         metrics: where that is counted.

@@ -286,10 +286,10 @@ async def destroy(
 
 
 async def preserve_creation(context: HostContext, instance: Instance) -> Unit:
-    """Return what keeps the creation of an instance that is about to be launched anew.
+    """Return the write that preserves the creation in an instance's action history.
 
-    The creation stands in the instance's own record, and ended when that was launched first. So
-    before it is launched a second time that becomes an action like the others, once.
+    The history derives the creation from the instance's own record, including the time of its first
+    launch. Before a second launch overwrites that time, the creation becomes a stored action.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

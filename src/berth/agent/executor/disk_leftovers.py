@@ -59,13 +59,13 @@ async def _clear_stored(
 ) -> HostFinding | None:
     what = _written("the disks", leftover)
     if instance is None:
-        text = f"{what} are stored at {leftover.address}, and no such instance is known"
+        text = f"{what} are stored at {leftover.address}, but the instance is unknown"
         return HostFinding(DISKS, text, is_repaired=False)
     is_wanted = instance.disks is not None or instance.task in _STORING
     if is_wanted and instance.status is not Status.DELETED:
         return None
     await context.driver.drop_stored(leftover.address)
-    return HostFinding(DISKS, f"{what} were stored, and nobody wants them; they were deleted")
+    return HostFinding(DISKS, f"{what} were stored but no longer needed; they were deleted")
 
 
 async def _clear_files(
@@ -73,11 +73,11 @@ async def _clear_files(
 ) -> HostFinding | None:
     what = _written("files", leftover)
     if instance is None:
-        text = f"{what} are here, and no such instance is known"
+        text = f"{what} are on this host, but the instance is unknown"
         return HostFinding(FILES, text, is_repaired=False)
     if instance.status is not Status.DELETED:
         if instance.host == context.host:
-            text = f"{what} are here, and what says that it is a guest is lost"
+            text = f"{what} are on this host, but the record of its guest is lost"
             return HostFinding(FILES, text, is_repaired=False)
         move = instance.migration_uuid
         migration = None if move is None else await context.ledger.get(Migration, move)
@@ -85,7 +85,9 @@ async def _clear_files(
             return None
     await context.driver.destroy(instance.uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host}"
-    return HostFinding(FILES, f"{what} were here, and it is {where}; they were deleted")
+    return HostFinding(
+        FILES, f"{what} were on this host, but the instance is {where}; they were deleted"
+    )
 
 
 def _written(what: str, leftover: OrphanFiles) -> str:

@@ -16,7 +16,7 @@ from berth.services.servers.moves import continue_task, end_task, undo_claim
 
 _NAME = "compute_live_migration"
 _FAILED = "The live migration failed, and the instance is where it was."
-_LOST = "The guest was lost while it was moved. Rebuilding makes it anew."
+_LOST = "The guest was lost during the migration. Rebuild the instance to recreate it."
 # How often, and at which interval in seconds, the destination checks for a guest that is just
 # arriving: QEMU may still be reading the last of its memory.
 _LANDING_TRIES = 10

@@ -23,7 +23,7 @@ from berth.services.servers.moves import (
     start_move,
 )
 
-# As in Nova: a retry of a live migration or an evacuation is always decided anew.
+# As in Nova: a retry of a live migration or an evacuation always needs a new decision.
 _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
 
 

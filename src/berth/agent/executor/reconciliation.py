@@ -138,7 +138,8 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
     await context.driver.destroy(uuid)
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return HostFinding(
-        REMOVED, f"a guest of instance {uuid} was here, and it is {where}; destroyed"
+        REMOVED,
+        f"a guest of instance {uuid} was here, but the instance is {where}; destroyed",
     )
 
 

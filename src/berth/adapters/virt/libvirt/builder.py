@@ -130,7 +130,7 @@ class LibvirtBuilder:
         if not seen.is_saved:
             known = await self.settle_size(known)
             running = _changed(known, power=Power.RUNNING, reason="")
-            # Defined anew at each start, so that the current settings apply.
+            # Defined again at each start, so that the current settings apply.
             await self._define(running, self._image(known))
         elif known.power is not Power.RUNNING:
             await self._registry.write(_changed(known, power=Power.RUNNING, reason=""))

@@ -31,9 +31,9 @@ _OPEN_S = 20.0
 # Saving a large memory takes minutes. Most hanging connections are detected by keepalive before.
 _CALL_S = 300.0
 _AGAIN_S = 1.0
-# Most long calls at once, with those that libvirtd has not ended since they were given up.
+# The most long calls at once, including abandoned ones that libvirtd has not ended yet.
 _LONG_MAX = 64
-# Most connections that are opened at once, with those that nobody waits for any more.
+# The most connections opened at once, including abandoned attempts.
 _OPEN_MAX = 4
 _KEEPALIVE_S = 5
 _KEEPALIVE_COUNT = 3
