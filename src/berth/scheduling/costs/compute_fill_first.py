@@ -29,4 +29,5 @@ def _cost(hosts: HostTable, query: Query, rows: Selection) -> Scores:
     columns = hosts.resource(MEMORY_MB)
     if columns is None:
         return np.zeros(count_of(rows), dtype=np.float64)
+    # A cost must be at least 0, and an overcommitted host has less than that free.
     return np.maximum(columns.physical_free[rows], 0).astype(np.float64)

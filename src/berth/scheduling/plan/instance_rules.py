@@ -86,8 +86,8 @@ def _known(names: frozenset[str]) -> Filter:
         return {row for name in names for row in hosts.rows_of_name(name)}
 
     def keep(hosts: HostTable, _: Query, rows: Selection) -> Mask | None:
-        everybody = np.arange(len(hosts), dtype=np.intp)[rows]
-        kept: Mask = ~np.isin(everybody, np.fromiter(unknown(hosts), dtype=np.intp))
+        chosen_rows = np.arange(len(hosts), dtype=np.intp)[rows]
+        kept: Mask = ~np.isin(chosen_rows, np.fromiter(unknown(hosts), dtype=np.intp))
         return kept
 
     # The policy of a server group is checked on forced hosts as well, so they must be known, too.

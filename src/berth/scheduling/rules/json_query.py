@@ -186,8 +186,8 @@ def _plain(term: Term) -> object:
 _FEW = 4_096
 
 
+# Up to this, integers and floats compare the same, so arrays give what Python would.
 _EXACT_MAX = 2**53
-"""Up to this, integers and floats compare the same, so arrays give what Python would."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,7 @@ def example_names(hosts: HostTable, rows: Rows) -> tuple[str, ...]:
 def first_rows(hosts: HostTable, rows: Rows) -> Rows:
     """Return the few rows that are first by host name."""
     rank = hosts.rank[rows]
+    # A few names do not need a sort of all removed hosts.
     if rows.size > EXAMPLES_MAX:
         few = np.argpartition(rank, EXAMPLES_MAX)[:EXAMPLES_MAX]
         rows, rank = rows[few], rank[few]

@@ -17,7 +17,7 @@ def build(
 
     Values are normalised, so with the default multiplier one failure outweighs everything else; a
     multiplier of about 1 balances it with free memory. Nova's count includes each failure since the
-    last successful build, whoever asked for it, so one bad image can mark many hosts. With
+    last successful build, for any tenant, so one bad image can mark many hosts. With
     `decay_s`, hosts recover without a success. `by_tenant` reads the level that the host's agent
     derives from failures by cause and tenant, which fades by itself (`domain.build_failure`).
 

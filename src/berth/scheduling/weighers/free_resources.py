@@ -28,7 +28,7 @@ def build_ram(*, multiplier: float = 1.0) -> Weigher:
         raw=_rule(MEMORY_MB, lambda memory: Measure((memory.physical_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, whoever else passes.
+        # From 0, so that a host scores its part of the largest free amount, not of a range.
         floor=0.0,
         multiplier_key="ram_weight_multiplier",
         share=_rule(MEMORY_MB, _physical_share),
@@ -46,7 +46,7 @@ def build_disk(*, multiplier: float = 1.0) -> Weigher:
         raw=_rule(DISK_GB, lambda disk: Measure((disk.physical_free,), _in_mb)),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, whoever else passes.
+        # From 0, so that a host scores its part of the largest free amount, not of a range.
         floor=0.0,
         multiplier_key="disk_weight_multiplier",
         share=_rule(DISK_GB, _physical_share),
@@ -67,7 +67,7 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
         raw=_rule(resource_class, lambda cpus: Measure((cpus.ratio_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, whoever else passes.
+        # From 0, so that a host scores its part of the largest free amount, not of a range.
         floor=0.0,
         multiplier_key="cpu_weight_multiplier",
         share=_rule(resource_class, _ratio_share),
