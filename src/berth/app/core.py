@@ -80,14 +80,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     """
     clock = SystemClock()
     telemetry = LogTelemetry(part)
-    # Without tracked instances a policy must not read them, so the check runs at each reload, too.
-    tracks = settings.tracking.track_instance_changes
-    policies = (
-        PolicySource(settings.policy.path)
-        if tracks
-        else PolicySource(settings.policy.path, check=check_instances_tracked)
-    )
-    _check_zone(settings, policies)
+    policies = _policies_of(settings)
     make_data_dir(settings.ledger)
     observation = observe(settings, part, clock)
     ledger = await open_ledger(
@@ -101,14 +94,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     ratios = AllocationRatios(
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
-    messaging = connect(
-        settings.bus,
-        part,
-        telemetry,
-        # A Placement API process calls no other process, so it needs no connection to the broker.
-        calls=part in {"up", "api", "scheduler", "agent"},
-        notifies=part in {"up", "scheduler"},
-    )
+    messaging = _messaging_of(settings, part, telemetry)
     try:
         yield Core(
             settings=settings,
@@ -125,9 +111,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
                 ledger=ledger,
                 follower=follower,
                 clock=clock,
-                fleet=HostTableHealth(
-                    replica, policies, lambda: policies.policy.service_down_time_s
-                ),
+                fleet=_table_health_of(replica, policies),
                 lag_s_max=settings.health.lag_s_max,
                 broker=_broker_of(messaging, settings.health, part),
             ),
@@ -148,6 +132,30 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         await ledger.close()
         # The exporter blocks for seconds when its collector is away; the loop must not.
         await asyncio.to_thread(observation.finish)
+
+
+def _policies_of(settings: Settings) -> PolicySource:
+    path = settings.policy.path
+    # Without tracked instances a policy must not read them, so the check runs at each reload, too.
+    tracks = settings.tracking.track_instance_changes
+    policies = PolicySource(path) if tracks else PolicySource(path, check=check_instances_tracked)
+    _check_zone(settings, policies)
+    return policies
+
+
+def _messaging_of(settings: Settings, part: str, telemetry: LogTelemetry) -> Messaging:
+    return connect(
+        settings.bus,
+        part,
+        telemetry,
+        # A Placement API process calls no other process, so it needs no connection to the broker.
+        calls=part in {"up", "api", "scheduler", "agent"},
+        notifies=part in {"up", "scheduler"},
+    )
+
+
+def _table_health_of(replica: Replica, policies: PolicySource) -> HostTableHealth:
+    return HostTableHealth(replica, policies, lambda: policies.policy.service_down_time_s)
 
 
 def _broker_of(messaging: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
