@@ -189,7 +189,7 @@ async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None
     ("path", "body", "version", "said"),
     [
         (WEB, {"quota_set": {"key_pairs": 7}}, NEWEST, "it is 0 for every project"),
-        (WEB, {"quota_set": {"floating_ips": -1}}, "2.36", "is gone in this microversion"),
+        (WEB, {"quota_set": {"floating_ips": -1}}, "2.36", "does not exist in this microversion"),
         (WEB, {"quota_set": {"cores": -2}}, NEWEST, "cores"),
         (WEB, {"quota_set": {"cores": "-7"}}, NEWEST, "must be -1 to"),
         (WEB, {"quota_set": {"volumes": 1}}, NEWEST, "volumes"),

@@ -1,1 +1,1 @@
-"""What each operation of the compute API does, one noun a module."""
+"""Handlers of the compute API's operations, one module per resource."""

@@ -1,4 +1,4 @@
-"""Aggregates: making, changing and removing them, and their hosts."""
+"""Handlers of host aggregates."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.schemas.aggregates import (
@@ -15,7 +15,9 @@ from berth.api.values import check_edges, naive_time
 from berth.domain.compute.aggregate import AZ_KEY, Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
+# Microversion 2.41 adds `uuid` to aggregates.
 _UUID = (2, 41)
+# Ids are integers in the path. The cap keeps `int` from converting a path of 8 KiB of digits.
 _DIGITS_MAX = 15
 
 
@@ -26,13 +28,13 @@ async def list_aggregates(call: Call) -> Answer:
 
 
 async def create_aggregate(call: Call) -> Answer:
-    """Make an aggregate without hosts."""
+    """Create an aggregate without hosts."""
     new = call.body(NewAggregateBody).aggregate
     check_edges(new.name, "aggregate.name")
     check_edges(new.availability_zone, "aggregate.availability_zone")
     metadata = {} if new.availability_zone is None else {AZ_KEY: new.availability_zone}
     aggregate = await call.parts.aggregates.create(new.name, metadata)
-    # Nova's answer has neither hosts nor metadata here, and clients know it so.
+    # Like Nova's, this response has neither hosts nor metadata; clients expect that shape.
     return Answer(AggregateAnswer(aggregate=_view(aggregate, call.version, whole=False)))
 
 
@@ -42,16 +44,18 @@ async def show_aggregate(call: Call) -> Answer:
 
 
 async def update_aggregate(call: Call) -> Answer:
-    """Change the name or the availability zone of an aggregate."""
+    """Update the name or the availability zone of an aggregate."""
     aggregate_id = _id(call)
     change = call.body(AggregateChangeBody).aggregate
     name, zone = change.name, change.availability_zone
     if name is UNSET and zone is UNSET:
-        raise InvalidInputError("aggregate", "name a new name or availability_zone")
+        raise InvalidInputError("aggregate", "must have a new name or availability_zone")
     check_edges(name, "aggregate.name")
     check_edges(zone, "aggregate.availability_zone")
     aggregates = call.parts.aggregates
     aggregate = await aggregates.get(aggregate_id)
+    # Name and zone are two writes. Checking the name before either keeps a request with a name that
+    # is taken from changing the zone alone.
     if name is not UNSET:
         await _check_name(call, aggregate_id, name)
     if zone is not UNSET:
@@ -62,13 +66,13 @@ async def update_aggregate(call: Call) -> Answer:
 
 
 async def delete_aggregate(call: Call) -> Answer:
-    """Remove an aggregate that has no hosts."""
+    """Delete an aggregate that has no hosts."""
     await call.parts.aggregates.delete(_id(call))
     return Answer()
 
 
 async def act_on_aggregate(call: Call) -> Answer:
-    """Add a host, take one out, or set metadata."""
+    """Add a host to an aggregate, remove a host from it, or set its metadata."""
     aggregate_id = _id(call)
     action = call.body(AggregateAction)
     given = [one for one in (action.add_host, action.remove_host, action.set_metadata) if one]
@@ -79,6 +83,7 @@ async def act_on_aggregate(call: Call) -> Answer:
         return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
     if action.remove_host:
         return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
+    # A null removes the zone; an empty text would be a zone that no request can name.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
     if metadata.get(AZ_KEY) == "":
         raise InvalidInputError(f"set_metadata.metadata.{AZ_KEY}", "must not be empty")
@@ -86,7 +91,7 @@ async def act_on_aggregate(call: Call) -> Answer:
 
 
 async def _check_name(call: Call, aggregate_id: int, name: str) -> None:
-    """Refuse a taken name before anything else is changed."""
+    """Refuse a name that another aggregate has."""
     for other in await call.parts.aggregates.all():
         if other.name == name and other.aggregate_id != aggregate_id:
             raise ConflictError(f"aggregate {name} already exists")

@@ -1,4 +1,4 @@
-"""Availability zones: those that hosts are in."""
+"""Handlers of availability zones, which are derived from the aggregates of the hosts."""
 
 from berth.api.compute.handlers.hypervisors import state_of
 from berth.api.compute.handlers.services import BINARY
@@ -28,7 +28,7 @@ async def list_zones(call: Call) -> Answer:
 
 
 async def list_zones_in_detail(call: Call) -> Answer:
-    """List the availability zones with their hosts."""
+    """List the availability zones with their hosts and services."""
     zones = await _zones(call)
     views = [
         ZoneView(
@@ -41,16 +41,20 @@ async def list_zones_in_detail(call: Call) -> Answer:
     return Answer(ZonesAnswer(zones=views))
 
 
+# Nova lists the available zones before the unavailable ones, and clients show that order.
 def _available_first(zones: dict[str, list[Service]]) -> list[tuple[str, list[Service]]]:
     return sorted(zones.items(), key=lambda item: (not item[1], item[0]))
 
 
 async def _zones(call: Call) -> dict[str, list[Service]]:
-    """Map each zone that has a host to the enabled services there."""
+    """Return the enabled services of each zone that has a host."""
+    # Zones come from the replica's aggregates. Without catching up, an aggregate that the same
+    # client has just changed could still be missing.
     await call.parts.follower.catch_up()
     zones: dict[str, list[Service]] = {}
     for service in await call.parts.hosts.services():
         for zone in zones_of(call.parts, service.host):
+            # A zone whose services are all disabled is listed too, as unavailable.
             enabled = zones.setdefault(zone, [])
             if not service.disabled:
                 enabled.append(service)

@@ -1,4 +1,7 @@
-"""What Berth has none of: clients that list it learn so, and whoever makes some is told."""
+"""Handlers of resources that Berth does not have.
+
+Lists are empty, so that clients that read them as a matter of course work; creation is refused.
+"""
 
 from berth.api.compute.handlers.servers.servers import server_of
 from berth.api.compute.schemas.emptiness import (
@@ -14,9 +17,12 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 
+# Nova gives every extension of the v2.1 API this same date.
 _UPDATED = "2014-12-03T00:00:00Z"
 
 
+# Aliases and names of Nova's extensions that Berth implements. Old clients look an alias up here
+# before they use the feature.
 _NAMES = {
     "OS-DCF": "DiskConfig",
     "OS-EXT-AZ": "ExtendedAvailabilityZone",
@@ -40,12 +46,12 @@ _NAMES = {
 
 
 async def list_extensions(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """List extensions."""
+    """List the API extensions."""
     return Answer(ExtensionsAnswer(extensions=[_view(alias) for alias in _NAMES]))
 
 
 async def show_extension(call: Call) -> Answer:
-    """Show an extension."""
+    """Show an API extension."""
     alias = call.key("alias")
     if alias not in _NAMES:
         raise NotFoundError("extension", alias)
@@ -64,37 +70,37 @@ def _view(alias: str) -> ExtensionView:
 
 
 async def list_keypairs(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """List key pairs, of which there are none."""
+    """List key pairs; the list is always empty."""
     return Answer(KeypairsAnswer(keypairs=[]))
 
 
 async def refuse_keypair(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to make a key pair."""
-    raise HttpError(
-        403, "Berth keeps no key pairs, so none can be made, and no server can have one."
-    )
+    """Refuse to create a key pair."""
+    raise HttpError(403, "Berth keeps no key pairs. Create servers without key_name.")
 
 
 async def list_volumes(call: Call) -> Answer:
-    """List the volumes of a server, of which there are none."""
+    """List the volumes of a server; the list is always empty."""
+    # The lookup answers 404 for servers that the caller may not see, here and below: an empty list
+    # would say that the server exists.
     await server_of(call)
     return Answer(VolumesAnswer(attachments=[]))
 
 
 async def list_addresses(call: Call) -> Answer:
-    """List the addresses of a server, of which there are none."""
+    """List the addresses of a server; the list is always empty."""
     await server_of(call)
     return Answer(AddressesAnswer(addresses={}))
 
 
 async def show_addresses(call: Call) -> Answer:
-    """Say that a server is on no such network."""
+    """Answer 404, as no server is attached to a network."""
     await server_of(call)
     raise NotFoundError("network", call.key("network"))
 
 
 async def list_interfaces(call: Call) -> Answer:
-    """List the interfaces of a server, of which there are none."""
+    """List the network interfaces of a server; the list is always empty."""
     await server_of(call)
     return Answer(InterfacesAnswer(attachments=[]))
 
@@ -106,6 +112,6 @@ async def refuse_volume(call: Call) -> Answer:
 
 
 async def refuse_interface(call: Call) -> Answer:
-    """Refuse to attach an interface."""
+    """Refuse to attach a network interface."""
     await server_of(call)
     raise HttpError(403, "Berth has no networks.")

@@ -1,4 +1,4 @@
-"""Flavors: listing, making, describing and removing them."""
+"""Handlers of flavors and their extra specs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,12 @@ from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError, NotFoundError
 
+# Microversion 2.55 adds `description`, 2.61 embeds the extra specs, and from 2.75 on a flavor
+# without swap has 0 instead of an empty text.
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
+# Attributes of `Flavor` by Nova's names in `sort_key`, which are the columns of its database.
 _SORT_KEYS: Final[Mapping[str, str]] = {
     "flavorid": "flavor_id",
     "id": "flavor_id",
@@ -42,12 +45,11 @@ _SORT_KEYS: Final[Mapping[str, str]] = {
     "is_public": "is_public",
     "disabled": "disabled",
 }
-"""Fields of a flavor by what Nova calls them in `sort_key`."""
 _SORT_DIRS: Final = frozenset({"asc", "desc"})
 
 
 async def list_flavors(call: Call) -> Answer:
-    """List flavors in short."""
+    """List flavors with id, name and links."""
     flavors, links = await _page(call)
     linker = linker_of(call)
     lines = [
@@ -63,7 +65,7 @@ async def list_flavors(call: Call) -> Answer:
 
 
 async def list_flavors_in_detail(call: Call) -> Answer:
-    """List flavors in full."""
+    """List flavors with all fields."""
     flavors, links = await _page(call)
     linker = linker_of(call)
     views = [flavor_view(flavor, linker, call.version) for flavor in flavors]
@@ -77,11 +79,11 @@ async def show_flavor(call: Call) -> Answer:
 
 
 async def create_flavor(call: Call) -> Answer:
-    """Make a flavor."""
+    """Create a flavor."""
     new = call.body(NewFlavorBody).flavor
     check_edges(new.name, "flavor.name")
     if new.description is not UNSET and call.version < _DESCRIPTION:
-        raise InvalidInputError("flavor.description", "is there from microversion 2.55 on")
+        raise InvalidInputError("flavor.description", "requires microversion 2.55 or later")
     flavor = Flavor(
         flavor_id=call.parts.ids.uuid() if new.id is None else str(new.id),
         name=new.name,
@@ -99,14 +101,14 @@ async def create_flavor(call: Call) -> Answer:
 
 
 async def update_flavor(call: Call) -> Answer:
-    """Change the description of a flavor."""
+    """Update the description of a flavor."""
     change = call.body(FlavorChangeBody).flavor
     flavor = await call.parts.flavors.set_description(call.key("flavor_id"), change.description)
     return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
 
 
 async def delete_flavor(call: Call) -> Answer:
-    """Remove a flavor."""
+    """Delete a flavor."""
     await call.parts.flavors.delete(call.key("flavor_id"))
     return Answer()
 
@@ -115,16 +117,17 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: there is none that the caller may see.
+        NotFoundError: it does not exist, or the caller may not see it.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
+    # 404 rather than 403, so that the response does not reveal that a private flavor exists.
     if not (flavor.is_public or call.identity.is_admin):
         raise NotFoundError("flavor", flavor.flavor_id)
     return flavor
 
 
 def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
-    """Write a flavor in full, as the version has it."""
+    """Return a flavor with all fields of the microversion."""
     return FlavorView(
         id=flavor.flavor_id,
         name=flavor.name,
@@ -153,6 +156,7 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
         and flavor.root_gb >= (query.min_disk or 0)
     ]
     flavors = _sorted(flavors, query.sort_key, query.sort_dir)
+    # All flavors are in memory, so the page is cut after sorting; the marker is a flavor id.
     limit = limit_of(call, query.limit)
     keys = [flavor.flavor_id for flavor in flavors]
     page = page_of(flavors, keys, query.marker, limit)
@@ -162,16 +166,17 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
 
 
 def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
-    """Sort flavors; those that are equal in it by id.
+    """Return flavors sorted by a key, and by id among equals.
 
     Raises:
-        InvalidInputError: it is no key, or no direction.
+        InvalidInputError: the key or the direction is unknown.
     """
     if key not in _SORT_KEYS:
         raise InvalidInputError("sort_key", f"must be one of {', '.join(_SORT_KEYS)}")
     if direction not in _SORT_DIRS:
         raise InvalidInputError("sort_dir", "must be asc or desc")
     name = _SORT_KEYS[key]
+    # The id makes the order total: without it a marker could skip or repeat flavors.
     return sorted(
         flavors,
         key=lambda flavor: (_comparable(getattr(flavor, name)), flavor.flavor_id),
@@ -184,7 +189,10 @@ def _comparable(value: str | float | None) -> str | float:
 
 
 def _public(call: Call, asked: str | None) -> bool | None:
-    """Tell which flavors to list: public, others, or all (None, administrators only)."""
+    """Return which flavors to list: public (True), private (False) or both (None).
+
+    Only administrators can choose; as in Nova, the text `none` means both.
+    """
     if asked is None or not call.identity.is_admin:
         return True
     if asked.strip().lower() == "none":
@@ -198,7 +206,7 @@ def _factor(value: float | str) -> float:
     except ValueError:
         factor = 0.0
     if not (math.isfinite(factor) and factor > 0):
-        raise InvalidInputError("flavor.rxtx_factor", "must be a number above 0")
+        raise InvalidInputError("flavor.rxtx_factor", "must be a finite number above 0")
     return factor
 
 
@@ -209,7 +217,7 @@ async def list_extra_specs(call: Call) -> Answer:
 
 
 async def create_extra_specs(call: Call) -> Answer:
-    """Add or overwrite extra specs of a flavor."""
+    """Create or overwrite extra specs of a flavor."""
     specs = _texts(call.body(SpecsBody).extra_specs)
     await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
     return Answer(SpecsAnswer(extra_specs=specs))
@@ -225,23 +233,24 @@ async def show_extra_spec(call: Call) -> Answer:
 
 
 async def update_extra_spec(call: Call) -> Answer:
-    """Add or overwrite one extra spec of a flavor."""
+    """Create or overwrite one extra spec of a flavor."""
     specs = _texts(call.body(OneSpec))
     key = call.key("key")
+    # The schema allows exactly one key; it has to be the one in the path.
     if key not in specs:
-        raise InvalidInputError("body", f"must have the one key {key[:80]!r}, as the path says")
+        raise InvalidInputError("body", f"must have the single key {key[:80]!r} of the path")
     await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
     return Answer(specs)
 
 
 async def delete_extra_spec(call: Call) -> Answer:
-    """Remove one extra spec of a flavor."""
+    """Delete one extra spec of a flavor."""
     await call.parts.flavors.delete_extra_spec(call.key("flavor_id"), call.key("key"))
     return Answer()
 
 
 def _texts(specs: dict[str, str | int | float]) -> dict[str, str]:
-    """Write numbers as the text that extra specs are."""
+    """Convert numbers to text, since extra specs are stored as text."""
     return {
         key: value if isinstance(value, str) else encode_text(value) for key, value in specs.items()
     }

@@ -1,4 +1,4 @@
-"""The history of a server: what was asked of it, and what came of it."""
+"""Handlers of a server's action history: the requested actions and their results."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,6 +20,9 @@ from berth.domain.compute.instance import Instance, Status, creation_of, has_cre
 from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.errors import NotFoundError
 
+# Microversions: 2.21 shows the history of deleted servers; 2.51 shows events to all callers; 2.58
+# adds paging, `changes-since` and `updated_at`; 2.62 adds `hostId`, and for administrators `host`;
+# 2.66 adds `changes-before`; 2.84 adds `details`.
 _DELETED_TOO = (2, 21)
 _EVENTS = (2, 51)
 _PAGED = (2, 58)
@@ -30,7 +33,7 @@ _FAILED = "Error"
 
 
 async def list_actions(call: Call) -> Answer:
-    """List what was asked of a server, newest first."""
+    """List the actions of a server, newest first."""
     instance, query = await _instance(call), call.query(ActionsQuery)
     actions = await _actions(call, instance)
     if call.version < _PAGED:
@@ -49,7 +52,7 @@ async def list_actions(call: Call) -> Answer:
 
 
 async def show_action(call: Call) -> Answer:
-    """Show an action of a server with its steps."""
+    """Show an action of a server with its events."""
     instance, key = await _instance(call), call.key("request_id")
     for action in await _actions(call, instance):
         if action.request_id == key:
@@ -61,7 +64,7 @@ async def show_action(call: Call) -> Answer:
 
 
 async def _instance(call: Call) -> Instance:
-    """Return the instance that the path names; from 2.21 on a deleted one too."""
+    """Return the instance that the path names, from 2.21 on even if it is deleted."""
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
     is_gone = instance.status is Status.DELETED and call.version < _DELETED_TOO
@@ -71,7 +74,10 @@ async def _instance(call: Call) -> Instance:
 
 
 async def _actions(call: Call, instance: Instance) -> Sequence[Action]:
-    """Return all actions, newest first; the creation may stand in the instance's own record."""
+    """Return all actions, newest first.
+
+    The `create` action may have no record of its own; then it is derived from the instance.
+    """
     kept = await call.parts.ledger.actions(instance.uuid)
     if has_creation(instance, kept):
         return kept
@@ -90,6 +96,7 @@ def _view(call: Call, action: Action) -> ActionView:
         user_id=action.user_id,
         project_id=action.project_id,
         start_time=naive_time(action.started_at_s),
+        # Nova shows the word `Error` here; the reason may name hosts and is for administrators.
         message=_FAILED if action.message else None,
         updated_at=naive_time(_updated_at_s(action)) if call.version >= _PAGED else UNSET,
     )
@@ -106,6 +113,8 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
     if is_admin:
         view.traceback = event.error or None
     if version >= _HOSTS:
+        # The same digest as a server's `hostId`: callers can compare hosts without their names. A
+        # parent zone gets none, so that it cannot count this zone's hosts.
         digest = hashlib.sha224((instance.project_id + event.host).encode())
         view.host_id = "" if call.identity.parent is not None else digest.hexdigest()
         if is_admin:

@@ -1,4 +1,4 @@
-"""Migrations: all of them for administrators, and the live ones of a server."""
+"""Handlers of migrations: the list of all, and the live migration in progress of one server."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.name_patterns import period_of
@@ -22,16 +22,20 @@ from berth.domain.errors import InstanceStateError, InvalidInputError, NotFoundE
 from berth.ports.ledger import MigrationQuery
 from berth.services.servers.operations import CANCELLABLE
 
+# Microversions: 2.23 adds type and links; 2.59 adds paging, `changes-since` and uuids; 2.65 allows
+# cancelling a migration that is still being prepared; 2.66 adds `changes-before`; 2.80 adds user
+# and project, as fields and as filters.
 _TYPED = (2, 23)
 _PAGED = (2, 59)
 _ABORT_EARLY = (2, 65)
 _BEFORE = (2, 66)
 _OWNED = (2, 80)
+# Nova's ids of migrations and flavors are 32-bit columns, and clients parse them as such.
 _NUMBER_MAX = 2**31 - 1
 
 
 async def list_migrations(call: Call) -> Answer:
-    """List the moves of instances, newest first."""
+    """List the migrations of all servers, newest first."""
     asked, version = call.query(MigrationsQuery), call.version
     is_paged = version >= _PAGED
     limit = limit_of(call, asked.limit) if is_paged else call.parts.limits.list_max
@@ -56,12 +60,13 @@ async def list_migrations(call: Call) -> Answer:
     page = found[:limit]
     has_more = is_paged and bool(page) and len(found) > limit
     links = next_page(call, page[-1].uuid, limit) if has_more else UNSET
+    # Before 2.59 there are no links, so the list ends at the largest page.
     views = [_view(call, one) for one in page]
     return Answer(MigrationsAnswer(migrations=views, migrations_links=links))
 
 
 async def list_server_migrations(call: Call) -> Answer:
-    """List the live migration of a server that goes on."""
+    """List the live migration in progress of a server."""
     instance = await server_of(call)
     migration = await _migration(call, instance)
     is_live = migration is not None and _goes_on(migration)
@@ -70,9 +75,11 @@ async def list_server_migrations(call: Call) -> Answer:
 
 
 async def show_server_migration(call: Call) -> Answer:
-    """Show the live migration of a server that goes on."""
+    """Show the live migration in progress of a server."""
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
+    # An earlier migration is looked up only to answer like Nova, which tells an unknown id from one
+    # that has ended or is not live.
     if migration is None or migration.number != number:
         migration = await _earlier(call, instance, number)
     if migration is None:
@@ -87,7 +94,7 @@ async def show_server_migration(call: Call) -> Answer:
 
 
 async def cancel_server_migration(call: Call) -> Answer:
-    """Have a live migration end where it began."""
+    """Cancel a live migration; the server stays on its source host."""
     instance, number = await server_of(call), _number(call)
     stages = CANCELLABLE if call.version >= _ABORT_EARLY else {Stage.MOVING}
     try:
@@ -97,6 +104,7 @@ async def cancel_server_migration(call: Call) -> Answer:
     except NotFoundError as error:
         raise _unknown(call, instance) from error
     except InstanceStateError as error:
+        # A migration in the wrong stage is 400 in Nova, unlike a server in the wrong state (409).
         if error.attribute != "migration":
             raise
         text = (
@@ -113,7 +121,7 @@ async def _migration(call: Call, instance: Instance) -> Migration | None:
 
 
 async def _earlier(call: Call, instance: Instance, number: int) -> Migration | None:
-    """Return the migration with that id that is over, None when there is none."""
+    """Return the finished migration of a server with that number, or None."""
     over = await call.parts.ledger.migrations(MigrationQuery(instance_uuid=instance.uuid))
     return next((one for one in over if one.number == number), None)
 
@@ -129,17 +137,19 @@ def _unknown(call: Call, instance: Instance) -> HttpError:
 
 def _number(call: Call) -> int:
     text = call.key("migration_id")
+    # Anything that is not an id becomes -1, which no migration has: the answer is 404, as in Nova.
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len("9" * 11) else -1
     return number if number <= _NUMBER_MAX else -1
 
 
+# Nova leaves `updated_at` null until the first change of the record.
 def _updated(migration: Migration) -> str | None:
     at_s = migration.updated_at_s
     return None if at_s == migration.created_at_s else naive_time(at_s)
 
 
 def _links(call: Call, migration: Migration) -> tuple[Link, ...]:
-    """Link to a live migration that goes on; others have no page."""
+    """Return links to a live migration in progress; no other migration can be shown alone."""
     if not _goes_on(migration):
         return ()
     root = linker_of(call).root
@@ -162,6 +172,7 @@ def _view(call: Call, migration: Migration) -> MigrationView:
         dest_compute=destination.host,
         dest_node=destination.node,
         dest_host=_address(call, destination.host, destination.node),
+        # Nova shows the keys of its flavor table. Berth has none and derives numbers from the ids.
         old_instance_type_id=number_of(source.flavor.flavor_id) % _NUMBER_MAX,
         new_instance_type_id=number_of(destination.flavor.flavor_id) % _NUMBER_MAX,
         created_at=naive_time(migration.created_at_s),

@@ -1,8 +1,8 @@
-"""Patterns for names: the part of regular expressions that takes no time to match.
+"""Name patterns and change periods of list queries.
 
-Nova hands the pattern to its database. Berth reads `^` and `$` at the ends, `.*` anywhere, and a
-backslash before any other character; all else stands for itself. So no pattern that a client
-sends can take longer than the name is long.
+Nova passes a name pattern to its database as a regular expression. Berth supports `^` and `$` at
+the ends, `.*` anywhere, and a backslash before any other character; everything else is literal.
+Matching therefore needs no backtracking, and no pattern that a client sends can be slow.
 """
 
 import re
@@ -14,22 +14,22 @@ from berth.domain.errors import InvalidInputError
 
 
 class Period(Protocol):
-    """A query with a period, as it came."""
+    """A query with `changes-since` and `changes-before`, as text."""
 
     changes_since: str | None
     changes_before: str | None
 
 
 def period_of(query: Period, *, is_paged: bool, has_end: bool) -> tuple[float | None, float | None]:
-    """Read from when to when something has to have changed, in Unix seconds; None for any.
+    """Return the start and end of the period of change, in Unix seconds; None for an open end.
 
     Args:
-        query: what was asked.
-        is_paged: the version knows `changes-since`; it is ignored otherwise.
-        has_end: the version knows `changes-before`; likewise.
+        query: the query.
+        is_paged: whether the microversion has `changes-since`; it is ignored otherwise.
+        has_end: whether the microversion has `changes-before`; it is ignored otherwise.
 
     Raises:
-        InvalidInputError: one is no time, or the first is after the second.
+        InvalidInputError: one is not a time, or `changes-since` is after `changes-before`.
     """
     since, before = query.changes_since, query.changes_before
     since_s = moment(since, "changes-since") if is_paged and since is not None else None
@@ -39,15 +39,17 @@ def period_of(query: Period, *, is_paged: bool, has_end: bool) -> tuple[float | 
     return since_s, before_s
 
 
+# `.*` comes first: the alternatives are tried in order, and `.` alone is literal.
 _TOKEN = re.compile(r"(?s)\.\*|\\(?P<escaped>.)|(?P<plain>.)")
 
 
 def pattern_of(text: str) -> Callable[[str], bool]:
-    """Make a test for names, without regard to case."""
+    """Return a case-insensitive test for names."""
     folded = text.casefold()
     at_start = folded.startswith("^")
     at_end = folded.endswith("$") and not folded.endswith("\\$")
     parts = _parts(folded[at_start : len(folded) - at_end])
+    # An empty first or last part matches at any place, which leaves that end open.
     if not at_start:
         parts.insert(0, "")
     if not at_end:
@@ -60,7 +62,7 @@ def pattern_of(text: str) -> Callable[[str], bool]:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at each `.*` into the texts between."""
+    """Return the literal texts between the `.*` of a pattern."""
     parts = [""]
     for token in _TOKEN.finditer(text):
         if token[0] == ".*":
@@ -71,7 +73,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _match(name: str, parts: list[str]) -> bool:
-    """Tell whether the texts come in order, the first at the start and the last at the end."""
+    """Return whether a name consists of the parts in order, with any text between them."""
     first, *middle = parts
     if not middle:
         return name == first
@@ -79,6 +81,7 @@ def _match(name: str, parts: list[str]) -> bool:
     end = len(name) - len(last)
     if end < len(first) or not (name.startswith(first) and name.endswith(last)):
         return False
+    # Taking the leftmost match of each part is enough: it leaves the most room for the next ones.
     at = len(first)
     for part in middle:
         at = name.find(part, at, end)

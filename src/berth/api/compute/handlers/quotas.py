@@ -1,4 +1,4 @@
-"""Quotas: what projects may have, shown and set."""
+"""Handlers of quotas, quota classes and limits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,12 +26,16 @@ from berth.domain.errors import InvalidInputError
 
 METADATA_MAX: Final = 128
 KEYPAIRS_MAX: Final = 0
+# Microversion 2.36 removes the limits of networks, as it removes Nova's proxies of the network API;
+# 2.57 removes those of injected files. Quota classes differ: 2.50 adds server groups to them and
+# removes networks only then.
 NETWORKS_GONE: Final[Version] = (2, 36)
 FILES_GONE: Final[Version] = (2, 57)
 _CLASS_COMPLETE: Final[Version] = (2, 50)
-"""Classes name server groups from here on, and nothing of networks."""
 
+# The only class that Nova itself applies; it holds the defaults of all projects.
 _CLASS: Final = "default"
+# Attributes of `Limits` by the names that clients use.
 _FIELDS: Final[Mapping[str, str]] = {
     "instances": "instances",
     "cores": "vcpus",
@@ -39,16 +43,16 @@ _FIELDS: Final[Mapping[str, str]] = {
     "server_groups": "server_groups",
     "server_group_members": "group_members",
 }
-"""Fields of a quota by what clients call them."""
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
+# Limits with one value for every project: Berth has no such resource, or it checks the limit per
+# request. Clients read these fields, so they are shown; setting another value is refused.
 _FIXED: Final[Mapping[str, int]] = {
     "key_pairs": KEYPAIRS_MAX,
     "metadata_items": METADATA_MAX,
     **dict.fromkeys(_NETWORKS, UNLIMITED),
     **dict.fromkeys(_FILES, 0),
 }
-"""What is the same for every project, as Berth keeps none or checks a request alone."""
 
 
 async def show_quotas(call: Call) -> Answer:
@@ -60,7 +64,7 @@ async def show_quotas(call: Call) -> Answer:
 
 
 async def show_default_quotas(call: Call) -> Answer:
-    """Show the quotas that a project has by itself."""
+    """Show the default quotas, which hold for a project without limits of its own."""
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await _defaults(call), call.version)
@@ -68,7 +72,7 @@ async def show_default_quotas(call: Call) -> Answer:
 
 
 async def show_quota_usages(call: Call) -> Answer:
-    """Show the quotas of a project, and what it has."""
+    """Show the quotas of a project with their usage."""
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await call.parts.quotas.of_project(project), call.version)
@@ -86,7 +90,7 @@ async def show_quota_usages(call: Call) -> Answer:
 
 
 async def change_quotas(call: Call) -> Answer:
-    """Set limits of a project; those that are not named stay as they are."""
+    """Update limits of a project; limits that the body does not name stay unchanged."""
     _refuse_users(call)
     asked = call.body(NewQuotaBody).quota_set
     limits = await call.parts.quotas.change(
@@ -98,22 +102,23 @@ async def change_quotas(call: Call) -> Answer:
 
 
 async def reset_quotas(call: Call) -> Answer:
-    """Take a project's own limits away; the defaults hold for it again."""
+    """Delete a project's own limits, so that the defaults apply again."""
     _refuse_users(call)
     await call.parts.quotas.reset(call.key("project_id"))
     return Answer()
 
 
 async def show_class_quotas(call: Call) -> Answer:
-    """Show the quotas of a class; whatever it is called, they are the defaults."""
+    """Show the quotas of a class; every class has the default limits."""
+    # As in Nova, any class name is accepted: a class without limits of its own has the defaults.
     limits = _shown_of_class(await _defaults(call), call.version)
     return Answer(QuotaClassAnswer(quota_class_set=QuotaView(id=call.key("class_id"), **limits)))
 
 
 async def change_class_quotas(call: Call) -> Answer:
-    """Set limits for every project that has none of its own."""
+    """Update the default limits, which hold for every project without limits of its own."""
     if call.key("class_id") != _CLASS:
-        raise InvalidInputError("class_id", f"only the class {_CLASS!r} counts for anybody")
+        raise InvalidInputError("class_id", f"must be {_CLASS!r}: no other class has any effect")
     asked = call.body(NewQuotaClassBody).quota_class_set
     named = _asked(asked, "quota_class_set", call.version, _CLASS_COMPLETE)
     await call.parts.quotas.change(CLASS_DEFAULT, named)
@@ -122,33 +127,38 @@ async def change_class_quotas(call: Call) -> Answer:
 
 
 def check_project(call: Call, project: str) -> None:
-    """Refuse whoever asks about a project that is not their own, but administrators.
+    """Check that the caller may see a project: its own, or any for administrators.
 
     Raises:
-        HttpError: 403.
+        HttpError: the caller may not (403).
     """
     if project != call.identity.project_id and not call.identity.is_admin:
-        raise HttpError(403, "Only administrators may look at other projects.")
+        raise HttpError(403, "Only administrators may see the quotas of other projects.")
 
 
 def _refuse_users(call: Call) -> None:
+    # Ignoring the parameter would change the limits of the whole project instead of one user's.
     if call.query(QuotaQuery).user_id is not None:
-        raise InvalidInputError("user_id", "quotas are those of projects; leave it out")
+        raise InvalidInputError(
+            "user_id", "is not supported: quotas apply to projects; leave it out"
+        )
 
 
 async def _defaults(call: Call) -> Limits:
+    # Defaults are served from memory; catching up lets a client read what it has just written.
     await call.parts.follower.catch_up()
     return call.parts.quotas.defaults
 
 
 def _shown(limits: Limits, version: Version) -> dict[str, Any]:
-    """Write limits as clients of a version know them."""
+    """Return limits by the names that clients of a microversion use."""
     gone = (*(_NETWORKS if version >= NETWORKS_GONE else ()), *_gone_files(version))
     fixed = {name: limit for name, limit in _FIXED.items() if name not in gone}
     return fixed | {name: getattr(limits, field) for name, field in _FIELDS.items()}
 
 
 def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
+    # Starts from all fields of 2.1, since classes drop theirs in other versions than projects.
     all_fields = _shown(limits, min(version, (2, 1)))
     gone: tuple[str, ...] = ("server_groups", "server_group_members")
     if version >= _CLASS_COMPLETE:
@@ -163,10 +173,10 @@ def _gone_files(version: Version) -> tuple[str, ...]:
 def _asked(
     asked: NewLimits, where: str, version: Version, networks_gone: Version
 ) -> dict[str, int]:
-    """Return what is to be set by field of a quota.
+    """Return the requested limits by attribute of `Limits`.
 
     Raises:
-        InvalidInputError: a field is not of that version, or cannot be set to that.
+        InvalidInputError: the microversion does not have a field, or a fixed limit would change.
     """
     named: dict[str, int | str | UnsetType] = {
         name: getattr(asked, name) for name in (*_FIELDS, *_FIXED)
@@ -177,21 +187,23 @@ def _asked(
         if given is UNSET:
             continue
         if name in gone:
-            raise InvalidInputError(f"{where}.{name}", "is gone in this microversion")
+            raise InvalidInputError(f"{where}.{name}", "does not exist in this microversion")
         limit = int(given)
         if name in _FIELDS:
             limits[_FIELDS[name]] = limit
+        # Clients send back what they have read, so the fixed value itself is accepted.
         elif limit != _FIXED[name]:
             reason = f"cannot be set: it is {_FIXED[name]} for every project"
             raise InvalidInputError(f"{where}.{name}", reason)
     return limits
 
 
+# Microversion 2.39 removes the image metadata proxy and its limit.
 _IMAGES_GONE: Version = (2, 39)
 
 
 async def show_limits(call: Call) -> Answer:
-    """Show what a project may have and has."""
+    """Show the limits of a project and their usage."""
     project = call.query(LimitsQuery).tenant_id or call.identity.project_id
     check_project(call, project)
     limits = await call.parts.quotas.of_project(project)
@@ -218,4 +230,5 @@ async def show_limits(call: Call) -> Answer:
         floating_ips_used=0 if has_networks else UNSET,
         security_groups_used=0 if has_networks else UNSET,
     )
+    # Nova dropped rate limits; clients still expect the list.
     return Answer(LimitsAnswer(limits=LimitsView(rate=[], absolute=absolute)))

@@ -1,4 +1,4 @@
-"""Server groups: making, listing and removing them."""
+"""Handlers of server groups."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.schemas.server_groups import (
@@ -16,6 +16,8 @@ from berth.api.values import check_edges, whole
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
 
+# Microversions: 2.13 shows the owner; 2.15 adds the soft policies; 2.64 replaces the list
+# `policies` by one `policy` with `rules`, and drops `metadata`.
 _OWNER = (2, 13)
 _SOFT = (2, 15)
 _ONE_POLICY = (2, 64)
@@ -24,8 +26,9 @@ _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
 async def list_server_groups(call: Call) -> Answer:
-    """List the server groups of the project; `all_projects` is for administrators."""
+    """List the server groups of the project; administrators can list `all_projects`."""
     query = call.query(ServerGroupsQuery)
+    # As in Nova, `all_projects` has no effect for other callers rather than being refused.
     everyone = query.all_projects is not None and call.identity.is_admin
     project_id = None if everyone else call.identity.project_id
     groups = await call.parts.server_groups.of_project(project_id)
@@ -35,7 +38,7 @@ async def list_server_groups(call: Call) -> Answer:
 
 
 async def create_server_group(call: Call) -> Answer:
-    """Make a server group."""
+    """Create a server group."""
     new = call.body(NewServerGroupBody).server_group
     check_edges(new.name, "server_group.name")
     policy = _policy(new, call.version)
@@ -58,7 +61,7 @@ async def show_server_group(call: Call) -> Answer:
 
 
 async def delete_server_group(call: Call) -> Answer:
-    """Remove a server group; its servers stay."""
+    """Delete a server group; its servers stay."""
     await call.parts.server_groups.delete(call.key("group_id"), call.project_id)
     return Answer()
 
@@ -66,14 +69,15 @@ async def delete_server_group(call: Call) -> Answer:
 def _policy(new: NewServerGroup, version: Version) -> GroupPolicy:
     one = version >= _ONE_POLICY
     name, other = ("policy", new.policies) if one else ("policies", new.policy)
+    # The field of the other format is refused by name, since the schema accepts both.
     if other is not UNSET:
         wrong = "policies" if one else "policy"
-        raise InvalidInputError(f"server_group.{wrong}", f"is {name} in this microversion")
+        raise InvalidInputError(f"server_group.{wrong}", f"is called {name} in this microversion")
     policy = new.policy if one else (new.policies[0] if new.policies else UNSET)
     if policy is UNSET:
         raise InvalidInputError(f"server_group.{name}", "is required")
     if version < _SOFT and policy not in _HARD:
-        raise InvalidInputError("server_group.policies", f"{policy} is there from 2.15 on")
+        raise InvalidInputError("server_group.policies", f"{policy} requires 2.15 or later")
     return policy
 
 
@@ -81,12 +85,12 @@ def _max_per_host(new: NewServerGroup, policy: GroupPolicy, version: Version) ->
     if new.rules is UNSET:
         return 1
     if version < _ONE_POLICY:
-        raise InvalidInputError("server_group.rules", "is there from microversion 2.64 on")
+        raise InvalidInputError("server_group.rules", "requires microversion 2.64 or later")
     maximum = new.rules.max_server_per_host
     if maximum is UNSET:
         return 1
     if policy is not GroupPolicy.ANTI_AFFINITY:
-        raise InvalidInputError("server_group.rules", "only anti-affinity has rules")
+        raise InvalidInputError("server_group.rules", "requires the policy anti-affinity")
     return whole(maximum, f"server_group.rules.{_RULE}", low=1)
 
 
@@ -98,6 +102,7 @@ async def _view(call: Call, group: ServerGroup, *, is_new: bool = False) -> Serv
     return ServerGroupView(
         id=group.uuid,
         name=group.name,
+        # A new group has no members, so the two reads of the ledger are saved.
         members=[] if is_new else await call.parts.server_groups.members(group),
         policies=UNSET if one else [group.policy.value],
         metadata=UNSET if one else {},

@@ -1,4 +1,4 @@
-"""Compute services: whether they may get new servers."""
+"""Handlers of compute services: their state, and whether they accept new servers."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.hypervisors import state_of
@@ -16,8 +16,11 @@ from berth.api.values import flag, naive_time, number_of
 from berth.domain.compute.host import Service
 from berth.domain.errors import InvalidInputError, NotFoundError
 
+# Clients and Nova's own tools select services by this name, so Berth's agents bear it.
 BINARY = "nova-compute"
 
+# Microversion 2.11 adds `forced_down`; 2.53 replaces numbers by uuids and puts the service instead
+# of the action into the path.
 _FORCED_DOWN = (2, 11)
 _UUIDS = (2, 53)
 
@@ -34,12 +37,12 @@ async def list_services(call: Call) -> Answer:
 
 
 async def update_service(call: Call) -> Answer:
-    """Enable, disable or force down a service; before 2.53 the path names what to do."""
+    """Enable, disable or force down a service; before 2.53 the path names the action."""
     change = call.body(ServiceChange)
     if call.version < _UUIDS:
         return await _act(call, call.key("service_id"), change)
     if change.host is not UNSET or change.binary is not UNSET:
-        raise InvalidInputError("host, binary", "are there before microversion 2.53 only")
+        raise InvalidInputError("host, binary", "exist only before microversion 2.53")
     if change.status is UNSET and change.forced_down is UNSET:
         raise InvalidInputError("body", "must have status or forced_down")
     if change.disabled_reason is not UNSET and change.status is not ServiceStatus.DISABLED:
@@ -56,8 +59,10 @@ async def update_service(call: Call) -> Answer:
 
 
 async def delete_service(call: Call) -> Answer:
-    """Forget a service, its host and its place in aggregates."""
+    """Delete a service with its host, and remove the host from its aggregates."""
     service = await _find(call)
+    # The host goes first, as its removal is refused while it has servers. A crash in between leaves
+    # only a name in an aggregate that refers to no host.
     await call.parts.hosts.remove(service.host)
     for aggregate in await call.parts.aggregates.all():
         if service.host in aggregate.hosts:
@@ -87,6 +92,7 @@ async def _act(call: Call, action: str, change: ServiceChange) -> Answer:
             if forced_down is None:
                 raise InvalidInputError("forced_down", "is required")
             await hosts.set_service(host, forced_down=forced_down)
+            # Before 2.53 each action has its own short response, unlike `_view`.
             view = ServiceView(binary=BINARY, host=host, forced_down=forced_down)
             return Answer(ServiceAnswer(service=view))
         case _:
@@ -105,6 +111,7 @@ def _forced_down(change: ServiceChange) -> bool | None:
 
 
 async def _find(call: Call) -> Service:
+    # A scan, since the number of a service is derived from its uuid and cannot be inverted.
     key = call.key("service_id")
     for service in await call.parts.hosts.services():
         if key == _id(call, service):
