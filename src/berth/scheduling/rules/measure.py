@@ -178,7 +178,7 @@ class Measure:
         first = items[0]
         if formula is None:
             return lambda row: float(first(row))
-        # Most rules have one column, for which unpacking a list would double the time.
+        # Most rules have one column, for which a list of values would only take time.
         if len(items) == 1:
             return lambda row: formula(NUMBERS, first(row))
         return lambda row: formula(NUMBERS, *[item(row) for item in items])
