@@ -123,11 +123,10 @@ class Delegator:
         Raises:
             UnavailableError: this zone's ledger cannot be reached.
         """
+        gone = dict.fromkeys((one.instance.uuid for one in delegations), OfferRefusalReason.GONE)
         zone = self._zone_of(zone_id)
         if zone is None:
-            return dict.fromkeys(
-                (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
-            )
+            return gone
         # Recorded before the call: after a crash, or when the answer is lost, the record is all
         # that tells which child may be running the instance.
         unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
@@ -138,9 +137,7 @@ class Delegator:
             seen = await self._ledger.version()
             stored = await self._ledger.get(ServerGroup, group.uuid)
             if home_of(stored) not in {None, zone_id}:
-                return dict.fromkeys(
-                    (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
-                )
+                return gone
             # Shared: members may go to the home zone at the same time, but none may go while
             # the home itself is being changed.
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
@@ -148,9 +145,7 @@ class Delegator:
         if isinstance(outcome, Rejected):
             # The project's quota is exhausted, or the group has just moved to another zone. The
             # parent gets the same refusal for both, as quotas are this zone's own business.
-            return dict.fromkeys(
-                (one.instance.uuid for one in delegations), OfferRefusalReason.GONE
-            )
+            return gone
         marked = frozenset[str]() if withdrawn is None else await withdrawn(delegations)
         left: list[Delegation] = []
         for one in delegations:

@@ -51,11 +51,11 @@ _ANSWER_BYTES: Final = 64 * 1024
 _EACH_BYTES: Final = 256
 # A server's metadata and addresses may be long.
 _SERVER_BYTES: Final = 1024 * 1024
+# Since microversion 2.47 a server's answer includes its size.
 _SHOWN: Final[Mapping[str, str]] = {
     "Accept": "application/json",
     "OpenStack-API-Version": "compute 2.96",
 }
-# Since microversion 2.47 a server's answer includes its size.
 _REASONS: Final[Mapping[int, str]] = {
     401: "it accepts neither the account nor the statement; check username, password, the keys "
     "of this zone that it has, and the clocks",
@@ -64,6 +64,7 @@ _REASONS: Final[Mapping[int, str]] = {
     501: "it is not a zone; set zones.name in its settings",
 }
 
+_RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 _GOOD: Final = range(200, 300)
 
 _encoder: Final = msgspec.json.Encoder()
@@ -75,6 +76,37 @@ class _InfoMessage:
     """The answer to `GET /zones/info`."""
 
     zone: ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorShown:
+    """The size of a server as a child shows it; `ram` is in MiB."""
+
+    vcpus: int
+    ram: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerShown:
+    """One server in the form of the compute API, with the fields that a parent reads."""
+
+    id: str
+    tenant_id: str
+    status: str
+    flavor: FlavorShown
+
+    @property
+    def below(self) -> RemoteServer:
+        """The server's size and resize state."""
+        size = self.flavor.vcpus, self.flavor.ram
+        return RemoteServer(size, is_resizing=self.status in _RESIZING)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMessage:
+    """The answer to `GET /servers/{id}`."""
+
+    server: ServerShown
 
 
 class ChildClient:
@@ -223,37 +255,3 @@ def _odd(zone: Zone) -> UnavailableError:
     return UnavailableError(
         f"zone {zone.name} gave an answer that does not match the order; check its URL and version"
     )
-
-
-_RESIZING: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
-
-
-@dataclass(frozen=True, slots=True)
-class FlavorShown:
-    """The size of a server as a child shows it; `ram` is in MiB."""
-
-    vcpus: int
-    ram: int
-
-
-@dataclass(frozen=True, slots=True)
-class ServerShown:
-    """One server in the form of the compute API, with the fields that a parent reads."""
-
-    id: str
-    tenant_id: str
-    status: str
-    flavor: FlavorShown
-
-    @property
-    def below(self) -> RemoteServer:
-        """The server's size and resize state."""
-        size = self.flavor.vcpus, self.flavor.ram
-        return RemoteServer(size, is_resizing=self.status in _RESIZING)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerMessage:
-    """The answer to `GET /servers/{id}`."""
-
-    server: ServerShown

@@ -45,6 +45,11 @@ _STEP_BYTES: Final = 64
 LAYER_BYTES: Final = OVERHEAD_BYTES + _HEAD.size + _CHILD.size
 """The number of bytes that one layer of sealing adds to a child's blob."""
 
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+_asked_of: Final = attrgetter(
+    *(one.name for one in fields(Request) if one.name != "instance_uuids")
+)
+
 
 class OfferSeals:
     """Seals and opens the offers of one zone.
@@ -157,14 +162,6 @@ def _where(kind: int, content: bytes) -> HostTerms | ChildTerms:
 @lru_cache(maxsize=1_024)
 def _name_digest(name: str) -> bytes:
     return hashlib.sha256(b"zone name\0" + name.encode()).digest()[:8]
-
-
-_encoder: Final = msgspec.json.Encoder(order="deterministic")
-
-
-_asked_of: Final = attrgetter(
-    *(one.name for one in fields(Request) if one.name != "instance_uuids")
-)
 
 
 def request_digest(request: Request) -> bytes:
