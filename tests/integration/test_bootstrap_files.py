@@ -29,7 +29,7 @@ def test_images_may_be_as_the_image_api_lists_them(tmp_path: Path) -> None:
     assert read_images(file) == {"a": Image("a", min_memory_mb=64, min_disk_gb=2)}
     assert read_image_files(file) == {"a": ImageFile("a", tmp_path / "a.raw", ImageFormat.RAW)}
     file.write_text('[{"id": "a", "image_id": "b"}]')
-    with pytest.raises(InvalidInputError, match=r"\[0\]\.id: is image_id, which is there"):
+    with pytest.raises(InvalidInputError, match=r"\[0\]\.id: duplicates image_id"):
         read_images(file)
 
 
@@ -99,7 +99,7 @@ def test_a_disk_may_name_the_kernel_that_boots_it(
     ("fields", "told"),
     [
         ('"properties": {"kernel_id": "r"}', "kernel_id: .*format kernel"),
-        ('"properties": {"kernel_id": "none"}', "kernel_id: no image 'none'"),
+        ('"properties": {"kernel_id": "none"}', "kernel_id: this list has no image 'none'"),
         ('"properties": {"kernel_id": "k", "ramdisk_id": "d"}', "ramdisk_id: .*format ramdisk"),
         ('"properties": {"ramdisk_id": "r"}', "needs a kernel"),
         ('"properties": {"os_command_line": "ro"}', "needs a kernel"),
