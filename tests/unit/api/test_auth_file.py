@@ -30,7 +30,7 @@ def test_lines_are_accounts() -> None:
     [
         ("bob", "line 1: must be USER:HASH"),
         (f":{BOB}", "line 1: must be USER:HASH"),
-        (f"bob:{BOB}\nbob:{BOB}", "line 2: names a user again"),
+        (f"bob:{BOB}\nbob:{BOB}", "line 2: repeats a user"),
         ("bob:$apr1$x$y", "line 1: the hash is not bcrypt"),
         ("bob:{SHA}x", "line 1: the hash is not bcrypt"),
         (f"bob:{BOB} # role=admin", "line 1: after the hash only"),
