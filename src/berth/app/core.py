@@ -88,6 +88,25 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         timeout_s=settings.ledger.timeout_s,
         on_batch=observation.on_batch,
     )
+    # From here on the ledger is open, so whatever fails must close it.
+    try:
+        yield _build(settings, part, clock, telemetry, policies, observation, ledger)
+    finally:
+        # The ledger first: closing it flushes commits, whose spans `finish` still has to send.
+        await ledger.close()
+        # The exporter blocks for seconds when its collector is away; the loop must not.
+        await asyncio.to_thread(observation.finish)
+
+
+def _build(  # noqa: PLR0913, PLR0917 - the parts that are open already
+    settings: Settings,
+    part: str,
+    clock: SystemClock,
+    telemetry: LogTelemetry,
+    policies: PolicySource,
+    observation: Observation,
+    ledger: Ledger,
+) -> Core:
     # The replica subscribes first: other subscribers may read it when they are called.
     replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
@@ -95,43 +114,39 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
     messaging = _messaging_of(settings, part, telemetry)
-    try:
-        yield Core(
-            settings=settings,
+    return Core(
+        settings=settings,
+        ledger=ledger,
+        replica=replica,
+        follower=follower,
+        policies=policies,
+        messaging=messaging,
+        clock=clock,
+        ids=ids,
+        telemetry=telemetry,
+        observation=observation,
+        health=ProcessHealth(
             ledger=ledger,
-            replica=replica,
             follower=follower,
-            policies=policies,
-            messaging=messaging,
+            clock=clock,
+            fleet=_table_health_of(replica, policies),
+            lag_s_max=settings.health.lag_s_max,
+            broker=_broker_of(messaging, settings.health, part),
+        ),
+        # Each service is built once: contention that one caller sees in lost claims must widen the
+        # choice of all others, dry runs and zone offers included.
+        decision_service=DecisionService(replica, policies, clock, observation.observer),
+        ratios=ratios,
+        hosts=Hosts(
+            ledger=ledger,
+            follower=follower,
+            replica=replica,
+            ratios=ratios,
             clock=clock,
             ids=ids,
-            telemetry=telemetry,
-            observation=observation,
-            health=ProcessHealth(
-                ledger=ledger,
-                follower=follower,
-                clock=clock,
-                fleet=_table_health_of(replica, policies),
-                lag_s_max=settings.health.lag_s_max,
-                broker=_broker_of(messaging, settings.health, part),
-            ),
-            decision_service=DecisionService(replica, policies, clock, observation.observer),
-            ratios=ratios,
-            hosts=Hosts(
-                ledger=ledger,
-                follower=follower,
-                replica=replica,
-                ratios=ratios,
-                clock=clock,
-                ids=ids,
-                observer=observation.observer,
-            ),
-        )
-    finally:
-        # The ledger first: closing it flushes commits, whose spans `finish` still has to send.
-        await ledger.close()
-        # The exporter blocks for seconds when its collector is away; the loop must not.
-        await asyncio.to_thread(observation.finish)
+            observer=observation.observer,
+        ),
+    )
 
 
 def _policies_of(settings: Settings) -> PolicySource:

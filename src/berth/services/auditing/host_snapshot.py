@@ -43,13 +43,7 @@ async def read_host_snapshot(
     # Before the reads, so that the report claims no newer version than it has seen.
     version = await ledger.version()
     providers = await _providers(ledger, replica.hosts, host)
-    here: dict[str, dict[str, Mapping[str, int]]] = {}
-    consumers: dict[str, Consumer] = {}
-    for uuid in providers:
-        for holding in await ledger.provider_consumers(uuid):
-            consumers[holding.consumer.uuid] = holding.consumer
-            amounts = without_zeros(holding.allocations[uuid])
-            here.setdefault(holding.consumer.uuid, {})[uuid] = amounts
+    here, consumers = await _consumers_of(ledger, providers)
     found = await ledger.instances(InstanceQuery(host=host, limit=ALL))
     instances = {one.uuid: one for one in found}
     moves = await ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
@@ -86,6 +80,20 @@ async def read_host_snapshot(
         consumers=consumers,
     )
     return replace(snapshot, held=await _held(ledger, snapshot, here))
+
+
+async def _consumers_of(
+    ledger: Ledger, providers: Iterable[str]
+) -> tuple[dict[str, dict[str, Mapping[str, int]]], dict[str, Consumer]]:
+    """Return the allocations from the providers by consumer, and the consumers by uuid."""
+    here: dict[str, dict[str, Mapping[str, int]]] = {}
+    consumers: dict[str, Consumer] = {}
+    for uuid in providers:
+        for holding in await ledger.provider_consumers(uuid):
+            consumers[holding.consumer.uuid] = holding.consumer
+            amounts = without_zeros(holding.allocations[uuid])
+            here.setdefault(holding.consumer.uuid, {})[uuid] = amounts
+    return here, consumers
 
 
 async def _held(

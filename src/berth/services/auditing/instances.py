@@ -125,17 +125,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         needed=needed,
     )
     if not held:
-        yield replace(
-            found,
-            code=DiscrepancyCode.MISSING_ALLOCATION,
-            text=(
-                f"instance {instance.uuid} needs {amounts_text(total_by_class(needed))} and holds "
-                "nothing"
-            ),
-            advice=_CLAIMS if instance.task is None else _BUSY,
-            # While it has a task, its agent may be about to record that it holds nothing any more.
-            mend=Repair.CLAIM if instance.task is None else None,
-        )
+        yield _nothing_held(found, instance, needed)
     elif not held.keys() <= needed.keys():
         others = sorted(held.keys() - needed.keys())
         where = ", ".join(snapshot.host_of(uuid) or uuid for uuid in others)
@@ -146,6 +136,20 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         )
     else:
         yield found
+
+
+def _nothing_held(found: Discrepancy, instance: Instance, needed: Amounts) -> Discrepancy:
+    return replace(
+        found,
+        code=DiscrepancyCode.MISSING_ALLOCATION,
+        text=(
+            f"instance {instance.uuid} needs {amounts_text(total_by_class(needed))} and holds "
+            "nothing"
+        ),
+        advice=_CLAIMS if instance.task is None else _BUSY,
+        # While it has a task, its agent may be about to record that it holds nothing any more.
+        mend=Repair.CLAIM if instance.task is None else None,
+    )
 
 
 def _surplus(held: Amounts, needed: Amounts) -> Mapping[str, int]:
