@@ -1,1 +1,1 @@
-"""The Placement API: a table of actions, what each takes, and who may do it."""
+"""The Placement API: routes, request schemas, access policy, handlers and JSON views."""

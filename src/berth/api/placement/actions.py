@@ -1,4 +1,4 @@
-"""Actions: one method on one path in a range of microversions, as data, and what handlers get."""
+"""Routes as data (method, path, microversion range), and the call objects handlers receive."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,13 +16,14 @@ from berth.api.placement.versions import MINOR_MAX
 from berth.api.request_id import request_id_of
 
 PUBLIC = ""
-"""The rule of what everybody may, without a token."""
+"""The rule of routes that need neither a token nor a permission."""
 
 
 class PlacementReply(NamedTuple):
-    """What a handler answers. `body` is JSON already written.
+    """A handler's response.
 
-    `modified_s` is the Unix time of the last change; None stands for now.
+    `body` is encoded JSON. `modified_s` is the Unix time of the last change, sent as
+    `last-modified`; None stands for now.
     """
 
     status: int
@@ -33,23 +34,23 @@ class PlacementReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacementRoute:
-    """One method on one path.
+    """One method on one path, in a range of microversions.
 
     Attributes:
-        method: of HTTP.
-        path: with parameters in braces.
-        handler: does it.
-        rule: of the policy; `PUBLIC` asks nobody.
-        since: first minor version in which it is there.
-        until: last one.
-        missing: status outside of these, 404 or 405.
-        takes: shapes of the body by the minor version from which they count; None: none is read.
-        asks: likewise of the query; None: any query is ignored.
-        shows: the answer has a body, so the client must accept JSON.
-        is_timed: the time of the last change is told, from 1.15, even without a body.
-        project_in: parameter of the query that says which project the rule is asked about.
-        subject: finds what the path names, or raises; asked before a bad body is told, as what
-            is not there is told first.
+        method: HTTP method.
+        path: path template with parameters in braces.
+        handler: coroutine that serves the route.
+        rule: name of the policy rule; `PUBLIC` skips the check.
+        since: first minor version that has the route.
+        until: last minor version that has it.
+        missing: status in any other version, 404 or 405.
+        takes: body shapes, each with the minor version it applies from; None if no body is read.
+        asks: query shapes, likewise; None if the query is ignored.
+        shows: the response has a body, so the client must accept JSON.
+        is_timed: `last-modified` is sent from 1.15 even without a body.
+        project_in: query parameter with the project that the rule is checked against.
+        subject: looks up the object that the path names, or raises. It runs before an invalid
+            body is reported, since Placement reports a missing object first.
     """
 
     method: str
@@ -68,11 +69,11 @@ class PlacementRoute:
 
 
 class PlacementCall(NamedTuple):
-    """One request for one action, allowed and read.
+    """One authorized request with its validated body and query.
 
-    `minor` is the microversion without its `1.`. `data` is the body as plain JSON values, which its
-    shape has passed: whole numbers are ints within 64 bits, and no text holds U+0000 or half a
-    surrogate pair. `query` has every parameter in the order given, decoded.
+    `minor` is the microversion without its `1.`. `data` is the body as plain JSON values that
+    passed validation: whole numbers are ints within 64 bits, and no string contains U+0000 or a
+    lone surrogate. `query` holds every parameter, decoded, in the order of the request.
     """
 
     parts: PlacementParts
@@ -85,28 +86,28 @@ class PlacementCall(NamedTuple):
 
     @property
     def request_id(self) -> str:
-        """The id of the request."""
+        """The request id."""
         return request_id_of(self.scope)
 
     def key(self, name: str) -> str:
-        """Return a parameter of the path."""
+        """Return a path parameter."""
         value: str = self.scope["path_params"][name]
         return value
 
     def last(self, name: str) -> str | None:
-        """Return a parameter of the query; of several with one name the last."""
+        """Return the last value of a query parameter, or None."""
         return next((value for key, value in reversed(self.query) if key == name), None)
 
     def every(self, name: str) -> list[str]:
-        """Return all parameters of the query with one name."""
+        """Return all values of a query parameter, in the order of the request."""
         return [value for key, value in self.query if key == name]
 
     def link(self, path: str) -> str:
-        """Return a link to a path of this API, as bodies have them: without the host."""
+        """Return a link to a path of this API as response bodies hold it: without the host."""
         return f"{self.parts.prefix}{path}"
 
     def location(self, path: str) -> Header:
-        """Return the header that tells where something is now, with the host that was asked."""
+        """Return the `location` header of a path, with the host that the client addressed."""
         return (b"location", f"{root_url(self.scope)}{self.parts.prefix}{path}".encode())
 
 
@@ -119,5 +120,5 @@ def json_reply(
     headers: tuple[Header, ...] = (),
     modified_s: float | None = None,
 ) -> PlacementReply:
-    """Make an answer of a value that is written as JSON."""
+    """Return a reply with a value encoded as JSON."""
     return PlacementReply(status, encode(value), headers, modified_s)

@@ -1,4 +1,4 @@
-"""Answers of the Placement API on their way out."""
+"""Responses of the Placement API: headers, error formats, and content negotiation."""
 
 from collections.abc import Iterable
 from email.utils import formatdate
@@ -23,9 +23,13 @@ from berth.api.request_id import request_id_of
 JSON = "application/json"
 HTML = "text/html"
 NO_TYPE = "None"
-"""What a body without a content type is said to be of."""
+"""The media type that error texts show for a body without a content type.
+
+Placement formats Python's `None` into its texts, and its conformance suite compares them.
+"""
 
 _CORS_KEY = "berth.cors"
+# Microversion 1.23 added `code` to errors; 1.15 added `last-modified` and `cache-control`.
 _CODES_SINCE = 23
 _TIMES_SINCE = 15
 _JSON_TYPE: Header = (b"content-type", JSON.encode())
@@ -34,12 +38,12 @@ _NO_CACHE: Header = (b"cache-control", b"no-cache")
 
 
 def allow_origin(scope: Scope, headers: tuple[Header, ...]) -> None:
-    """Note what the answer tells a browser about other origins."""
+    """Store the CORS headers that the response to this request will carry."""
     scope[_CORS_KEY] = headers
 
 
 def media_type_of(scope: Scope) -> str:
-    """Return the type of the body, without parameters; `NO_TYPE` when it has none."""
+    """Return the media type of the body without parameters, or `NO_TYPE`."""
     value = header_of(scope, b"content-type") or ""
     return value.partition(";")[0].strip().lower() or NO_TYPE
 
@@ -47,19 +51,21 @@ def media_type_of(scope: Scope) -> str:
 async def send_reply(
     scope: Scope, send: Send, action: PlacementRoute, reply: PlacementReply, now_s: float
 ) -> None:
-    """Answer with what a handler gave.
+    """Send a handler's reply.
 
     Args:
-        scope: of the request, whose version is negotiated.
-        send: takes the answer.
-        action: what was done; it says whether times are told even without a body.
-        reply: what came of it.
-        now_s: Unix time, told as that of the last change unless the reply has another.
+        scope: of the request, with its negotiated version.
+        send: the ASGI send callable.
+        action: the route, which decides whether `last-modified` is sent without a body.
+        reply: the handler's reply.
+        now_s: current Unix time, sent as `last-modified` unless the reply has its own.
     """
     headers = list(reply.headers)
     if reply.body:
         headers.append(_JSON_TYPE)
     minor = minor_of(scope) or 0
+    # The conformance suite expects both headers on every response with a body from 1.15 on, even
+    # when no time of change is known; Placement then sends the current time.
     if (reply.body or action.is_timed) and minor >= _TIMES_SINCE:
         at_s = now_s if reply.modified_s is None else reply.modified_s
         headers += (_NO_CACHE, (b"last-modified", formatdate(at_s, usegmt=True).encode()))
@@ -67,7 +73,7 @@ async def send_reply(
 
 
 async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
-    """Answer with an error: as JSON, or as HTML when a client likes that better."""
+    """Send an error as JSON, or as HTML if the client gives HTML a higher quality."""
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
     accept = header_of(scope, b"accept")
     detail = detail_of(
@@ -79,7 +85,8 @@ async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
     if liking(accept, HTML) > liking(accept, JSON):
         await _send(scope, send, error.status, error_page(error, detail), [*headers, _HTML_TYPE])
         return
-    is_unauthorized = error.status == 401  # noqa: PLR2004 - told in a form of its own
+    # OpenStack's authentication middleware answers 401 before Placement runs, in its own format.
+    is_unauthorized = error.status == 401  # noqa: PLR2004 - it has its own format
     body = (
         unauthorized_body(error)
         if is_unauthorized
@@ -89,7 +96,7 @@ async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
 
 
 async def send_empty(scope: Scope, send: Send) -> None:
-    """Answer 200 with nothing but headers."""
+    """Send an empty 200 response that carries only headers."""
     await _send(scope, send, 200, b"", ())
 
 
@@ -99,7 +106,9 @@ def _about(scope: Scope, error: HttpError) -> dict[str, str]:
     if minor is not None and minor >= _CODES_SINCE:
         about["code"] = error.code if isinstance(error, PlacementError) else Code.UNDEFINED
     about["request_id"] = request_id_of(scope)
-    if minor is None and error.status == 406:  # noqa: PLR2004 - no version was found
+    # A 406 of the version negotiation lists the supported range so that clients can retry within
+    # it. Any later 406 (an unacceptable media type) has a negotiated version and no range.
+    if minor is None and error.status == 406:  # noqa: PLR2004 - negotiation failed
         about |= {"max_version": text_of(MINOR_MAX), "min_version": text_of(0)}
     return about
 
@@ -109,7 +118,8 @@ async def _send(
 ) -> None:
     told = [*headers, *version_headers(scope), *scope.get(_CORS_KEY, ())]
     told.append((b"x-openstack-request-id", request_id_of(scope).encode()))
-    if body or status != 204:  # noqa: PLR2004 - which never has a length
+    # HTTP forbids a content-length in a 204 response.
+    if body or status != 204:  # noqa: PLR2004 - see above
         told.append((b"content-length", b"%d" % len(body)))
     mark_begun(scope)
     await send({"type": "http.response.start", "status": status, "headers": told})
@@ -117,13 +127,13 @@ async def _send(
 
 
 def liking(accept: str | None, media_type: str) -> float:
-    """Return the quality that a client gives a media type, 0 when it does not want it.
+    """Return the quality a client gives a media type, from 0 (not acceptable) to 1.
 
-    Without the header, or with one that names no type, everything is liked. The most specific range
-    counts; parameters other than `q` are not looked at.
+    Without an `accept` header, or with one that names no type, everything is acceptable. The most
+    specific range decides; parameters other than `q` are ignored.
 
     Args:
-        accept: the header, if there is one.
+        accept: value of the header, or None.
         media_type: in lower case.
     """
     if accept is None or "/" not in accept:
@@ -145,5 +155,6 @@ def _quality(parameters: list[str]) -> float:
             try:
                 return min(max(float(value), 0.0), 1.0)
             except ValueError:
+                # A malformed quality must not make the type unacceptable.
                 return 1.0
     return 1.0

@@ -1,4 +1,4 @@
-"""The Placement API as an ASGI application, alone or beside the others."""
+"""The Placement API as an ASGI application, standalone or mounted beside Berth's other APIs."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -13,9 +13,9 @@ from berth.api.probes import Probes
 
 
 def build_placement_app(parts: PlacementParts) -> ASGIApp:
-    """Build the application for a server that has no other API; it is at the root.
+    """Return the application for a server without any other API, mounted at the root.
 
-    The probes are beside it, since no path of Placement's own is like theirs.
+    The probes share the root, since no Placement path collides with theirs.
     """
     app: ASGIApp = Probes(Dispatcher(parts, ACTIONS), parts.checks, parts.page)
     if parts.tracer is not None:
@@ -24,11 +24,11 @@ def build_placement_app(parts: PlacementParts) -> ASGIApp:
 
 
 class Mounted:
-    """An ASGI application with the Placement API beside it, under a path of its own.
+    """ASGI application that serves the Placement API under a prefix and delegates the rest.
 
     Args:
-        app: where all other requests go.
-        parts: of the Placement API; `prefix` is that path.
+        app: receives all other requests.
+        parts: dependencies of the Placement API; their `prefix` is the mount path.
     """
 
     def __init__(self, app: ASGIApp, parts: PlacementParts) -> None:
@@ -36,16 +36,16 @@ class Mounted:
         self._placement = Dispatcher(parts, ACTIONS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Route the request to the Placement API or to the wrapped application."""
         is_here = scope["type"] == "http" and is_placement(scope["path"])
         await (self._placement if is_here else self._app)(scope, receive, send)
 
 
 def is_placement(path: str) -> bool:
-    """Tell whether a path leads to the Placement API in a server that has others, too."""
+    """Return whether a path belongs to the Placement API in a server with several APIs."""
     return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in {"", "/"}
 
 
 def teller_of(path: str) -> ErrorTeller | None:
-    """Return who tells the errors of a path in a server that has other APIs, too."""
+    """Return the error writer of a path in a server with several APIs, or None for the default."""
     return send_refusal if is_placement(path) else None

@@ -1,4 +1,4 @@
-"""What a query for allocation candidates asks for: its groups, and what holds for all of it."""
+"""Parses `GET /allocation_candidates`: its request groups, and the request-wide parameters."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +17,8 @@ from berth.api.placement.queries import (
 from berth.api.placement.shapes import is_uuid
 from berth.scheduling.candidates.query import CandidateGroup, CandidateQuery
 
+# Microversions that added forbidden traits, nested providers, free-form group suffixes and
+# `same_subtree`.
 _FORBIDS_TRAITS = 22
 _NESTS = 29
 _NAMES_GROUPS = 33
@@ -29,17 +31,19 @@ _Query = Sequence[tuple[str, str]]
 
 
 def candidate_query(query: _Query, minor: int) -> CandidateQuery:
-    """Read what GET /allocation_candidates asks for.
+    """Parse the query of GET /allocation_candidates.
 
-    Whether its classes and traits are known is not looked at.
+    Class and trait names are not checked against the vocabulary.
 
     Args:
-        query: every parameter, held against its schema.
+        query: every parameter, already validated against the schema.
         minor: microversion.
 
     Raises:
-        PlacementError: 400, a parameter is not of its form, or they do not go together.
+        PlacementError: 400, a parameter is malformed, or parameters contradict each other.
     """
+    # The order of parsing and checks is Placement's: a request with several mistakes must get the
+    # same error from both, and the differential tests compare the texts.
     root_required, root_forbidden = _root(_every(query, "root_required"))
     same_subtree = _subtrees(_every(query, "same_subtree"))
     groups = _groups(query, minor)
@@ -59,6 +63,7 @@ def candidate_query(query: _Query, minor: int) -> CandidateQuery:
     limit = _first(query, "limit")
     return CandidateQuery(
         groups=tuple(asked.group(suffix) for suffix, asked in groups.items()),
+        # Before 1.25 there is no `group_policy`, and only the unsuffixed group passes the schema.
         isolates=policy == "isolate",
         root_required=root_required,
         root_forbidden=root_forbidden,
@@ -76,11 +81,11 @@ def _first(query: _Query, name: str) -> str | None:
     return next((value for key, value in query if key == name), None)
 
 
-# ---- what holds for all of it --------------------------------------------------------------
+# ---- request-wide parameters ---------------------------------------------------------------
 
 
 def _root(values: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Read what the root of a tree must have, and what it must not."""
+    """Parse `root_required` into the root's required and forbidden traits."""
     if not values:
         return frozenset(), frozenset()
     if len(values) > 1:
@@ -98,12 +103,15 @@ def _root(values: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _refuse_any(value: str) -> None:
-    """Refuse `in:` as it was before there was any, since it is not for roots."""
+    """Refuse `in:`, which `root_required` does not support in any microversion.
+
+    Parsing it as of 1.0 raises the same error text as Placement.
+    """
     traits_of([value], 0)
 
 
 def _subtrees(values: Iterable[str]) -> tuple[frozenset[str], ...]:
-    """Read the suffixes of groups that are to be in one subtree."""
+    """Parse `same_subtree`: for each value the suffixes of groups that must share a subtree."""
     found: list[frozenset[str]] = []
     for value in values:
         suffixes = frozenset(part.strip() for part in value.split(","))
@@ -118,7 +126,7 @@ def _subtrees(values: Iterable[str]) -> tuple[frozenset[str], ...]:
 
 
 class _Asked(NamedTuple):
-    """What is asked of one group."""
+    """The parameters of one request group."""
 
     amounts: Mapping[str, int]
     traits: Traits
@@ -126,7 +134,7 @@ class _Asked(NamedTuple):
     in_tree: str | None
 
     def group(self, suffix: str) -> CandidateGroup:
-        """Return it in the form that candidates are found by."""
+        """Return the group as the candidate search takes it."""
         return CandidateGroup(
             suffix=suffix,
             amounts=self.amounts,
@@ -144,10 +152,10 @@ _Groups = Mapping[str, _Asked]
 
 
 def _groups(query: _Query, minor: int) -> dict[str, _Asked]:
-    """Read the groups by suffix, in the order in which the query names them first.
+    """Parse the groups by suffix, in the order in which the query first names them.
 
-    Parameters are read in their order, so of several that are wrong the first one is told. Of
-    several `resources` or `in_tree` of one group the last counts.
+    Parameters are parsed in request order, so the first malformed one is reported. If a group
+    repeats `resources` or `in_tree`, the last value wins.
     """
     pattern = _NAMED if minor >= _NAMES_GROUPS else _NUMBERED
     groups: dict[str, _Asked] = {}
@@ -170,7 +178,7 @@ def _groups(query: _Query, minor: int) -> dict[str, _Asked]:
             case "member_of" if key in values:
                 asked = asked._replace(members=members_of(values.pop(key), minor, suffix))
             case _:
-                pass  # all values of the name were read at the first
+                pass  # the first occurrence of the name consumed all its values
         groups[suffix] = asked
     return groups
 
@@ -184,7 +192,15 @@ def _in_tree(value: str) -> str:
 
 
 def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
-    """Check that groups without resources are in a subtree with others, and that all are there."""
+    """Check that resourceless groups share a subtree, and that `same_subtree` names real groups.
+
+    Args:
+        groups: the groups by suffix.
+        kept: all suffixes that `same_subtree` names.
+
+    Raises:
+        PlacementError: 400.
+    """
     empty = sorted(suffix for suffix, asked in groups.items() if not asked.amounts)
     if len(empty) == len(groups):
         text = "There must be at least one resources or resources[$S] parameter."
@@ -206,12 +222,13 @@ def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
 
 
 def _check_orphans(groups: _Groups) -> None:
-    """Check that every group asks for resources, as all had to once."""
+    """Check that every group requests resources, as all must before 1.36."""
     empty = {suffix: asked for suffix, asked in groups.items() if not asked.amounts}
     orphans = [f"required{suffix}" for suffix, asked in empty.items() if asked.traits.required]
     if orphans:
         raise PlacementError(
             400,
+            # The double space is in the original text.
             "All traits parameters must be associated with resources.  Found the following "
             f"orphaned traits keys: {', '.join(orphans)}",
         )
@@ -230,7 +247,9 @@ def _check_orphans(groups: _Groups) -> None:
 
 
 def _check_conflicts(groups: _Groups) -> None:
-    """Check that no group must not have all that it must have one of."""
+    """Check that no group forbids every trait of a set of which it requires one."""
+    # An `in:` set is contradictory only if all its members are forbidden; one allowed member
+    # leaves a provider that can match.
     conflicts = [
         f"required{suffix}: ({', '.join(sorted(names))})"
         for suffix, asked in groups.items()

@@ -1,4 +1,4 @@
-"""Requests of browsers from other origins, for those that an operator has named."""
+"""Cross-origin resource sharing (CORS) for the origins that the operator has configured."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from berth.api.header_fields import header_of
 
 _ANY = "*"
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "DELETE", "TRACE"})
+# Request headers that every allowed origin may send without configuration.
 _SIMPLE = frozenset(
     {
         "accept",
@@ -21,18 +22,17 @@ _SIMPLE = frozenset(
         "pragma",
     }
 )
-"""What a browser may always send."""
 _EXPOSED = b"openstack-api-version, location, x-openstack-request-id"
 _MAX_AGE_S = b"3600"
 _VARY: Header = (b"vary", b"origin")
 
 
 class Cors:
-    """Tells browsers which origins may call.
+    """Builds the CORS headers of responses.
 
     Args:
-        origins: scheme, host and port of each, or `*` for all.
-        headers: what they may send besides what they always may.
+        origins: scheme, host and port of each allowed origin, or `*` for all.
+        headers: request headers that are allowed besides the default ones.
     """
 
     def __init__(self, origins: Sequence[str], headers: Sequence[str]) -> None:
@@ -40,12 +40,12 @@ class Cors:
         self._headers = _SIMPLE | {name.lower() for name in headers}
 
     def plain(self, scope: Scope) -> tuple[Header, ...]:
-        """Return what the answer to a request tells the browser; nothing for an unknown origin."""
+        """Return the CORS headers of a normal response; empty for an unknown origin."""
         allowed = self._allowed(scope)
         return (*allowed, (b"access-control-expose-headers", _EXPOSED)) if allowed else ()
 
     def preflight(self, scope: Scope) -> tuple[Header, ...]:
-        """Return what the answer to OPTIONS tells the browser; nothing for what is not allowed."""
+        """Return the CORS headers of a preflight response; empty if the request is not allowed."""
         method = header_of(scope, b"access-control-request-method")
         names = header_of(scope, b"access-control-request-headers") or ""
         wanted = [name.strip() for name in names.split(",") if name.strip()]
@@ -65,10 +65,13 @@ class Cors:
 
     def _allowed(self, scope: Scope) -> tuple[Header, ...]:
         origin = header_of(scope, b"origin")
+        # A listed origin takes precedence over `*`, since only it may send credentials. `vary`
+        # keeps caches from serving one origin's response to another.
         if origin is not None and origin in self._origins:
             allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
             return (_VARY, allowed, (b"access-control-allow-credentials", b"true"))
         if origin is not None and _ANY in self._origins:
-            # Without credentials: browsers refuse them for everybody, and rightly.
+            # No allow-credentials header: browsers reject it together with the wildcard, because
+            # it would let any site use a signed-in user's credentials.
             return (_VARY, (b"access-control-allow-origin", b"*"))
         return ()

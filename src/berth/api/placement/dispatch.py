@@ -1,4 +1,4 @@
-"""How a request becomes a handler's call: the checks, each once, in the order of the original."""
+"""Request dispatch: checks each request in the original's order, then calls its handler."""
 
 from collections.abc import Iterable, Mapping
 
@@ -27,10 +27,12 @@ from berth.api.placement.shapes import shape_at
 from berth.api.placement.versions import negotiate, set_minor
 from berth.domain.errors import BerthError
 
+# Longer than any valid name, so that handlers can report why a name is invalid instead of a
+# plain 404.
 _KEY_MAX = 1024
-"""Longer than any name, so that handlers can say what is wrong with one."""
 
 _OPTIONS = "OPTIONS"
+# Clients read the versions document before they authenticate.
 _PUBLIC_PATHS = frozenset({"", "/"})
 
 
@@ -38,8 +40,8 @@ class Dispatcher:
     """The Placement API as an ASGI application.
 
     Args:
-        parts: what handlers use.
-        actions: the table.
+        parts: dependencies of the handlers.
+        actions: all routes.
     """
 
     def __init__(self, parts: PlacementParts, actions: Iterable[PlacementRoute]) -> None:
@@ -47,13 +49,16 @@ class Dispatcher:
         self._matcher = Matcher(actions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; what must not be told is raised."""
+        """Serve one request; errors that clients must not see propagate to the caller."""
         tell_errors_by(scope, send_refusal)
         cors = self._parts.cors
+        # Browsers send preflight requests without credentials, so these are answered before
+        # authentication.
         if cors is not None and scope["method"] == _OPTIONS:
             allow_origin(scope, cors.preflight(scope))
             await send_empty(scope, send)
             return
+        # Stored before any check, since scripts can read an error only if it carries CORS headers.
         if cors is not None:
             allow_origin(scope, cors.plain(scope))
         try:
@@ -68,6 +73,9 @@ class Dispatcher:
         await send_reply(scope, send, ask.action, reply, self._parts.clock.now_s())
 
     async def _ask(self, scope: Scope, receive: Receive) -> PlacementCall:
+        # The order of the checks is the original's, whose middleware runs outside in: identity,
+        # version, content headers, route, media types, policy, body, query. A request that fails
+        # several checks must get the same error from both servers.
         path = scope["path"].removeprefix(self._parts.prefix)
         caller = NOBODY
         if path not in _PUBLIC_PATHS:
@@ -88,6 +96,8 @@ class Dispatcher:
             try:
                 ask = ask._replace(data=body_of(raw, shape_at(action.takes, minor)))
             except PlacementError:
+                # The original looks up the provider before it validates the body, so a missing
+                # one is reported first. Only failed requests pay for the extra lookup.
                 if action.subject is not None:
                     await action.subject(ask)
                 raise
@@ -104,6 +114,7 @@ class Dispatcher:
         actions = methods.get(scope["method"])
         if actions is None:
             raise _not_allowed({"allow": ", ".join(methods)})
+        # Routes exist in some microversions only; `missing` is the original's status in others.
         for action in actions:
             if action.since <= minor <= action.until:
                 return action
@@ -118,6 +129,8 @@ class Dispatcher:
             return
         target = None
         if action.project_in:
+            # Without the parameter no project matches. Callers that pass the rule all the same
+            # (administrators) get the schema's error for the missing parameter.
             named = [value for key, value in query if key == action.project_in]
             target = {"project_id": named[-1]} if named else {}
         if not self._parts.policy.allows(action.rule, caller, target):
@@ -149,18 +162,18 @@ def _check_types(scope: Scope, action: PlacementRoute) -> None:
 
 
 Methods = Mapping[str, tuple[PlacementRoute, ...]]
-"""The actions of one path by method, in order of their versions."""
+"""The routes of one path by method, each in ascending order of versions."""
 
 
 class Matcher:
-    """Finds the actions of a path, without trying one path after the other.
+    """Finds the routes of a path by hash lookup.
 
     Args:
-        actions: all of them. Of paths with equally many parts, all have their parameters at the
-            same places.
+        actions: all routes. Paths with the same number of segments must have their parameters
+            at the same positions.
 
     Raises:
-        ValueError: they do not.
+        ValueError: two paths of equal length have parameters at different positions.
     """
 
     def __init__(self, actions: Iterable[PlacementRoute]) -> None:
@@ -179,7 +192,7 @@ class Matcher:
             methods[action.method] = (*methods.get(action.method, ()), action)
 
     def find(self, path: str) -> tuple[Methods, dict[str, str]] | None:
-        """Return the actions of a path by method, and its parameters; None when there are none."""
+        """Return the routes of a path by method and the path parameters, or None."""
         parts = path.split("/")
         places = self._keys_at.get(len(parts))
         found = None if places is None else self._found.get(_fixed(parts, places))

@@ -1,4 +1,4 @@
-"""Errors as the Placement API tells them: a list of one, with a title, a detail and a code."""
+"""Errors in the Placement API's format: a list with one title, detail and code."""
 
 import html
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ AGAIN = "Another thread concurrently updated the resource provider data. Please 
 
 
 class Code(StrEnum):
-    """What programs may look at, from 1.23."""
+    """Machine-readable error codes, sent from 1.23 on."""
 
     UNDEFINED = "placement.undefined_code"
     CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -28,6 +28,8 @@ class Code(StrEnum):
     QUERY_MISSING_VALUE = "placement.query.missing_value"
 
 
+# The original's first sentence for each status, which precedes the message. The texts are those
+# of its web framework (WebOb), and the differential tests compare them.
 _EXPLAINED: Mapping[int, str] = {
     400: "The server could not comply with the request since it is either malformed or otherwise "
     "incorrect.",
@@ -45,16 +47,15 @@ _EXPLAINED: Mapping[int, str] = {
     500: "The server has either erred or is incapable of performing the requested operation.",
     503: "The server is currently unavailable. Please try again at a later time.",
 }
-"""What the original says of each status, before what is special about the request."""
 
 
 class PlacementError(HttpError):
-    """An answer of the Placement API other than success.
+    """An error response of the Placement API.
 
     Args:
-        status: HTTP status from 400.
-        message: what was wrong; clients show it as it is.
-        code: what programs are told from 1.23.
+        status: HTTP status, 400 or above.
+        message: description of the problem; clients show it unchanged.
+        code: machine-readable code, sent from 1.23 on.
         headers: header names and values to send with it.
     """
 
@@ -70,27 +71,28 @@ class PlacementError(HttpError):
 
 
 def refusal_of(error: BerthError) -> PlacementError | None:
-    """Give any error its form here; None when the caller must not see it."""
+    """Convert any error to a `PlacementError`; return None if the caller must not see it."""
     if isinstance(error, PlacementError):
         return error
     told = translate(error)
     if told is None:
         return None
+    # Clients retry automatically on this code, which is right only for a lost race.
     is_race = isinstance(error, ContentionError)
     code = Code.CONCURRENT_UPDATE if is_race else Code.UNDEFINED
     return PlacementError(told.status, told.message, code, told.headers)
 
 
 def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) -> str:
-    """Return the sentence about the status and, in the last line, what was wrong.
+    """Return the standard sentence of the status with the message on the last line.
 
     Args:
         error: the error.
-        method: of the request, told by 405 and 501.
-        accept: what the client accepts, told by 406.
-        content_type: of the body, told by 415.
+        method: HTTP method, part of the text of 405 and 501.
+        accept: the `accept` header, part of the text of 406.
+        content_type: media type of the body, part of the text of 415.
     """
-    # One line, since clients show the last.
+    # The message is joined into one line because OpenStack's clients show the last line only.
     message = " ".join(error.message.replace("\r", "").split("\n"))
     special = {
         405: f"The method {method} is not allowed for this resource.",
@@ -101,29 +103,30 @@ def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) 
     }.get(error.status)
     if special is not None:
         return f"{special} \n\n {message}"
+    # The spaces are those of WebOb's template.
     return f"{_EXPLAINED.get(error.status, _title(error.status))}\n\n {message}  "
 
 
 def error_body(error: HttpError, detail: str, about: Mapping[str, str]) -> bytes:
-    """Write an error as JSON.
+    """Encode an error as JSON.
 
     Args:
         error: the error.
-        detail: see `detail_of`.
-        about: what else is told, the id of the request say.
+        detail: the text of `detail_of`.
+        about: additional fields, such as the request id.
     """
     told = {"status": error.status, "title": _title(error.status), "detail": detail, **about}
     return encode({"errors": [told]})
 
 
 def unauthorized_body(error: HttpError) -> bytes:
-    """Write 401 as JSON; whoever authenticates tells it in a form of its own."""
+    """Encode a 401 as JSON in the format of OpenStack's authentication middleware."""
     message = f"{_EXPLAINED[401]}<br /><br />\n{error.message}\n\n"
     return encode({"message": message, "code": "401 Unauthorized", "title": "Unauthorized"})
 
 
 def error_page(error: HttpError, detail: str) -> bytes:
-    """Write an error for a browser."""
+    """Encode an error as an HTML page."""
     title = f"{error.status} {_title(error.status)}"
     paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in detail.split("\n\n"))
     page = (
@@ -141,31 +144,35 @@ def _title(status: int) -> str:
 
 
 Told = Mapping[RefusalRule, PlacementError]
-"""What a route says of some refusals."""
+"""A route's own error responses by refusal rule."""
 
 
 def no_provider(uuid: str, where: str = "found") -> PlacementError:
-    """Tell that there is no such provider; `where` ends the sentence."""
+    """Return the 404 of an unknown provider; `where` ends the sentence."""
     return PlacementError(404, f"No resource provider with uuid {uuid} {where}")
 
 
 def no_provider_found(uuid: str, colon: str = ": ") -> PlacementError:
-    """Tell it as the routes do that say it twice."""
+    """Return the 404 of an unknown provider for routes that repeat the sentence.
+
+    Some handlers of the original wrap the message of the lookup in the same sentence; they differ
+    in the separator, `colon`.
+    """
     sentence = f"No resource provider with uuid {uuid} found"
     return PlacementError(404, f"{sentence}{colon}{sentence}")
 
 
 def concurrent(message: str = AGAIN) -> PlacementError:
-    """Tell that somebody else was faster."""
+    """Return the 409 of a lost race or an outdated generation."""
     return PlacementError(409, message, Code.CONCURRENT_UPDATE)
 
 
 def told(error: ProviderRefusedError, special: Told) -> PlacementError:
-    """Return what to answer for a refusal.
+    """Return the error response for a refusal.
 
     Args:
         error: the refusal.
-        special: what the route has to say about it.
+        special: the route's own responses, which take precedence over the general ones.
     """
     refusal = special.get(error.why)
     if refusal is not None:

@@ -1,4 +1,4 @@
-"""Finding what a request names, in tables that have all that was written before it."""
+"""Lookup of the objects a request names, in tables that include every earlier write."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,18 @@ from berth.tables.vocabulary import Vocabulary
 
 
 class Newest(NamedTuple):
-    """The tables as of now, until the next time that anybody waits."""
+    """The current tables; valid until the next `await`, which may apply further changes."""
 
     table: ProviderTable
     vocabulary: Vocabulary
 
 
 async def newest_of(ask: PlacementCall) -> Newest:
-    """Catch up with the ledger."""
+    """Catch up with the ledger and return the tables.
+
+    Placement promises that a read sees every acknowledged write, including those of other
+    processes.
+    """
     await ask.parts.follower.catch_up()
     return Newest(ask.parts.replica.table, ask.parts.replica.vocabulary)
 
@@ -27,10 +31,10 @@ async def provider_of(ask: PlacementCall, missing: PlacementError | None = None)
 
     Args:
         ask: the request.
-        missing: what to answer if there is none; None for the usual sentence.
+        missing: the error to raise for an unknown provider; None for the usual sentence.
 
     Raises:
-        PlacementError: 404.
+        PlacementError: 404, the provider is unknown.
     """
     uuid = ask.key("uuid")
     table = (await newest_of(ask)).table

@@ -1,4 +1,4 @@
-"""What the Placement API is built from."""
+"""The dependencies of the Placement API."""
 
 from dataclasses import dataclass, field
 
@@ -23,11 +23,10 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementParts:
-    """Everything that the handlers use; nothing is global.
+    """Services, tables and settings that the handlers use; there is no global state.
 
-    `prefix` is where the API is mounted, "" or "/placement"; links start with it. Without `cors`
-    browsers of other origins are told nothing. `checks`, `page` and `tracer` are for a process
-    that has no other API.
+    `prefix` is the mount path, "" or "/placement", and starts every link. Without `cors` no CORS
+    headers are sent. `checks`, `page` and `tracer` are for a process without any other API.
     """
 
     ledger: Ledger

@@ -1,8 +1,9 @@
-"""Who may do what: checks in the language of OpenStack's policy files, as far as is needed here.
+"""Access policy: the part of OpenStack's policy language that the Placement API needs.
 
-A check is `role:NAME`, `rule:NAME` (another rule), `@` (everybody), `!` (nobody), nothing
-(everybody), or an attribute of the caller compared with a text or with `%(project_id)s` or
-`%(user_id)s` of what the request is about. Checks are joined by `not`, `and`, `or` and parentheses.
+A check is `role:NAME`, `rule:NAME` (another rule), `@` (always allowed), `!` (never allowed),
+empty (always allowed), or an attribute of the caller compared with a literal or with
+`%(project_id)s` or `%(user_id)s` of the request's target. Checks combine with `not`, `and`, `or`
+and parentheses.
 """
 
 import re
@@ -20,7 +21,7 @@ _MEMBER_ROLES = frozenset({"member", "reader"})
 
 
 class PlacementCaller(NamedTuple):
-    """Who calls. `roles` are in lower case; a system token has no project."""
+    """The authenticated caller. `roles` are in lower case; a system token has no project."""
 
     user_id: str
     project_id: str
@@ -41,17 +42,18 @@ _ATTRIBUTES: Mapping[str, Callable[[PlacementCaller], str]] = {
     "project_id": lambda caller: caller.project_id,
     "system_scope": lambda caller: "all" if caller.is_system else "",
 }
+# Bounds the recursion of the parser and of rules that use other rules, far below Python's limit.
 _DEPTH_MAX = 50
 
 
 class AccessPolicy:
-    """The rules in force, read once.
+    """The compiled policy rules.
 
     Args:
-        rules: check by name of the rule.
+        rules: text of the check by rule name.
 
     Raises:
-        InvalidInputError: a check cannot be read, or names a rule that is not there, or itself.
+        InvalidInputError: a check is malformed, uses an unknown rule, or uses itself.
     """
 
     def __init__(self, rules: Mapping[str, str]) -> None:
@@ -61,19 +63,22 @@ class AccessPolicy:
             parser = _Parser(name, text, self._checks)
             self._checks[name] = parser.parse()
             uses[name] = parser.rules
+        # Checked after all rules are parsed, since a rule may use one defined later. A loop or an
+        # unknown rule must stop the server at start, not fail a request.
         known: set[str] = set()
         for name in uses:
             _check_uses(name, uses, (), known)
 
     def allows(self, rule: str, caller: PlacementCaller, target: Target | None = None) -> bool:
-        """Tell whether a caller may do what a rule is about; a system token never may.
+        """Return whether a rule allows a caller; system tokens are never allowed.
 
         Args:
-            rule: name of a rule that is there.
-            caller: who calls.
-            target: `project_id` and `user_id` of what the request is about; by default the
+            rule: name of an existing rule.
+            caller: the authenticated caller.
+            target: `project_id` and `user_id` of the object of the request; by default the
                 caller's own.
         """
+        # The original's rules all have project scope, so it refuses system tokens even with roles.
         if caller.is_system:
             return False
         if target is None:
@@ -84,25 +89,37 @@ class AccessPolicy:
 def _check_uses(
     name: str, uses: Mapping[str, set[str]], seen: tuple[str, ...], known: set[str]
 ) -> None:
-    """Follow a rule to the end, which `known` ones have; no deeper than a check may be nested."""
+    """Check that a rule leads neither to an unknown rule nor back to itself.
+
+    Args:
+        name: the rule.
+        uses: names of the rules that each rule uses.
+        seen: the rules on the way to this one.
+        known: rules already checked; extended by this call.
+
+    Raises:
+        InvalidInputError: a rule is unknown, part of a loop, or nested too deeply.
+    """
     if name in known:
         return
     if name in seen:
-        raise InvalidInputError(f"policy rule {name}", "leads back to itself")
+        raise InvalidInputError(f"policy rule {name}", "refers back to itself")
     if name not in uses:
         raise InvalidInputError(f"policy rule {seen[-1]}", f"there is no rule {name!r}")
     if len(seen) > _DEPTH_MAX:
-        raise InvalidInputError(f"policy rule {seen[0]}", "leads through too many others")
+        raise InvalidInputError(
+            f"policy rule {seen[0]}", f"refers through more than {_DEPTH_MAX} other rules"
+        )
     for used in sorted(uses[name]):
         _check_uses(used, uses, (*seen, name), known)
     known.add(name)
 
 
 class _Parser:
-    """Reads one check by recursive descent.
+    """Parses one check by recursive descent.
 
     Attributes:
-        rules: names of the rules that it uses.
+        rules: names of the rules that the check uses.
     """
 
     def __init__(self, name: str, text: str, checks: Mapping[str, Check]) -> None:
@@ -114,12 +131,12 @@ class _Parser:
         self._checks = checks
 
     def parse(self) -> Check:
-        """Return the check."""
+        """Return the compiled check."""
         if not self._tokens:
             return _everybody
         check = self._either()
         if self._next < len(self._tokens):
-            raise self._error(f"{self._tokens[self._next]!r} is one too many")
+            raise self._error(f"unexpected {self._tokens[self._next]!r} after the end of the check")
         return check
 
     def _either(self) -> Check:
@@ -137,7 +154,7 @@ class _Parser:
     def _one(self) -> Check:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise self._error("is nested too deeply")
+            raise self._error(f"is nested too deeply; the limit is {_DEPTH_MAX} levels")
         if self._take("not"):
             check = _not(self._one())
         elif self._take("("):
@@ -156,14 +173,14 @@ class _Parser:
 
     def _simple(self) -> Check:
         if self._next == len(self._tokens):
-            raise self._error("ends too early")
+            raise self._error("ends unexpectedly; a check is missing")
         word = self._tokens[self._next]
         self._next += 1
         if word in {"@", "!"}:
             return _everybody if word == "@" else _nobody
         kind, colon, match = word.partition(":")
         if not colon or not match:
-            raise self._error(f"{word!r} is not a check")
+            raise self._error(f"{word!r} is not a check; write KIND:VALUE")
         if kind == "rule":
             self.rules.add(match)
             return _rule(match, self._checks)
@@ -171,7 +188,7 @@ class _Parser:
             return _role(match.lower())
         if kind not in _ATTRIBUTES:
             known = ", ".join(sorted({"role", "rule", *_ATTRIBUTES}))
-            raise self._error(f"there is no check {kind!r}; there are {known}")
+            raise self._error(f"there is no check {kind!r}; use one of {known}")
         return self._comparison(_ATTRIBUTES[kind], match)
 
     def _comparison(self, attribute: Callable[[PlacementCaller], str], match: str) -> Check:
@@ -180,7 +197,7 @@ class _Parser:
             return lambda caller, _: attribute(caller) == match
         name = about[1]
         if name not in _ABOUT_NAMES:
-            raise self._error(f"a request has no {name!r}")
+            raise self._error(f"requests have no {name!r}; use project_id or user_id")
         return lambda caller, target: name in target and attribute(caller) == target[name]
 
     def _error(self, reason: str) -> InvalidInputError:
@@ -213,19 +230,20 @@ def _role(role: str) -> Check:
 
 def _rule(name: str, checks: Mapping[str, Check]) -> Check:
     def check(caller: PlacementCaller, target: Target) -> bool:
-        return checks[name](caller, target)  # which may be read after this one
+        # Looked up at each call, since the rule may be defined after this one.
+        return checks[name](caller, target)
 
     return check
 
 
 async def caller_of(auth: Auth, scope: Scope) -> PlacementCaller:
-    """Find out who calls.
+    """Return the authenticated caller of a request.
 
-    Where authentication knows of no roles, administrators have `admin`, and everybody the two
-    that it implies.
+    If the authentication method has no roles, administrators get `admin`, and every caller gets
+    `member` and `reader`, which `admin` implies.
 
     Raises:
-        HttpError: nobody that is known (401), or too many failures before (429).
+        HttpError: the caller is not authenticated (401), or failed too often before (429).
     """
     client = scope.get("client")
     identity = await auth.identify(

@@ -1,6 +1,6 @@
-"""What parameters of queries mean: amounts of resources, traits and aggregates.
+"""Parsers of query parameters: resource amounts, traits and aggregates.
 
-The sentences are told to clients, some of which look at them.
+The error texts are the original's, since some clients match on them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,7 @@ from berth.api.placement.shapes import is_uuid
 from berth.domain.inventory.resources import AMOUNT_MAX
 from berth.services.providers.resource_providers import ProviderQuery
 
+# Microversions that added `!TRAIT`, repeated `member_of`, `!in:` aggregates and `required=in:`.
 _FORBIDS_TRAITS = 22
 _REPEATS_MEMBER_OF = 24
 _FORBIDS_AGGREGATES = 32
@@ -18,34 +19,37 @@ _ANY_TRAITS = 39
 
 _INVALID = "Invalid query string parameters: "
 _IN_FORM = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
+# No provider has this amount, so every larger one gives the same result and can be cut to it,
+# which keeps numbers within the tables' 64 bits.
 _ASKED_MAX = AMOUNT_MAX + 1
-"""As good as all larger amounts: nobody has so much."""
 
 
 class Traits(NamedTuple):
-    """Of each set of `required` one trait must be there; of `forbidden` none may be."""
+    """Trait conditions: at least one trait of each `required` set, and none of `forbidden`."""
 
     required: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
 
 
 class Members(NamedTuple):
-    """In an aggregate of each set of `member_of`, and in none of `outside_of`."""
+    """Aggregate conditions: membership in each `member_of` set, and in none of `outside_of`."""
 
     member_of: tuple[frozenset[str], ...] = ()
     outside_of: frozenset[str] = frozenset()
 
 
 def provider_query(query: Sequence[tuple[str, str]], minor: int) -> ProviderQuery:
-    """Read what GET /resource_providers asks for.
+    """Parse the query of GET /resource_providers.
 
     Args:
-        query: every parameter, held against its schema.
+        query: every parameter, already validated against the schema.
         minor: microversion.
 
     Raises:
-        PlacementError: 400, a parameter is not of its form.
+        PlacementError: 400, a parameter is malformed.
     """
+    # Later values overwrite earlier ones: the original takes the last of repeated parameters,
+    # except for `member_of` and `required`.
     last = dict(query)
     members = members_of([value for key, value in query if key == "member_of"], minor)
     traits = traits_of([value for key, value in query if key == "required"], minor)
@@ -63,10 +67,10 @@ def provider_query(query: Sequence[tuple[str, str]], minor: int) -> ProviderQuer
 
 
 def amounts_of(value: str) -> dict[str, int]:
-    """Read `VCPU:2,MEMORY_MB:1024`; of a class named twice the last amount counts.
+    """Parse `VCPU:2,MEMORY_MB:1024`; if a class is repeated, the last amount wins.
 
     Raises:
-        PlacementError: 400.
+        PlacementError: 400, the value is malformed.
     """
     if not value.strip():
         raise _no_resources("empty string.")
@@ -88,10 +92,10 @@ def amounts_of(value: str) -> dict[str, int]:
 
 
 def traits_of(values: Sequence[str], minor: int) -> Traits:
-    """Read the values of `required`; before 1.39 only the last counts.
+    """Parse the values of `required`; before 1.39 only the last one applies.
 
     Raises:
-        PlacementError: 400.
+        PlacementError: 400, a value is malformed.
     """
     required: list[frozenset[str]] = []
     forbidden: frozenset[str] = frozenset()
@@ -106,12 +110,12 @@ def traits_of(values: Sequence[str], minor: int) -> Traits:
 
 
 def listed_traits(value: str, *, may_forbid: bool) -> tuple[list[str], frozenset[str]]:
-    """Read `A,!B` as traits that must be there and those that must not.
+    """Parse `A,!B` into required and forbidden traits.
 
-    Any number of `!` are as good as one.
+    Several `!` count as one, as in the original.
 
     Raises:
-        PlacementError: 400.
+        PlacementError: 400, the value is malformed.
     """
     names = [name.strip() for name in value.split(",")]
     wanted = [name for name in names if not name.startswith("!")]
@@ -127,15 +131,15 @@ def listed_traits(value: str, *, may_forbid: bool) -> tuple[list[str], frozenset
 
 
 def members_of(values: Sequence[str], minor: int, suffix: str = "") -> Members:
-    """Read the values of `member_of`.
+    """Parse the values of `member_of`.
 
     Args:
-        values: in order.
+        values: in request order.
         minor: microversion.
-        suffix: of the group that they are about.
+        suffix: suffix of their request group.
 
     Raises:
-        PlacementError: 400.
+        PlacementError: 400, a value is malformed or not supported by the microversion.
     """
     if len(values) > 1 and minor < _REPEATS_MEMBER_OF:
         raise PlacementError(400, f"Multiple member_of{suffix} parameters are not supported")
@@ -162,7 +166,7 @@ def _no_resources(got: str) -> PlacementError:
 
 
 def _any_of(value: str, minor: int) -> frozenset[str]:
-    """Read `in:A,B`."""
+    """Parse `in:A,B` into the set of alternatives."""
     the_format = f"{_INVALID}The format '{_IN_FORM}'"
     if minor < _ANY_TRAITS:
         raise PlacementError(
@@ -178,7 +182,7 @@ def _any_of(value: str, minor: int) -> frozenset[str]:
 
 
 def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
-    """Read one `member_of`; tell whether its aggregates are forbidden."""
+    """Parse one `member_of`; return whether its aggregates are forbidden, and their uuids."""
     is_forbidden = value.startswith("!")
     rest = value[1:] if is_forbidden else value
     if rest.startswith("in:"):
@@ -193,6 +197,7 @@ def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
 
 
 def _check_uuids(uuids: Iterable[str]) -> None:
+    # Sorted so that the reported one does not depend on the order of a set.
     for uuid in sorted(uuids):
         if not is_uuid(uuid):
             expected = "Expected 'member_of' parameter to contain valid UUID(s)."

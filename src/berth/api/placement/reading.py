@@ -1,4 +1,4 @@
-"""Bodies and queries, read and held against their shapes."""
+"""Decoding of bodies and queries, and validation against their schemas."""
 
 import json
 from collections.abc import Sequence
@@ -12,31 +12,34 @@ from berth.api.placement.errors import PlacementError
 from berth.api.placement.shapes import Shape
 
 _FIELDS_MAX = 500
+# Above this size (in bytes) an error leaves out the body: jsonschema quotes the schema and the
+# value, so the response would be several times as large as the request.
 _TOLD_WHOLE_MAX = 64 * 1024
-"""Bytes of a body that is told in full when it is wrong."""
+# The ledger stores 64-bit integers.
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+# The one number that need not be whole; its limit is the largest single-precision float.
 _RATIO = "allocation_ratio"
-"""The one number that need not be whole, and may be larger."""
 _RATIO_MAX = 3.40282e38
 _decode = msgspec.json.Decoder().decode
 
 
 def body_of(raw: bytes, shape: Shape) -> Any:  # noqa: ANN401 - JSON, of any shape
-    """Read a body as plain JSON values.
+    """Decode and validate a body; return plain JSON values.
 
-    What is surely right goes through quickly; all else is looked at with the schema, which has the
-    last word.
+    Bodies that pass the fast check of the shape skip the schema, which decides about all others.
 
     Args:
-        raw: the body, whose depth is checked.
-        shape: what it may be.
+        raw: the body, whose nesting depth is already checked.
+        shape: its schema.
 
     Raises:
-        PlacementError: 400, it is not JSON, or not of this shape, or nothing that can be stored.
+        PlacementError: 400, the body is not JSON, does not match the schema, or cannot be stored.
     """
     try:
         data = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        # Clients see the standard library's error texts. It also accepts some input that msgspec
+        # rejects (lone surrogates, 1e999); the checks below refuse these with their own texts.
         data = _slow_decode(raw)
     if shape.is_plain is not None and shape.is_plain(data):
         return data
@@ -45,15 +48,15 @@ def body_of(raw: bytes, shape: Shape) -> Any:  # noqa: ANN401 - JSON, of any sha
 
 
 def check(value: object, shape: Shape, *, is_brief: bool = False) -> None:
-    """Hold a value against a shape, the name in a path, say.
+    """Validate a value, for example the name in a path.
 
     Args:
-        value: to be looked at.
-        shape: what it may be.
-        is_brief: tell what is wrong without the value.
+        value: the value.
+        shape: its schema.
+        is_brief: leave the value out of the error text.
 
     Raises:
-        PlacementError: 400, with what is wrong in jsonschema's words.
+        PlacementError: 400, with jsonschema's description of the problem.
     """
     problem = shape.problem_of(value, is_brief=is_brief)
     if problem is not None:
@@ -61,16 +64,17 @@ def check(value: object, shape: Shape, *, is_brief: bool = False) -> None:
 
 
 def query_of(scope: Scope) -> list[tuple[str, str]]:
-    """Read the parameters of the query, in order; repeated ones stay.
+    """Return the query parameters in order, including repeated ones.
 
     Raises:
-        PlacementError: 400, it is not UTF-8, or holds too many parameters or U+0000.
+        PlacementError: 400, the query is not UTF-8, has too many parameters, or contains U+0000.
     """
     raw: bytes = scope["query_string"]
     if not raw:
         return []
     try:
-        # What is not ASCII should have been quoted, and is when everybody else has read it.
+        # The client should have percent-encoded bytes outside ASCII. Encoding them here gives it
+        # the same result as if it had.
         text = raw.decode() if raw.isascii() else quote(raw, safe="%&=+;,:/!()*'$-_.~")
         items = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except ValueError as error:
@@ -81,10 +85,10 @@ def query_of(scope: Scope) -> list[tuple[str, str]]:
 
 
 def check_query(items: Sequence[tuple[str, str]], shape: Shape) -> None:
-    """Hold a query against a shape; of repeated parameters the last is looked at.
+    """Validate a query; of repeated parameters only the last is validated.
 
     Raises:
-        PlacementError: 400, with what is wrong in jsonschema's words.
+        PlacementError: 400, with jsonschema's description of the problem.
     """
     values = dict(items)
     if shape.is_plain is not None and shape.is_plain(values):
@@ -95,7 +99,7 @@ def check_query(items: Sequence[tuple[str, str]], shape: Shape) -> None:
 
 
 def _slow_decode(raw: bytes) -> Any:  # noqa: ANN401 - JSON, of any shape
-    """Read JSON with the standard library, for its words about what is wrong."""
+    """Decode JSON with the standard library, whose error texts clients see."""
     try:
         return json.loads(raw.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -107,9 +111,9 @@ def _no_constant(name: str) -> float:
 
 
 def _stored(value: object) -> Any:  # noqa: ANN401 - JSON, of any shape
-    """Return a value as it can be stored: whole numbers as ints of 64 bits, texts in UTF-8.
+    """Return a storable copy of a value: whole numbers as 64-bit ints, strings valid in UTF-8.
 
-    A schema takes 1.0 for an integer, and has no limits for some numbers.
+    JSON Schema accepts 1.0 as an integer, and some numbers have no limits in the schemas.
     """
     if isinstance(value, str):
         _check_text(value)

@@ -1,4 +1,4 @@
-"""All actions of the Placement API, in one table."""
+"""The table of all routes of the Placement API."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ from berth.api.placement.schemas.queries import (
 from berth.api.placement.shapes import Steps
 
 PREFIX = "/placement"
-"""Where the API is in a server that has others, too."""
+"""Mount path of the API in a server with several APIs."""
 
 _PROVIDERS = "/resource_providers"
 _PROVIDER = "/resource_providers/{uuid}"
@@ -92,24 +92,24 @@ def _rule(name: str) -> str:
 def _show(
     path: str, handler: Handler, rule: str, since: int = 0, *, asks: Steps | None = None
 ) -> PlacementRoute:
-    """Make an action that shows something."""
+    """Return a route that reads an object or a list."""
     return PlacementRoute("GET", path, handler, _rule(rule), since, asks=asks, shows=True)
 
 
 def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> PlacementRoute:
-    """Make an action that takes a body, from the version that the body has come with."""
+    """Return a route with a body, available from the version of its first body shape."""
     return PlacementRoute(method, path, handler, _rule(rule), takes[0][0], takes=takes)
 
 
 def _of_provider(
     method: str, path: str, handler: Handler, rule: str, takes: Steps
 ) -> PlacementRoute:
-    """Make an action that takes a body about a provider, which must be there."""
+    """Return a route with a body about a provider, whose absence is reported before the body."""
     return replace(_send(method, path, handler, rule, takes), subject=provider_of)
 
 
 def _remove(path: str, handler: Handler, rule: str, since: int = 0) -> PlacementRoute:
-    """Make an action that removes something."""
+    """Return a route that removes an object."""
     return PlacementRoute("DELETE", path, handler, _rule(rule), since)
 
 
@@ -133,6 +133,7 @@ _OF_INVENTORIES = (
     _show(_INVENTORIES, list_inventories, f"{_RULE}:list"),
     _of_provider("POST", _INVENTORIES, create_inventory, f"{_RULE}:create", POST_INVENTORY),
     _of_provider("PUT", _INVENTORIES, update_inventories, f"{_RULE}:update", PUT_INVENTORIES),
+    # Before 1.5 the original answers 405 here, unlike 404 for other routes outside their versions.
     replace(_remove(_INVENTORIES, delete_inventories, f"{_RULE}:delete", 5), missing=405),
     _show(_INVENTORY, show_inventory, f"{_RULE}:show"),
     _of_provider("PUT", _INVENTORY, update_inventory, f"{_RULE}:update", PUT_INVENTORY),
@@ -149,6 +150,8 @@ _OF_ASSOCIATIONS = (
         PUT_AGGREGATES,
     ),
     _show(_PROVIDER_TRAITS, list_provider_traits, "resource_providers:traits:list", 6),
+    # Not `_of_provider`: for traits the original validates the body before it looks up the
+    # provider.
     _send(
         "PUT",
         _PROVIDER_TRAITS,
@@ -161,6 +164,7 @@ _OF_ASSOCIATIONS = (
 
 _OF_TRAITS = (
     _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
+    # The original sends `last-modified` with these although they have no body.
     PlacementRoute("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
     PlacementRoute("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
     _remove(_TRAIT, delete_trait, "traits:delete", 6),
@@ -170,6 +174,7 @@ _OF_CLASSES = (
     _show(_CLASSES, list_classes, "resource_classes:list", 2),
     _send("POST", _CLASSES, create_class, "resource_classes:create", POST_CLASS),
     _show(_CLASS, show_class, "resource_classes:show", 2),
+    # PUT with a body renames a class until 1.6; from 1.7 on it has no body and creates the class.
     replace(_send("PUT", _CLASS, rename_class, "resource_classes:update", PUT_CLASS), until=6),
     PlacementRoute("PUT", _CLASS, ensure_class, _rule("resource_classes:update"), since=7),
     _remove(_CLASS, delete_class, "resource_classes:delete", 2),

@@ -1,4 +1,4 @@
-"""The rules of the Placement API: their names, and who may do what unless an operator says so."""
+"""The default policy rules of the Placement API, which operators can override."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,11 @@ BASE: Mapping[str, str] = {
         "role:admin or rule:project_reader_api or role:service"
     ),
 }
-"""What the rules of the actions are made of."""
+"""The rules that the rules of the routes are built from."""
 
+# The rules that also admit administrators under the old defaults. The original ORs its deprecated
+# checks in until `enforce_new_defaults` is set, and operators upgrade with that behaviour.
 _ADMIN_ADDED = frozenset(BASE) - {"admin_api"}
-"""What administrators may, too, as long as the old defaults count."""
 
 _USUAL = (
     "resource_providers:list",
@@ -59,16 +60,16 @@ ACTION_RULES: Mapping[str, str] = {
     "placement:usages": "rule:admin_or_project_reader_or_service_api",
     "placement:reshaper:reshape": "rule:service_api",
 }
-"""What each action asks."""
+"""The default check of each route's rule."""
 
 
 def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> AccessPolicy:
-    """Make the policy in force.
+    """Return the effective policy.
 
     Args:
-        overrides: rules of an operator, by name; each takes the place of the one here.
-        enforce_new_defaults: if not, administrators may also do what is for services or for a
-            project's readers, as in releases of long ago; rules of an operator stay as they are.
+        overrides: the operator's rules by name; each replaces the default of that name.
+        enforce_new_defaults: if False, administrators also pass the rules for services and for
+            readers of a project, as in old releases. The operator's rules stay unchanged.
 
     Raises:
         InvalidInputError: see `AccessPolicy`.

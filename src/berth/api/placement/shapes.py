@@ -1,4 +1,4 @@
-"""Shapes: what a body or a query may be, as a JSON Schema with a check that is prepared once."""
+"""JSON Schemas of bodies and queries, with their validators and optional fast checks."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,19 +12,21 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
+# Bounds on errors: a body of a few megabytes can be wrong in a million places, and a message
+# quotes the value.
 _ERRORS_MAX = 1000
 _SENTENCE_MAX = 1000
 
 
 class Shape:
-    """A JSON Schema with its prepared validator.
+    """A JSON Schema with its compiled validator.
 
     Args:
-        schema: of JSON Schema 2020-12. `format: uuid` is what Python takes for one in a body, and
-            a dashed one in a query, as in the original.
-        is_plain: tells of a value, by hand and fast, that the schema accepts it; it may say no to
-            values that the schema accepts, and never yes to another.
-        is_query: the values are the last parameters of a query, by name.
+        schema: a JSON Schema (2020-12). `format: uuid` accepts any form that Python's UUID
+            accepts in a body, and only the dashed form in a query, as in the original.
+        is_plain: fast hand-written check. It may return False for values that the schema
+            accepts, but never True for values that the schema rejects.
+        is_query: the values are the last query parameters by name.
     """
 
     def __init__(
@@ -40,16 +42,17 @@ class Shape:
         self._validator: Draft202012Validator | None = None
 
     def problem_of(self, value: object, *, is_brief: bool = False) -> str | None:
-        """Tell what is wrong with a value, in jsonschema's own words, which clients look at.
+        """Return jsonschema's description of what is wrong with a value, or None if it is valid.
 
-        None when nothing is. Of very many errors the first are compared for the one to be told.
+        Clients match on these texts. The best match is chosen among the first 1,000 errors.
 
         Args:
-            value: to be looked at.
-            is_brief: leave out schema and value, and the end of a long sentence; of a large value
-                these would be far larger.
+            value: the value to validate.
+            is_brief: leave out the schema and the value, and cut a long message; for a large
+                value the full text would be several times its size.
         """
-        # Not at the top: it takes longer to load than all else here, and most requests need it not.
+        # Imported lazily: jsonschema takes longer to load than the rest of the API, and valid
+        # requests mostly pass the fast checks.
         from jsonschema import exceptions  # noqa: PLC0415
 
         errors = islice(cast("Any", self.validator).iter_errors(value), _ERRORS_MAX)
@@ -62,10 +65,12 @@ class Shape:
 
     @property
     def validator(self) -> "Draft202012Validator":
-        """The validator, made at its first use."""
+        """The validator, built at its first use."""
         if self._validator is None:
             from jsonschema import FormatChecker  # noqa: PLC0415
 
+            # The original checks formats in bodies with its own uuid check, but queries with
+            # jsonschema's, which is stricter.
             formats = FormatChecker(["uuid"]) if self._is_query else FormatChecker([])
             if not self._is_query:
                 formats.checks("uuid")(is_uuid)
@@ -74,11 +79,11 @@ class Shape:
 
 
 Steps = tuple[tuple[int, Shape], ...]
-"""Shapes by the minor version from which they count, in rising order."""
+"""Shapes with the minor version each applies from, in ascending order."""
 
 
 def shape_at(steps: Steps, minor: int) -> Shape:
-    """Return the shape that counts in a minor version, which is not before the first step."""
+    """Return the shape of a minor version, which must not be below the first step."""
     found = steps[0][1]
     for since, shape in steps[1:]:
         if since > minor:
@@ -88,9 +93,12 @@ def shape_at(steps: Steps, minor: int) -> Shape:
 
 
 def is_uuid(value: object) -> bool:
-    """Tell whether a text is a uuid in any writing, with dashes, braces, `urn:uuid:` or without."""
+    """Return whether a string is a uuid in any form that Python's `UUID` accepts.
+
+    Dashes, braces and `urn:uuid:` are optional. Values of other types pass.
+    """
     if not isinstance(value, str):
-        return True  # another keyword's business
+        return True  # a format applies to strings only; `type` rejects the others
     digits = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "").lower()
     return len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - of a uuid
 
@@ -99,13 +107,17 @@ Json = Mapping[str, Any]
 
 
 def _pattern(_: object, pattern: str, value: object, __: Json) -> Iterator[ValidationError]:
-    """Refuse a line feed at the end, too, before which `$` stands in Python."""
+    """Check the `pattern` keyword, and refuse a trailing line feed, which Python's `$` allows."""
     if isinstance(value, str) and (value.endswith("\n") or not re.search(pattern, value)):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterator[ValidationError]:  # noqa: FBT001, as jsonschema calls it
-    """Compare texts only, by their hashes; jsonschema compares each pair as soon as one is none."""
+    """Check `uniqueItems` among strings only, by hash.
+
+    jsonschema falls back to comparing every pair if a list contains an unhashable item, which is
+    quadratic in the size of the body.
+    """
     if not is_asked or not isinstance(value, list):
         return
     texts = [item for item in cast("list[object]", value) if isinstance(item, str)]
@@ -116,4 +128,4 @@ def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterato
 Validator: Final[type[Draft202012Validator]] = cast("Any", validators).extend(
     Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
 )
-"""Of JSON Schema 2020-12. `uniqueItems` is for lists of texts."""
+"""Validator class for JSON Schema 2020-12; `uniqueItems` compares strings only."""

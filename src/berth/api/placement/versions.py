@@ -1,4 +1,4 @@
-"""Microversions of the Placement API, 1.0 to 1.39; a version is its minor number elsewhere."""
+"""Microversions of the Placement API, 1.0 to 1.39; other modules use the minor number alone."""
 
 from collections.abc import Iterable
 
@@ -12,42 +12,43 @@ MINOR_MAX = 39
 _NAME = b"openstack-api-version"
 _SERVICE = "placement"
 _SCOPE_KEY = "berth.placement_minor"
+# Versions by the exact header that clients send, so that most requests need no parsing.
 _USUAL = {f"{_SERVICE} 1.{minor}".encode(): minor for minor in range(MINOR_MAX + 1)} | {
     f"{_SERVICE} latest".encode(): MINOR_MAX
 }
-"""Versions by the header as clients write it."""
+# Response headers by minor version, prepared because every response has them.
 _TOLD: tuple[tuple[Header, ...], ...] = tuple(
     ((_NAME, f"{_SERVICE} 1.{minor}".encode()), (b"vary", _NAME)) for minor in range(MINOR_MAX + 1)
 )
 
 
 def text_of(minor: int) -> str:
-    """Write a version as `1.39`."""
+    """Return a version in the form `1.39`."""
     return f"1.{minor}"
 
 
 def set_minor(scope: Scope, minor: int) -> None:
-    """Note the version that was negotiated for a request; its answer tells it."""
+    """Store the negotiated version of a request; the response reports it."""
     scope[_SCOPE_KEY] = minor
 
 
 def minor_of(scope: Scope) -> int | None:
-    """Return the version that was negotiated for a request; None before that."""
+    """Return the negotiated version of a request, or None before negotiation."""
     minor: int | None = scope.get(_SCOPE_KEY)
     return minor
 
 
 def version_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return what an answer tells of its version; nothing before one was negotiated."""
+    """Return the version headers of a response; empty before negotiation."""
     minor: int | None = scope.get(_SCOPE_KEY)
     return () if minor is None else _TOLD[minor]
 
 
 def negotiate(headers: Iterable[Header]) -> int:
-    """Find the version that the headers ask for; none means 1.0.
+    """Return the version that the headers request, by default 1.0.
 
     Raises:
-        PlacementError: it is malformed (400) or out of range (406).
+        PlacementError: the version is malformed (400) or out of range (406).
     """
     values = [value for name, value in headers if name == _NAME]
     if not values:
@@ -72,7 +73,8 @@ def negotiate(headers: Iterable[Header]) -> int:
 
 
 def _asked(header: str) -> str | None:
-    """Return the version for this service; of several the last counts."""
+    """Return the version requested of this service; if there are several, the last."""
+    # One header can name the versions of several services, separated by commas.
     for item in reversed(header.split(",")):
         service, _, version = item.strip().partition(" ")
         if service.lower() == _SERVICE and version.strip():

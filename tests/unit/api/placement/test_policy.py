@@ -58,10 +58,10 @@ def test_without_a_target_it_is_the_callers_own() -> None:
 @pytest.mark.parametrize(
     ("check", "reason"),
     [
-        ("role:admin role:x", "one too many"),
-        ("role:admin or", "ends too early"),
+        ("role:admin role:x", "unexpected 'role:x'"),
+        ("role:admin or", "ends unexpectedly"),
         ("(role:admin", "not closed"),
-        ("role:admin)", "one too many"),
+        ("role:admin)", "unexpected ')'"),
         ("()", "not a check"),
         ("admin", "not a check"),
         ("role:", "not a check"),

@@ -1,1 +1,1 @@
-"""What the actions do, one module a noun."""
+"""Handlers of the Placement API's routes, one module per kind of object."""

@@ -1,4 +1,4 @@
-"""Allocation candidates: what could be claimed now, and of whom."""
+"""Handler of GET /allocation_candidates."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from berth.tables.vocabulary import Vocabulary
 
 
 async def list_candidates(ask: PlacementCall) -> PlacementReply:
-    """List what could be claimed now for a request, and what there is to know of the providers."""
+    """List the allocations that would satisfy a request now, with summaries of the providers."""
     query = candidate_query(ask.query, ask.minor)
     table, vocabulary = await newest_of(ask)
     check_names(query, vocabulary)
@@ -23,11 +23,13 @@ async def list_candidates(ask: PlacementCall) -> PlacementReply:
 
 
 def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
-    """Check that all classes and traits are known.
+    """Check that every resource class and trait of a query is known.
 
     Raises:
-        PlacementError: 400, one is not.
+        PlacementError: 400, a class or trait is unknown.
     """
+    # The original resolves the root's traits first, then group by group; the first unknown name
+    # is reported.
     _check_traits((query.root_required, query.root_forbidden), vocabulary)
     for group in query.groups:
         for name in group.amounts:
@@ -41,6 +43,7 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
 
 def _check_traits(sets: Iterable[frozenset[str]], vocabulary: Vocabulary) -> None:
     for names in sets:
+        # Sorted so that the reported name does not depend on the order of a set.
         for name in sorted(names):
             if not vocabulary.traits.is_known(name):
                 raise PlacementError(400, f"No such trait(s): {name}.")

@@ -1,4 +1,4 @@
-"""Allocations: what consumers hold, shown, replaced and freed."""
+"""Handlers of allocations, usages and the reshaper."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -30,27 +30,30 @@ _SEEN = "resource_provider_generation"
 _MALFORMED = "malformed reshaper data: "
 _CONFLICT = "update conflict: "
 
+# Microversions that keyed allocations by provider, and added consumer generations and types.
 _BY_PROVIDER = 12
 _TELLS_GENERATION = 28
 _TELLS_TYPE = 38
 
+# Project and user of consumers from before 1.8, when requests had neither. The original's
+# defaults for `incomplete_consumer_project_id` and `incomplete_consumer_user_id`.
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
-"""Project and user of consumers made before clients told them."""
 
+# Attempts to read allocations and generations consistently while other processes write.
 _READS_MAX = 8
 _NOT_CREATED = "Unable to create allocation"
 _WOULD = "The requested amount would"
 
 
 async def show_allocations(ask: PlacementCall) -> PlacementReply:
-    """Show what a consumer holds; one that nobody knows holds nothing."""
+    """Show a consumer's allocations; an unknown consumer has none."""
     holding, seen = await _held(ask, consumer_key(ask.key("consumer_uuid")))
     modified_s = None if holding is None else holding.consumer.updated_at_s
     return json_reply(consumer_view(holding, seen, ask.minor), modified_s=modified_s or None)
 
 
 async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
-    """Show who holds what of a provider."""
+    """List the allocations against a provider by consumer."""
     uuid = ask.key("uuid")
     twice = no_provider_found(uuid)
     sentence = twice.message.rpartition(": ")[2]
@@ -63,7 +66,7 @@ async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_allocations(ask: PlacementCall) -> PlacementReply:
-    """Replace what one consumer holds."""
+    """Replace the allocations of one consumer."""
     text = ask.key("consumer_uuid")
     if not is_uuid(text):
         raise PlacementError(400, f"Malformed consumer_uuid: {text}")
@@ -76,7 +79,7 @@ async def update_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def manage_allocations(ask: PlacementCall) -> PlacementReply:
-    """Replace what some consumers hold, together or not at all."""
+    """Replace the allocations of several consumers, all or none."""
     try:
         await ask.parts.allocation_service.put(shares_of(ask, ask.data))
     except AllocationRefusedError as error:
@@ -85,7 +88,7 @@ async def manage_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_allocations(ask: PlacementCall) -> PlacementReply:
-    """Free all that a consumer holds."""
+    """Delete all allocations of a consumer."""
     text = ask.key("consumer_uuid")
     try:
         await ask.parts.allocation_service.release(consumer_key(text))
@@ -95,18 +98,23 @@ async def delete_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 def consumer_key(text: str) -> str:
-    """Return the uuid of a consumer as it is stored, however it was written."""
+    """Return a consumer's uuid in its stored form (lower case with dashes).
+
+    Other texts are returned unchanged; they match no consumer.
+    """
     return str(UUID(text)) if is_uuid(text) else text
 
 
 def shares_of(
     ask: PlacementCall, data: Mapping[str, Mapping[str, Any]]
 ) -> tuple[ConsumerUpdate, ...]:
-    """Read what several consumers are to hold, by their uuids.
+    """Parse the new allocations of several consumers, keyed by uuid.
 
     Raises:
-        PlacementError: 400, one is named twice.
+        PlacementError: 400, a consumer occurs twice.
     """
+    # JSON keys are distinct, but two of them may be forms of the same uuid. The result of the
+    # update would then depend on their order.
     shares = tuple(share_of(ask, consumer_key(uuid), one) for uuid, one in data.items())
     if len({share.consumer.uuid for share in shares}) < len(shares):
         raise PlacementError(400, "A consumer is named twice, in two forms of its uuid")
@@ -114,7 +122,7 @@ def shares_of(
 
 
 def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> ConsumerUpdate:
-    """Read what one consumer is to hold, in any of the forms that a body may have."""
+    """Parse the new allocations of one consumer from the body format of any microversion."""
     minor = ask.minor
     now_s = ask.parts.clock.now_s()
     return ConsumerUpdate(
@@ -128,17 +136,18 @@ def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> Consumer
         ),
         allocations=_allocations(data["allocations"], minor),
         seen=data.get("consumer_generation"),
+        # Older clients send no generation or type, so theirs must neither be checked nor cleared.
         is_checked=minor >= _TELLS_GENERATION,
         keeps_type=minor < _TELLS_TYPE,
     )
 
 
 def not_allocated(error: AllocationRefusedError, unknown: str) -> PlacementError:
-    """Tell why allocations are refused.
+    """Return the error response for refused allocations.
 
     Args:
         error: the refusal.
-        unknown: what the route says before the name of a class that nobody knows.
+        unknown: the route's text before the name of an unknown class.
     """
     where = f"'{', '.join(error.names)}' on resource provider '{error.subject}'"
     match error.rule:
@@ -167,11 +176,16 @@ def _allocations(data: Any, minor: int) -> dict[str, Mapping[str, int]]:  # noqa
 
 
 async def _held(ask: PlacementCall, uuid: str) -> tuple[ConsumerAllocations | None, dict[str, int]]:
-    """Read what a consumer holds, and generations of the providers from no later.
+    """Return a consumer's allocations and provider generations that are no newer than them.
 
-    A client that has an old generation and writes is refused; one with a new generation and old
-    allocations would undo what it has not seen.
+    A client that writes with an old generation is refused. One with a new generation and old
+    allocations would undo a change it has not seen.
+
+    Raises:
+        PlacementError: 409, other processes changed the allocations during every attempt.
     """
+    # Allocations come from the ledger, generations from the table. If the table did not move
+    # during the read, both are from the same version.
     parts = ask.parts
     await parts.follower.catch_up()
     version = parts.follower.version
@@ -181,7 +195,8 @@ async def _held(ask: PlacementCall, uuid: str) -> tuple[ConsumerAllocations | No
         seen = _generations(parts.replica.table, held)
         if parts.follower.version == version and len(seen) == len(held):
             return holding, seen
-        # Somebody writes meanwhile: what is read from now on is no older than the table.
+        # Another process has written meanwhile. Take the generations first now: allocations read
+        # afterwards are no older than the table.
         await parts.follower.catch_up()
         seen = _generations(parts.replica.table, held)
         holding = await parts.ledger.consumer_allocations(uuid)
@@ -196,13 +211,14 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
         row = table.row_of(uuid)
         if row is not None:
             found[uuid] = table.generations.item(row)
+        # A provider whose parent is unknown has no row, but consumers may have allocations of it.
         elif uuid in table.unattached:
             found[uuid] = table.unattached[uuid].generation
     return found
 
 
 async def show_usages(ask: PlacementCall) -> PlacementReply:
-    """Show what a project uses, or one user in it; from 1.38 by type of consumer."""
+    """Show the usage of a project, or of one user in it; from 1.38 by consumer type."""
     order = (await newest_of(ask)).vocabulary.class_order
     project = ask.last("project_id") or ""
     holdings = await ask.parts.ledger.project_consumers(project, ask.last("user_id"))
@@ -212,7 +228,7 @@ async def show_usages(ask: PlacementCall) -> PlacementReply:
 
 
 async def reshape(ask: PlacementCall) -> PlacementReply:
-    """Replace all inventories of some providers, and what some consumers hold."""
+    """Replace all inventories of some providers and all allocations of some consumers at once."""
     data: dict[str, Any] = ask.data
     inventories = {
         uuid: (one[_SEEN], {name: inventory_of(it) for name, it in one["inventories"].items()})

@@ -1,4 +1,4 @@
-"""Inventories of a provider: all of them, and one by one."""
+"""Handlers of a provider's inventories, as a whole and per resource class."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,6 +19,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
+# From 1.26 on `reserved` may equal `total`.
 _MAY_RESERVE_ALL = 26
 _UNIT_MAX = 2_147_483_647
 _SEEN = "resource_provider_generation"
@@ -32,7 +33,7 @@ async def list_inventories(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_inventory(ask: PlacementCall) -> PlacementReply:
-    """Show the inventory of one class."""
+    """Show the inventory of one resource class."""
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     provider = await provider_of(ask, no_provider_found(uuid, " : "))
     if name not in provider.inventories:
@@ -41,7 +42,7 @@ async def show_inventory(ask: PlacementCall) -> PlacementReply:
 
 
 async def create_inventory(ask: PlacementCall) -> PlacementReply:
-    """Add an inventory of a class that the provider does not have."""
+    """Add an inventory of a resource class that the provider does not have yet."""
     uuid, name = (await provider_of(ask)).uuid, str(ask.data["resource_class"])
     unable = f"Unable to create inventory for resource provider {uuid}: "
     inventory = inventory_of(ask.data)
@@ -66,6 +67,7 @@ async def create_inventory(ask: PlacementCall) -> PlacementReply:
 
 async def update_inventories(ask: PlacementCall) -> PlacementReply:
     """Replace all inventories of a provider."""
+    # The order is the original's: provider, generation, capacity, then class names.
     seen = await _seen_provider(ask)
     uuid = seen.uuid
     inventories = {name: inventory_of(one) for name, one in ask.data["inventories"].items()}
@@ -89,7 +91,7 @@ async def update_inventories(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_inventory(ask: PlacementCall) -> PlacementReply:
-    """Replace the inventory of one class, which the provider has."""
+    """Replace the inventory of a resource class that the provider has."""
     seen = await _seen_provider(ask)
     uuid, name = seen.uuid, ask.key("resource_class")
     inventory = inventory_of(ask.data)
@@ -117,6 +119,8 @@ async def delete_inventories(ask: PlacementCall) -> PlacementReply:
     """Remove all inventories of a provider."""
     uuid = ask.key("uuid")
     try:
+        # DELETE carries no generation: the service retries lost races, so CONTENDED means that it
+        # gave up.
         await ask.parts.inventories.set_all(uuid, {}, None)
     except ProviderRefusedError as error:
         race = (
@@ -131,7 +135,7 @@ async def delete_inventories(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_inventory(ask: PlacementCall) -> PlacementReply:
-    """Remove the inventory of one class."""
+    """Remove the inventory of one resource class."""
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     try:
         await ask.parts.inventories.remove_one(uuid, name)
@@ -161,13 +165,15 @@ _RACES = {
 
 
 def inventory_of(data: Mapping[str, Any]) -> Inventory:
-    """Read an inventory from a body that its schema has passed."""
+    """Parse an inventory from a validated body."""
     given = {field: data[field] for field in _FIELDS if field in data}
     return Inventory(max_unit=data.get("max_unit", _UNIT_MAX), **given)
 
 
 def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> str | None:
-    """Tell what is wrong with what an inventory leaves to be used; None if nothing is."""
+    """Return the error text if an inventory leaves too little capacity, or None."""
+    # The two texts state the condition the other way around than the check; they are the
+    # original's.
     may_be_nothing = minor >= _MAY_RESERVE_ALL
     if inventory.capacity > 0 or (may_be_nothing and inventory.capacity == 0):
         return None
@@ -179,7 +185,13 @@ def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> st
 
 
 async def _seen_provider(ask: PlacementCall) -> Provider:
-    """Return the provider that the path names, if the client has seen its newest generation."""
+    """Return the provider of the path if the body has its current generation.
+
+    Raises:
+        PlacementError: 404, the provider is unknown; 409, the generation is outdated.
+    """
+    # Checked here and again by the write: the original reports an outdated generation before it
+    # looks at the inventories.
     provider = await provider_of(ask)
     if ask.data[_SEEN] != provider.generation:
         raise concurrent(_CHANGED)

@@ -1,4 +1,4 @@
-"""Resource classes: those that are known, made, renamed and removed."""
+"""Handlers of resource classes."""
 
 from typing import Any
 
@@ -12,17 +12,18 @@ from berth.services.providers.provider_writes import ProviderRefusedError, Refus
 
 
 async def list_classes(ask: PlacementCall) -> PlacementReply:
-    """List all resource classes that are known."""
+    """List all known resource classes."""
     vocabulary = (await newest_of(ask)).vocabulary
     names = vocabulary.classes.all()
     view = {"resource_classes": [_view(ask, name) for name in names]}
     records = vocabulary.classes.records
+    # Standard classes and classes known only from agents have no record, hence no time.
     times_s = [records[name].created_at_s if name in records else 0.0 for name in names]
     return json_reply(view, modified_s=newest(times_s))
 
 
 async def create_class(ask: PlacementCall) -> PlacementReply:
-    """Make a resource class."""
+    """Create a resource class."""
     name = str(ask.data["name"])
     try:
         await ask.parts.names.create_class(name)
@@ -49,7 +50,7 @@ async def show_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def rename_class(ask: PlacementCall) -> PlacementReply:
-    """Give a resource class another name (1.2 to 1.6)."""
+    """Rename a resource class (1.2 to 1.6)."""
     old, new = ask.key("name"), str(ask.data["name"])
     try:
         await ask.parts.names.rename_class(old, new)
@@ -73,7 +74,8 @@ async def rename_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def ensure_class(ask: PlacementCall) -> PlacementReply:
-    """Make a resource class unless it is there (from 1.7)."""
+    """Create a resource class unless it exists (from 1.7)."""
+    # The route has no body; the name in the path is validated with the schema of POST.
     name = ask.key("name")
     check({"name": name}, CLASS_NAME)
     try:
@@ -84,7 +86,7 @@ async def ensure_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_class(ask: PlacementCall) -> PlacementReply:
-    """Remove a resource class that no provider has."""
+    """Remove a resource class that no inventory uses."""
     name = ask.key("name")
     try:
         await ask.parts.names.remove_class(name)

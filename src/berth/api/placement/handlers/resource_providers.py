@@ -1,4 +1,4 @@
-"""Resource providers: list, make, show, change, remove; and what is used of one."""
+"""Handlers of resource providers, their usages and their aggregates."""
 
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,8 @@ from berth.services.providers.resource_providers import UNSET
 CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."
 )
+# Microversions that added the generation to aggregates, the provider to the response of POST,
+# and moves between trees.
 _COUNTS_SINCE = 19
 _SEEN = "resource_provider_generation"
 
@@ -31,6 +33,7 @@ _TELLS_PROVIDER = 20
 _MAY_MOVE = 37
 _PARENT = "parent_provider_uuid"
 
+# The original's texts; "create" stays for a missing parent even when an update names it.
 _REASONS = {
     RefusalRule.NO_NAME: ("create", "name is required"),
     RefusalRule.OWN_PARENT: (
@@ -48,7 +51,7 @@ _REASONS = {
 
 
 async def list_providers(ask: PlacementCall) -> PlacementReply:
-    """List the providers that all parameters are true of."""
+    """List the providers that match all query parameters."""
     query = provider_query(ask.query, ask.minor)
     table = (await newest_of(ask)).table
     try:
@@ -61,7 +64,7 @@ async def list_providers(ask: PlacementCall) -> PlacementReply:
 
 
 async def create_provider(ask: PlacementCall) -> PlacementReply:
-    """Make a provider; it is told from 1.20."""
+    """Create a provider; from 1.20 the response has it as its body."""
     data: dict[str, Any] = ask.data
     uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
     try:
@@ -81,13 +84,14 @@ async def show_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_provider(ask: PlacementCall) -> PlacementReply:
-    """Name a provider, and put it where it is to be in the trees."""
+    """Set the name and the parent of a provider."""
     data: dict[str, Any] = ask.data
     uuid = ask.key("uuid")
     try:
         provider = await ask.parts.providers.change(
             uuid,
             name=data["name"],
+            # A missing parent leaves it unchanged; null makes the provider a root.
             parent=data.get(_PARENT, UNSET),
             may_move=ask.minor >= _MAY_MOVE,
         )
@@ -97,7 +101,7 @@ async def update_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_provider(ask: PlacementCall) -> PlacementReply:
-    """Remove a provider with its inventories."""
+    """Remove a provider and its inventories."""
     uuid = ask.key("uuid")
     try:
         await ask.parts.providers.remove(uuid)
@@ -118,13 +122,16 @@ async def delete_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_provider_usages(ask: PlacementCall) -> PlacementReply:
-    """Show what is used of a provider, by every class that it has."""
+    """Show a provider's usage of every resource class it has."""
     provider = await provider_of(ask, no_provider_found(ask.key("uuid")))
     return json_reply(usages_view(provider.used, provider.generation))
 
 
 async def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
-    """Answer with a provider; of the newest tables only its root is taken."""
+    """Return the reply that shows a provider.
+
+    The provider is the one just read or written; the table supplies only its root's uuid.
+    """
     table = (await newest_of(ask)).table
     body = ask.parts.writer.shown(provider, root_uuid_of(table, provider), ask.minor)
     return PlacementReply(200, body, modified_s=changed_s(provider) or None)
@@ -173,15 +180,16 @@ def _reason(why: RefusalRule) -> str:
 
 
 async def list_aggregates(ask: PlacementCall) -> PlacementReply:
-    """Show the aggregates that a provider is in."""
+    """List the aggregates of a provider."""
     return _aggregates_reply(ask, await provider_of(ask))
 
 
 async def update_aggregates(ask: PlacementCall) -> PlacementReply:
-    """Replace the aggregates of a provider; before 1.19 without looking at its generation."""
+    """Replace the aggregates of a provider; before 1.19 without checking its generation."""
     data: Any = ask.data
     uuid = ask.key("uuid")
     counts = ask.minor >= _COUNTS_SINCE
+    # Before 1.19 the body is the list itself.
     uuids: list[str] = data["aggregates"] if counts else data
     generation = data[_SEEN] if counts else None
     try:

@@ -1,11 +1,12 @@
-"""The versions document: how clients find out what this API speaks."""
+"""Handler of the versions document."""
 
 from berth.api.placement.actions import PlacementCall, PlacementReply, json_reply
 from berth.api.placement.versions import MINOR_MAX, text_of
 
 
 async def show_versions(ask: PlacementCall) -> PlacementReply:  # noqa: ARG001 - every handler takes an ask
-    """Show the versions of the API; the link is relative, since nobody knows all the proxies."""
+    """Show the supported versions of the API."""
+    # The link is empty, that is relative: the server cannot know its URL behind proxies.
     version = {
         "id": "v1.0",
         "max_version": text_of(MINOR_MAX),

@@ -1,4 +1,4 @@
-"""Traits: those that are known, and those of a provider."""
+"""Handlers of traits and of a provider's traits."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ _ASSOCIATED = {"true": True, "false": False}
 
 
 async def list_traits(ask: PlacementCall) -> PlacementReply:
-    """List the traits that are known, or some of them."""
+    """List the known traits that match the query."""
     among, prefix = _names_asked(ask)
     associated = _association_asked(ask)
     vocabulary = (await newest_of(ask)).vocabulary
@@ -28,7 +28,7 @@ async def list_traits(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_trait(ask: PlacementCall) -> PlacementReply:
-    """Tell whether a trait is known."""
+    """Answer 204 if a trait is known, else 404."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
     if not vocabulary.traits.is_known(name):
@@ -37,7 +37,7 @@ async def show_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def put_trait(ask: PlacementCall) -> PlacementReply:
-    """Make a trait unless it is there."""
+    """Create a trait unless it exists."""
     name = ask.key("name")
     _check_name(name)
     is_made = await ask.parts.names.ensure_trait(name)
@@ -47,7 +47,7 @@ async def put_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_trait(ask: PlacementCall) -> PlacementReply:
-    """Remove a trait that no provider has."""
+    """Remove a custom trait that no provider has."""
     name = ask.key("name")
     try:
         await ask.parts.names.remove_trait(name)
@@ -68,7 +68,7 @@ async def delete_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def list_provider_traits(ask: PlacementCall) -> PlacementReply:
-    """Show the traits of a provider."""
+    """List the traits of a provider."""
     return _shown(ask, await provider_of(ask, no_provider_found(ask.key("uuid"))))
 
 
@@ -88,7 +88,8 @@ async def update_provider_traits(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_provider_traits(ask: PlacementCall) -> PlacementReply:
-    """Take all traits from a provider."""
+    """Remove all traits from a provider."""
+    # Without a generation in the request the service retries lost races itself.
     try:
         await ask.parts.associations.set_traits(ask.key("uuid"), (), None)
     except ProviderRefusedError as error:
@@ -104,13 +105,13 @@ def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
 
 
 def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
-    """Return when the last of some traits was made; None if that is not known of one."""
+    """Return the creation time of the newest trait, or None if the time of any is unknown."""
     records = vocabulary.traits.records
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 
 
 def _names_asked(ask: PlacementCall) -> tuple[list[str] | None, str | None]:
-    """Return the names asked for, or what they begin with."""
+    """Return the requested names and the requested prefix; at most one of them is not None."""
     asked = ask.last("name")
     if asked is None:
         return None, None
@@ -127,6 +128,7 @@ def _names_asked(ask: PlacementCall) -> tuple[list[str] | None, str | None]:
         case "startswith":
             return None, value
         case _:
+            # The original ignores unknown operators and lists all traits.
             return None, None
 
 

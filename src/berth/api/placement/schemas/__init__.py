@@ -1,1 +1,1 @@
-"""What bodies and queries may hold, by noun and by microversion."""
+"""JSON Schemas of bodies and queries by microversion, one module per kind of object."""

@@ -1,4 +1,4 @@
-"""Bodies that say what consumers hold, alone, together, and in the middle of a reshape."""
+"""Schemas of allocation bodies: for one consumer, for several, and in a reshape."""
 
 from berth.api.placement.schemas.building import (
     GENERATION,
@@ -17,7 +17,11 @@ from berth.api.placement.shapes import Shape, Steps
 
 
 def _required_last(schema: Json) -> Json:
-    """Have names that must not be there told before those that are missing, as the original."""
+    """Move `required` to the end of a schema.
+
+    jsonschema checks keywords in order, so unexpected names are reported before missing ones, as
+    in the original.
+    """
     return dict(sorted(schema.items(), key=lambda item: item[0] == "required"))
 
 
@@ -27,7 +31,7 @@ _OWNER_NAMES = tuple(_OWNER)
 
 
 def _listed(owner: Json) -> Json:
-    """Make the body below 1.12: a list of providers."""
+    """Return the body schema before 1.12: a list of providers."""
     provider = _required_last(obj({"uuid": UUID}, ("uuid",)))
     item = obj(
         {"resource_provider": provider, "resources": _RESOURCES}, ("resource_provider", "resources")
@@ -37,7 +41,8 @@ def _listed(owner: Json) -> Json:
 
 
 def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -> Json:
-    """Make the body from 1.12 on: an object by provider, and what is told of the consumer."""
+    """Return the body schema from 1.12 on: allocations by provider, and the consumer's fields."""
+    # Clients write back what GET returned, so the provider's generation is accepted and ignored.
     held = obj({"generation": GENERATION, "resources": _RESOURCES}, ("resources",))
     allocations = obj(patterns={UUID_KEY: held}, size_min=size_min)
     properties = {"allocations": allocations, **_OWNER, **required, **(optional or {})}
@@ -45,6 +50,8 @@ def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -
 
 
 _SEEN: Json = {"consumer_generation": {"type": ["integer", "null"]}}
+# Clients copy `mappings` from an allocation candidate; it is validated but not stored. The
+# pattern is unanchored in the original, so any key that contains a valid suffix passes.
 _MAPPINGS: Json = {
     "mappings": obj(
         patterns={"[a-zA-Z0-9_-]{1,64}": listed(UUID, size_min=1)}, size_min=1, others=True
@@ -65,6 +72,7 @@ _PLAIN_AT_38 = PlainClaim(has_generation=True, has_mappings=True, has_type=True)
 PUT_ALLOCATIONS: Steps = (
     (0, Shape(_listed({}))),
     (8, Shape(_listed(_OWNER))),
+    # An empty set of allocations is refused until 1.28, which allows it in place of DELETE.
     (12, Shape(_keyed({}, size_min=1), is_plain=PlainClaim(size_min=1))),
     (28, Shape(_AT_28, is_plain=_PLAIN_AT_28)),
     (34, Shape(_AT_34, is_plain=_PLAIN_AT_34)),

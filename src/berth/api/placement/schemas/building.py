@@ -1,4 +1,7 @@
-"""Pieces that JSON Schemas are made of, and the patterns that clients are told."""
+"""Builders of JSON Schemas, and the patterns they share.
+
+Error texts quote the patterns and depend on the order of the keywords, so both are the original's.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +10,13 @@ from berth.api.placement.shapes import Shape, Steps
 
 Json = dict[str, Any]
 
+# The original's database columns: 32-bit integers and single-precision floats.
 INT_MAX = 2_147_483_647
 RATIO_MAX = 3.40282e38
 
 UUID_KEY = "^[0-9a-fA-F-]{36}$"
 NAME = "^[A-Z0-9_]+$"
-"""Of a resource class, a trait or a type of consumers."""
+"""Name of a resource class, a trait or a consumer type."""
 CUSTOM_NAME = "^CUSTOM_[A-Z0-9_]+$"
 
 GENERATION: Json = {"type": "integer"}
@@ -27,14 +31,14 @@ def obj(
     size_min: int = 0,
     others: Json | bool = False,
 ) -> Json:
-    """Make an object of some properties, some of which must be there.
+    """Return the schema of an object.
 
     Args:
-        properties: schema by name.
-        required: names that must be there.
-        patterns: schema by a pattern of names.
-        size_min: least number of properties.
-        others: schema of all others, or whether they may be there.
+        properties: schemas by property name.
+        required: names of the required properties.
+        patterns: schemas by regular expression on the property name.
+        size_min: minimum number of properties.
+        others: schema of all other properties, or whether they are allowed.
     """
     schema: Json = {"type": "object"}
     if properties:
@@ -51,7 +55,7 @@ def obj(
 
 
 def listed(item: Json, *, size_min: int = 0, is_unique: bool = False) -> Json:
-    """Make a list of equal items."""
+    """Return the schema of an array of items of one kind."""
     schema: Json = {"type": "array", "items": item}
     if size_min:
         schema["minItems"] = size_min
@@ -61,7 +65,7 @@ def listed(item: Json, *, size_min: int = 0, is_unique: bool = False) -> Json:
 
 
 def whole(minimum: int, maximum: int | None = INT_MAX) -> Json:
-    """Make a whole number within limits."""
+    """Return the schema of an integer between two limits, both inclusive."""
     schema: Json = {"type": "integer"}
     if maximum is not None:
         schema["maximum"] = maximum
@@ -69,7 +73,7 @@ def whole(minimum: int, maximum: int | None = INT_MAX) -> Json:
 
 
 def text(length_max: int | None = None, length_min: int = 0, pattern: str = "") -> Json:
-    """Make a text within lengths, of a pattern."""
+    """Return the schema of a string with limits of length and an optional pattern."""
     schema: Json = {"type": "string"}
     if pattern:
         schema["pattern"] = pattern
@@ -81,12 +85,12 @@ def text(length_max: int | None = None, length_min: int = 0, pattern: str = "") 
 
 
 def either(*schemas: Json) -> Json:
-    """Make what one of several schemas accepts."""
+    """Return the schema of a value that matches any of several schemas."""
     return {"anyOf": list(schemas)}
 
 
 CLASS_NAME = Shape(obj({"name": text(255, pattern=CUSTOM_NAME)}, ("name",)))
-"""Of `{"name": ...}`; for a class of the path, too."""
+"""Shape of `{"name": ...}`; also validates a class name from the path."""
 
 
 TRAIT_NAME = Shape(obj({"name": text(255, 1, CUSTOM_NAME)}, ("name",)))

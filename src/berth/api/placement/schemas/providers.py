@@ -1,4 +1,4 @@
-"""Bodies about resource providers and what they have: inventories, aggregates, traits."""
+"""Schemas of bodies of resource providers, inventories, aggregates and traits."""
 
 from berth.api.placement.schemas.building import (
     GENERATION,
@@ -25,6 +25,7 @@ _AMOUNTS: Json = {
     "min_unit": whole(1),
     "max_unit": whole(1),
     "step_size": whole(1),
+    # The original has no minimum, so negative ratios pass.
     "allocation_ratio": {"type": "number", "maximum": RATIO_MAX},
 }
 _RECORD = obj({**_GENERATION, **_AMOUNTS}, ("total",))
@@ -32,7 +33,8 @@ _RECORD = obj({**_GENERATION, **_AMOUNTS}, ("total",))
 INVENTORIES = obj(
     {
         **_GENERATION,
-        # A key that is no name of a class is refused later, but it must not hide nonsense.
+        # An invalid class name is refused later as an unknown class, after the generation. Its
+        # value is still validated here; otherwise malformed data would pass under such a key.
         "inventories": obj(patterns={NAME: _RECORD}, others=_RECORD),
     },
     ("resource_provider_generation", "inventories"),

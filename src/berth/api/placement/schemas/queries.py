@@ -1,4 +1,4 @@
-"""What queries may hold."""
+"""Schemas of query parameters."""
 
 from berth.api.placement.schemas.building import NAME, UUID, Json, obj, text
 from berth.api.placement.schemas.plainness import PlainCandidateQuery
@@ -11,6 +11,7 @@ def _steps(*steps: tuple[int, Json, tuple[str, ...]]) -> Steps:
     return tuple((since, Shape(obj(one, names), is_query=True)) for since, one, names in steps)
 
 
+# Each suffix is the microversion that introduced the new parameters.
 _PROVIDERS_0: Json = {"name": _TEXT, "uuid": UUID}
 _PROVIDERS_3: Json = {**_PROVIDERS_0, "member_of": _TEXT}
 _PROVIDERS_4: Json = {**_PROVIDERS_3, "resources": _TEXT}
@@ -28,10 +29,12 @@ LIST_PROVIDERS = _steps(
 LIST_TRAITS = _steps((6, {"name": _TEXT, "associated": _TEXT}, ()))
 
 _USAGES_9: Json = {"project_id": text(255, 1), "user_id": text(255, 1)}
+# The pattern's missing `$` after `all` is the original's.
 _USAGES_38: Json = {**_USAGES_9, "consumer_type": text(255, 1, f"{NAME}|^all|^unknown$")}
 
 SHOW_USAGES = _steps((9, _USAGES_9, ("project_id",)), (38, _USAGES_38, ("project_id",)))
 
+# Query values are always strings; the integer part is kept because error texts quote the schema.
 _LIMIT: Json = {
     "limit": {
         "type": ["integer", "string"],
@@ -50,7 +53,7 @@ _IN_TREE = (*_GROUPED, "in_tree")
 
 
 def _single(since: int, *names: str) -> tuple[int, Shape]:
-    """Make a query for one group, in which only `limit` is looked at."""
+    """Return the query schema for a single group; only `limit` has more than a type."""
     properties: Json = {"resources": _TEXT} | (_LIMIT if "limit" in names else {})
     properties |= {name: _TEXT for name in names if name != "limit"}
     return since, Shape(obj(properties, ("resources",)), is_query=True)
@@ -59,7 +62,7 @@ def _single(since: int, *names: str) -> tuple[int, Shape]:
 def _granular(
     since: int, properties: Json, keys: tuple[str, ...], suffix: str
 ) -> tuple[int, Shape]:
-    """Make a query for several groups, whose keys end in a suffix."""
+    """Return the query schema for several groups, whose parameters end in a suffix."""
     patterns = {f"^{key}({suffix})?$": _TEXT for key in keys}
     plain = PlainCandidateQuery(frozenset(properties), keys, suffix)
     return since, Shape(obj(properties, patterns=patterns), is_query=True, is_plain=plain)

@@ -1,1 +1,1 @@
-"""How nouns are written as JSON."""
+"""JSON views of the Placement API, one module per kind of object."""

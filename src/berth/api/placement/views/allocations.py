@@ -1,4 +1,4 @@
-"""Allocations as JSON: by provider for a consumer, by consumer for a provider."""
+"""JSON views of allocations: by provider for a consumer, by consumer for a provider."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 from berth.domain.inventory.allocation import Consumer, ConsumerAllocations
 
 UNKNOWN_TYPE = "unknown"
-"""What consumers are called whose type nobody has told."""
+"""The type shown for consumers that were created without one."""
 
+# Microversions that added the owner, the generation and the type of a consumer.
 _SHOWS_OWNER = 12
 _SHOWS_GENERATION = 28
 _SHOWS_TYPE = 38
@@ -16,11 +17,11 @@ _SHOWS_TYPE = 38
 def consumer_view(
     holding: ConsumerAllocations | None, generations: Mapping[str, int], minor: int
 ) -> dict[str, Any]:
-    """Write what a consumer holds; of one that holds nothing there is nothing else to tell.
+    """Return a consumer's allocations; without any, the view has no other fields.
 
     Args:
-        holding: None for nothing.
-        generations: of the providers, by uuid.
+        holding: the allocations, or None.
+        generations: generations of the providers by uuid.
         minor: microversion.
     """
     if holding is None:
@@ -35,12 +36,12 @@ def consumer_view(
 def provider_allocations_view(
     holdings: Iterable[ConsumerAllocations], uuid: str, generation: int, minor: int
 ) -> dict[str, Any]:
-    """Write who holds what of a provider.
+    """Return the allocations against a provider, keyed by consumer.
 
     Args:
-        holdings: of that provider.
-        uuid: of the provider.
-        generation: of the provider.
+        holdings: allocations of the consumers of that provider.
+        uuid: uuid of the provider.
+        generation: generation of the provider.
         minor: microversion.
     """
     allocations: dict[str, dict[str, Any]] = {}
@@ -64,5 +65,5 @@ def _consumer(consumer: Consumer, minor: int) -> dict[str, Any]:
 
 
 def type_of(consumer: Consumer) -> str:
-    """Return the type of a consumer as clients are told it."""
+    """Return the type of a consumer as clients see it, `unknown` if it has none."""
     return consumer.consumer_type or UNKNOWN_TYPE

@@ -1,7 +1,7 @@
-"""Allocation candidates as JSON: what to claim, and who the providers are, from prepared bytes.
+"""JSON view of allocation candidates, assembled from prepared bytes.
 
-Most of an answer says again what the one before said. So what is said of a provider is written once
-and kept, with places for what is used of it, until its record changes.
+Consecutive responses differ little. The summary of a provider is therefore encoded once, with
+placeholders for its usage, and reused until the provider's record changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,18 +19,21 @@ from berth.tables.columnar.column_set import grown
 from berth.tables.provider.providers import ProviderTable
 from berth.tables.vocabulary import Vocabulary
 
+# Microversions that changed the format: allocations keyed by provider, traits, all classes of a
+# provider instead of the requested ones, nested providers, and mappings.
 _KEYED_SINCE: Final = 12
 _TRAITS_SINCE: Final = 17
 _EVERY_CLASS_SINCE: Final = 27
 _NESTED_SINCE: Final = 29
 _MAPPINGS_SINCE: Final = 34
 
+# Number of cached layouts. Clients below 1.27 need one for each set of requested classes, so the
+# cache must be bounded.
 _PAGES_MAX: Final = 4
-"""Layouts that are kept; clients of before 1.27 make one for each set of classes."""
 
 
 class _Layout(NamedTuple):
-    """What is said of a provider: traits, its place in the tree, and which classes (None: all)."""
+    """Contents of a provider's summary: traits, position in the tree, and classes (None: all)."""
 
     has_traits: bool
     has_place: bool
@@ -38,7 +41,7 @@ class _Layout(NamedTuple):
 
 
 class CandidateWriter:
-    """Writes the candidates of a query."""
+    """Encodes the candidates of a query."""
 
     def __init__(self) -> None:
         self._pages: dict[_Layout, _Page] = {}
@@ -51,12 +54,12 @@ class CandidateWriter:
         found: Candidates,
         minor: int,
     ) -> bytes:
-        """Write the answer.
+        """Return the response body.
 
         Args:
-            table: which the candidates were found in.
-            vocabulary: of the table; it puts traits in order.
-            query: what was asked.
+            table: table in which the candidates were found.
+            vocabulary: vocabulary of the table; defines the order of traits.
+            query: the query.
             found: its candidates.
             minor: microversion.
         """
@@ -87,21 +90,23 @@ class CandidateWriter:
             classes = frozenset(name for group in query.groups for name in group.amounts)
         layout = _Layout(minor >= _TRAITS_SINCE, minor >= _NESTED_SINCE, classes)
         page = self._pages.pop(layout, None)
+        # A rebuilt table has other rows, so pages of the old one are worthless.
         if page is None or page.table is not table:
             page = _Page(table, vocabulary, layout)
         while len(self._pages) >= _PAGES_MAX:
             del self._pages[next(iter(self._pages))]
-        self._pages[layout] = page  # the last one used is the last to go
+        # Reinserted at the end: the first key is the least recently used.
+        self._pages[layout] = page
         return page
 
 
-# ---- what to claim ----------------------------------------------------------------------------
+# ---- allocation requests ----------------------------------------------------------------------
 
 
 class _Uuids(dict[int, bytes]):
-    """The uuids of rows as JSON; those that are not there yet are written when asked for.
+    """JSON-encoded uuids by row; missing ones are encoded on first access.
 
-    These are of groups that ask for no resources, whose providers are in mappings alone.
+    Missing rows are providers of resourceless groups, which occur in mappings only.
     """
 
     def __init__(self, table: ProviderTable, known: Iterable[tuple[int, bytes]]) -> None:
@@ -114,7 +119,7 @@ class _Uuids(dict[int, bytes]):
 
 
 class _Requests:
-    """Writes what can be claimed, in the form of a microversion."""
+    """Encodes allocation requests in the format of a microversion."""
 
     def __init__(self, query: CandidateQuery, minor: int, uuids: _Uuids) -> None:
         self._uuids = uuids
@@ -124,11 +129,12 @@ class _Requests:
         self._resources: dict[Amounts, bytes] = {}
 
     def alone(self, found: Candidates) -> tuple[bytes, ...]:
-        """Write all candidates in which one provider serves every group."""
+        """Encode all candidates in which one provider serves every group."""
         rows: list[int] = found.alone.tolist()
         if not rows:
             return ()
-        # All are the same but for the uuid, which stands in one as often as in another.
+        # These candidates differ only in the uuid. One is encoded with NUL in its place (which
+        # JSON never contains unescaped), and joining its pieces with each uuid gives the others.
         given = self._given(b"\0", found.amounts)
         mapped = [suffix + b"\0" for suffix in self._suffixes]
         pieces = self._request((given,), mapped).split(b"\0")
@@ -136,7 +142,7 @@ class _Requests:
         return (b",".join([uuids[row].join(pieces) for row in rows]),)
 
     def composed(self, candidate: CompositeCandidate) -> bytes:
-        """Write a candidate of several providers."""
+        """Encode a candidate with several providers."""
         uuids = self._uuids
         given = [self._given(uuids[row], amounts) for row, amounts in candidate.amounts]
         mapped = [
@@ -154,7 +160,7 @@ class _Requests:
         return b'{"allocations":{' + listed + b'},"mappings":{' + b"],".join(mapped) + b"]}}"
 
     def _given(self, uuid: bytes, amounts: Amounts) -> bytes:
-        """Write what one provider gives."""
+        """Encode the resources taken from one provider."""
         resources = self._resources.get(amounts)
         if resources is None:
             resources = self._resources[amounts] = b'"resources":' + encode(dict(amounts)) + b"}"
@@ -163,13 +169,13 @@ class _Requests:
         return b'{"resource_provider":{"uuid":' + uuid + b"}," + resources
 
 
-# ---- who the providers are --------------------------------------------------------------------
+# ---- provider summaries -----------------------------------------------------------------------
 
 
 class _Page:
-    """What is said of the providers of a table in one layout, by row.
+    """Templates of the provider summaries of a table in one layout, by row.
 
-    It is made when it is first asked for, and again when what is said of a row has changed.
+    A template is built when its row is first requested, and rebuilt when the row's record changes.
     """
 
     def __init__(self, table: ProviderTable, vocabulary: Vocabulary, layout: _Layout) -> None:
@@ -179,11 +185,13 @@ class _Page:
         self._templates: list[bytes] = []
         self._uuids: list[bytes] = []
         self._revisions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        # Rows with the same classes in the same order are of one kind: their templates take the
+        # same placeholders, so one column per class fills all of them.
         self._kinds: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         self._kind_of: dict[tuple[str, ...], int] = {}
 
     def refresh(self, rows: Rows) -> None:
-        """Make what is said of some rows true."""
+        """Bring the templates of some rows up to date."""
         table, size = self.table, len(self.table)
         if size > len(self._templates):
             more = [b""] * (size - len(self._templates))
@@ -191,6 +199,7 @@ class _Page:
             self._uuids += more
             self._revisions = grown(self._revisions, size)
             self._kinds = grown(self._kinds, size)
+        # Claims change usage and generation but not the revision, so most rows are up to date.
         revisions = table.revisions[rows]
         for row in rows[self._revisions[rows] != revisions].tolist():
             stated = table.base_record(row)
@@ -206,13 +215,13 @@ class _Page:
         self._revisions[rows] = revisions
 
     def uuids(self, rows: Rows) -> _Uuids:
-        """Return the uuids of some rows, which are true."""
+        """Return the uuids of some rows, which must be up to date."""
         places: list[int] = rows.tolist()
         uuids = self._uuids
         return _Uuids(self.table, [(row, uuids[row]) for row in places])
 
     def summaries(self, rows: Rows) -> bytes:
-        """Write what is said of some rows, and what is used of them now."""
+        """Encode the summaries of some rows with their current usage."""
         kinds = self._kinds[rows]
         names_of = list(self._kind_of)
         templates = self._templates
@@ -221,6 +230,7 @@ class _Page:
         for kind in present:
             mine = rows[kinds == kind]
             places: list[int] = mine.tolist()
+            # One formatting call fills all templates of a kind, instead of one call per row.
             body = b",".join([templates[row] for row in places])
             used = [self._used(name, mine) for name in names_of[kind]]
             amounts: list[int] = np.column_stack(used).ravel().tolist() if used else []
@@ -232,10 +242,11 @@ class _Page:
         return np.zeros(rows.size, dtype=np.int64) if columns is None else columns.used[rows]
 
     def _template(self, provider: Provider, root_uuid: str, names: Iterable[str]) -> bytes:
-        """Write what is said of a provider, with places for what is used of it."""
+        """Encode a provider's summary with placeholders for its usage."""
         resources: list[bytes] = []
         for name in names:
             inventory = provider.inventories[name]
+            # Not `inventory.capacity`, which is clamped: the original reports the exact number.
             capacity = int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
             resources.append(_plain(name) + b':{"capacity":%d,"used":%%d}' % capacity)
         told = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"
@@ -248,12 +259,12 @@ class _Page:
 
 
 def _plain(value: object) -> bytes:
-    """Write JSON into a template."""
+    """Encode a value for use in a template, with `%` escaped."""
     return encode(value).replace(b"%", b"%%")
 
 
 def _used_rows(found: Candidates) -> Rows:
-    """Return the rows that give something in any candidate, ascending."""
+    """Return the rows that supply resources in any candidate, ascending."""
     composed = {row for candidate in found.composed for row, _ in candidate.amounts}
     if not composed:
         return np.sort(found.alone)
@@ -262,13 +273,14 @@ def _used_rows(found: Candidates) -> Rows:
 
 
 def _with_trees(table: ProviderTable, rows: Rows) -> Rows:
-    """Return all rows of the trees that some rows are in."""
+    """Return all rows of the trees that contain the given rows."""
     forest = table.forest()
     roots = np.unique(table.root[rows])
     sizes = forest.sizes[roots]
     if not rows.size or int(sizes.max()) == 1:
         return roots.astype(np.intp)
-    # Each tree is a run of `members`: count on from its start.
+    # Each tree is a contiguous run of `members`. This builds the positions of all runs without a
+    # Python loop: a running count, shifted to the start of each run.
     ends = sizes.cumsum()
     places = np.arange(int(ends[-1])) + np.repeat(forest.starts[roots] - (ends - sizes), sizes)
     return forest.members[places]

@@ -1,4 +1,4 @@
-"""Inventories, and what is used of them, as JSON."""
+"""JSON views of inventories and usages."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _GENERATION = "resource_provider_generation"
 
 
 def inventory_view(inventory: Inventory, generation: int = 0) -> dict[str, Any]:
-    """Write one inventory; the generation of the provider is told as soon as it is not 0."""
+    """Return one inventory, with the generation of its provider unless that is 0."""
     told: dict[str, Any] = {
         "total": inventory.total,
         "reserved": inventory.reserved,
@@ -28,13 +28,13 @@ def inventory_view(inventory: Inventory, generation: int = 0) -> dict[str, Any]:
 
 
 def inventories_view(provider: Provider) -> dict[str, Any]:
-    """Write all inventories of a provider."""
+    """Return all inventories of a provider."""
     has = {name: inventory_view(one) for name, one in provider.inventories.items()}
     return {_GENERATION: provider.generation, "inventories": has}
 
 
 def usages_view(used: Mapping[str, int], generation: int) -> dict[str, Any]:
-    """Write what is used of a provider, by every class that it has."""
+    """Return the usage of a provider by resource class."""
     return {_GENERATION: generation, "usages": used}
 
 
@@ -42,11 +42,11 @@ _Order = Callable[[Iterable[str]], list[str]]
 
 
 def usages_of_project(holdings: Iterable[ConsumerAllocations], order: _Order) -> dict[str, Any]:
-    """Write what a project uses, by resource class.
+    """Return the usage of a project by resource class.
 
     Args:
-        holdings: of its consumers.
-        order: puts resource classes in order.
+        holdings: allocations of the project's consumers.
+        order: sorts resource classes.
     """
     return {"usages": _sums(holdings, order)}
 
@@ -54,13 +54,13 @@ def usages_of_project(holdings: Iterable[ConsumerAllocations], order: _Order) ->
 def usages_by_type(
     holdings: Iterable[ConsumerAllocations], wanted: str | None, order: _Order
 ) -> dict[str, Any]:
-    """Write what a project uses, by type of consumer, with how many there are of each.
+    """Return the usage of a project by consumer type, with the number of consumers.
 
     Args:
-        holdings: of its consumers.
-        wanted: only this type, `unknown` for consumers without one; `all` puts every type
-            together, and None tells of each.
-        order: puts resource classes in order.
+        holdings: allocations of the project's consumers.
+        wanted: the only type to include, `unknown` for consumers without one; `all` sums over
+            all types, and None lists each type.
+        order: sorts resource classes.
     """
     groups: dict[str, list[ConsumerAllocations]] = {}
     for holding in holdings:

@@ -1,4 +1,4 @@
-"""Resource providers as JSON, from bytes prepared once a provider."""
+"""JSON view of resource providers, assembled from bytes that are prepared once per provider."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,6 +13,7 @@ from berth.tables.columnar.column_set import grown
 from berth.tables.provider.providers import ProviderTable
 
 _NESTED_SINCE: Final = 14
+# Links of a provider with the minor version that added each.
 _LINKS: Final = (
     (0, "inventories"),
     (0, "usages"),
@@ -20,19 +21,19 @@ _LINKS: Final = (
     (6, "traits"),
     (11, "allocations"),
 )
-"""What is linked to, by the minor version from which it is."""
+# The minor versions that changed the view of a provider.
 _LAYOUTS: Final = (0, 1, 6, 11, _NESTED_SINCE)
-"""The minor versions from which a provider looks different."""
 _LISTED: Final = (b'{"resource_providers":[', b"]}")
+# Number of cached layouts, the most recently used. Each takes about 750 bytes per provider, so
+# not all five are kept.
 _LAYOUTS_KEPT: Final = 2
-"""How many of these are kept, the last asked for; each takes some 750 bytes a provider."""
 
 
 class ProviderWriter:
-    """Writes providers of a table; only the generation is filled in each time.
+    """Encodes providers of a table from templates into which only the generation is inserted.
 
     Args:
-        prefix: of all links.
+        prefix: start of all links.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -41,26 +42,28 @@ class ProviderWriter:
         self._pages: dict[int, _Page] = {}
 
     def listed(self, table: ProviderTable, rows: Rows, minor: int) -> bytes:
-        """Write the answer that lists the providers of some rows."""
+        """Return the response body that lists the providers of some rows."""
         page = self._page(table, minor)
         page.refresh(rows)
         places: list[int] = rows.tolist()
-        # Framed before it is filled in: each copy takes as much memory as the whole answer.
+        # Framed before the generations are inserted: each copy of the body takes as much memory
+        # as the whole response.
         body = b",".join([page.templates[row] for row in places]).join(_LISTED)
         return body % tuple(table.generations[rows].tolist())
 
     def newest_s(self, table: ProviderTable, rows: Rows, minor: int) -> float | None:
-        """Return when the last of some rows was changed; None if that is not known of one."""
+        """Return the latest change of some rows, or None if the time of any row is unknown."""
         page = self._page(table, minor)
         page.refresh(rows)
         times_s = page.times_s[rows]
         return float(times_s.max()) if times_s.size and bool(times_s.all()) else None
 
     def shown(self, provider: Provider, root_uuid: str, minor: int) -> bytes:
-        """Write one provider, whatever the table has."""
+        """Return the response body of one provider, independently of the table's state."""
         return _template(self._prefix, provider, root_uuid, minor) % provider.generation
 
     def _page(self, table: ProviderTable, minor: int) -> "_Page":
+        # A rebuilt table has other rows, so all templates are worthless.
         if self._table is not table:
             self._table = table
             self._pages.clear()
@@ -73,7 +76,7 @@ class ProviderWriter:
 
 
 class _Page:
-    """The templates of one layout by row, made when they are first asked for or out of date."""
+    """Templates of one layout by row, built when first requested or out of date."""
 
     def __init__(self, prefix: str, table: ProviderTable, layout: int) -> None:
         self.templates: list[bytes] = []
@@ -84,7 +87,7 @@ class _Page:
         self._layout = layout
 
     def refresh(self, rows: Rows) -> None:
-        """Make templates and times of those rows true."""
+        """Bring the templates and times of some rows up to date."""
         table, size = self._table, len(self._table)
         if size > len(self.templates):
             self.templates += [b""] * (size - len(self.templates))
@@ -99,12 +102,14 @@ class _Page:
 
 
 def changed_s(provider: Provider) -> float:
-    """Return when a provider was changed last; 0 if that is not known."""
+    """Return the Unix time of a provider's last change, or 0 if it is unknown."""
     return provider.updated_at_s or provider.created_at_s
 
 
 def root_uuid_of(table: ProviderTable, provider: Provider) -> str:
     """Return the uuid of the root of a provider's tree, as far as the table knows it."""
+    # A provider without a row was just removed, or its parent is unknown to the table; then the
+    # parent is the best known answer.
     row = table.row_of(provider.uuid)
     return (
         provider.parent_uuid or provider.uuid if row is None else table.uuid(table.root.item(row))
@@ -112,17 +117,18 @@ def root_uuid_of(table: ProviderTable, provider: Provider) -> str:
 
 
 def _template(prefix: str, provider: Provider, root_uuid: str, minor: int) -> bytes:
-    """Write a provider with a place for its generation."""
+    """Encode a provider with a placeholder for its generation."""
     url = f"{prefix}/resource_providers/{provider.uuid}"
     links = [{"rel": "self", "href": url}]
     links += [{"rel": name, "href": f"{url}/{name}"} for since, name in _LINKS if since <= minor]
     told: dict[str, object] = {"uuid": provider.uuid, "name": provider.name, "links": links}
     if minor >= _NESTED_SINCE:
         told |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": root_uuid}
+    # The placeholder replaces the opening brace of the object. Names may contain `%`.
     return b'{"generation":%d,' + encode(told)[1:].replace(b"%", b"%%")
 
 
 def newest(times_s: Iterable[float]) -> float | None:
-    """Return the latest of some Unix times; None, which stands for now, if one is unknown (0)."""
+    """Return the latest of some Unix times, or None (now) if any is unknown (0)."""
     known = list(times_s)
     return max(known) if known and all(known) else None
