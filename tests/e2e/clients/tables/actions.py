@@ -79,8 +79,8 @@ MOVES: tuple[Command, ...] = (
 )
 
 REFUSALS: tuple[Command, ...] = (
-    refused("server image create worker", "makes no images"),
-    refused("server backup create worker", "makes no images"),
+    refused("server image create worker", "creates no images"),
+    refused("server backup create worker", "creates no images"),
     refused("server dump create worker", "guests"),
     refused("server restore worker", "deletes at once"),
     says("server delete worker"),

@@ -193,7 +193,7 @@ async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None
         (WEB, {"quota_set": {"cores": -2}}, NEWEST, "cores"),
         (WEB, {"quota_set": {"cores": "-7"}}, NEWEST, "must be -1 to"),
         (WEB, {"quota_set": {"volumes": 1}}, NEWEST, "volumes"),
-        (f"{WEB}?user_id=u", {"quota_set": {"cores": 1}}, NEWEST, "those of projects"),
+        (f"{WEB}?user_id=u", {"quota_set": {"cores": 1}}, NEWEST, "apply to projects"),
         (CLASS.replace("default", "gold"), {"quota_class_set": {}}, NEWEST, "'default'"),
     ],
 )

@@ -15,7 +15,7 @@ async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str)
     answer = await stack.ask("POST", f"/v2.1/servers/{await stack.server()}/action", body)
     assert answer.status == 501
     message = answer.body["notImplemented"]["message"]
-    assert message.startswith(f"The action {action} is not there: ")
+    assert message.startswith(f"The action {action} is not supported: ")
 
 
 @pytest.mark.parametrize("body", [{"dance": {}}, {}, {"reboot": {}, "pause": None}, []])

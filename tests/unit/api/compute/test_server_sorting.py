@@ -65,7 +65,7 @@ async def test_orders(some: Stack, query: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("query", "version", "said"),
     [
-        ("sort_key=name", "2.1", "'name' is none; there are availability_zone"),
+        ("sort_key=name", "2.1", "'name' is unknown; use one of availability_zone"),
         ("sort_key=locked", "2.72", "'locked' is none"),
         ("sort_key=uuid&sort_dir=up", "2.1", "must be asc or desc"),
         ("sort_key=uuid&sort_dir=asc&sort_dir=asc", "2.1", "more often than sort_key"),

@@ -1,1 +1,1 @@
-"""Handlers of servers: creating, listing, changing and moving them."""
+"""Handlers that create, list, change and move servers, in this zone and in child zones."""

@@ -1,4 +1,4 @@
-"""The arguments of actions on servers, read as the microversion has them."""
+"""Readers and checks of the arguments of server actions."""
 
 from typing import Final, TypeVar
 
@@ -14,21 +14,23 @@ from berth.domain.errors import InvalidInputError
 
 M = TypeVar("M", bound=Model)
 
+# Microversion 2.68 removes `force` from live migration and evacuation: it bypassed the scheduler.
 _FORCE_GONE: Final = (2, 68)
 
 
 def caller_of(call: Call) -> Caller:
-    """Return who asks, for the history."""
+    """Return the caller, as the action history and the lock checks need it."""
     who = call.identity
     return Caller(call.request_id, who.project_id, who.user_id, is_admin=who.is_admin)
 
 
 def read(args: object, kind: type[M], name: str) -> M:
-    """Read the arguments of an action.
+    """Return the arguments of an action as a model.
 
     Raises:
-        InvalidInputError: naming the field and what is wrong with it.
+        InvalidInputError: an argument is invalid; the error names the field and the reason.
     """
+    # Actions share one operation, so its schema leaves the arguments open; they are checked here.
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
@@ -37,38 +39,38 @@ def read(args: object, kind: type[M], name: str) -> M:
 
 
 def check_since(value: object, field: str, version: Version, since: Version) -> None:
-    """Refuse a field before the microversion that brought it.
+    """Refuse a field before the microversion that added it.
 
     Raises:
-        InvalidInputError: the field is there, and the version is older.
+        InvalidInputError: the field is set, and the request's microversion is older.
     """
     if value is not UNSET and version < since:
-        raise InvalidInputError(field, f"is there from microversion {text_of(since)} on")
+        raise InvalidInputError(field, f"requires microversion {text_of(since)} or later")
 
 
 def is_forced(
     value: Flag | UnsetType, field: str, host: object, version: Version, since: Version
 ) -> bool:
-    """Tell whether the filters are to be skipped, which was possible up to 2.67.
+    """Return whether a move skips the filters, which microversions up to 2.67 allow.
 
     Raises:
-        InvalidInputError: the version has no such field, or no host is named.
+        InvalidInputError: the microversion does not have the field, or no host is named.
     """
     if value is UNSET:
         return False
     if not since <= version < _FORCE_GONE:
-        raise InvalidInputError(field, f"is there from {text_of(since)} to 2.67 only")
+        raise InvalidInputError(field, f"exists only from {text_of(since)} to 2.67")
     forced = flag(value, field)
     if forced and not isinstance(host, str):
-        raise InvalidInputError(field, "needs a host")
+        raise InvalidInputError(field, "requires a host")
     return forced
 
 
 def check_admin(call: Call, what: str) -> None:
-    """Refuse whoever is no administrator.
+    """Check that the caller is an administrator; `what` names the refused thing.
 
     Raises:
-        HttpError: 403.
+        HttpError: the caller is not an administrator (403).
     """
     if not call.identity.is_admin:
         raise HttpError(403, f"{what} is for administrators.")

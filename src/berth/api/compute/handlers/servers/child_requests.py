@@ -1,4 +1,4 @@
-"""Asking children for tenants: what is sent, and what of the answer is believed."""
+"""Requests to child zones on behalf of tenants, and the validation of their responses."""
 
 import re
 from collections.abc import Sequence
@@ -21,12 +21,15 @@ from berth.services.zoning.messages.loop_tokens import read_loop_tokens
 Json = dict[str, object]
 
 TIME_HEADER: Final = b"x-berth-zone-time-ms"
-"""How long the parent that asks is going to wait."""
+"""The time in milliseconds that the requesting parent waits for the response."""
 MARKS_HEADER: Final = b"x-berth-zone-marks"
-"""Marks of the zones that a list has come through; see `RingMarks`."""
+"""The loop tokens of the zones that a list request has passed through; see `LoopTokens`."""
 _TIME: Final = re.compile(r"[0-9]{1,6}")
+# The share of a zone's time that its children get. The rest lets the zone answer without a child
+# that takes too long, instead of running into its own parent's timeout.
 _SHARE_BELOW: Final = 0.8
-"""How much of its time a zone gives to its children, so that it still answers without them."""
+# Links that are rewritten: to a server, flavor or image, under a root of at most plain path
+# segments. Everything else in a child's links is dropped.
 _HREF: Final = re.compile(
     r"https?://[^/?#]+(?:/[A-Za-z0-9._~\-]+)*?"
     r"(?P<path>(?:/v2\.1)?/(?:servers|flavors|images)/)[A-Za-z0-9._~%\-/]+"
@@ -37,7 +40,8 @@ _RELATIONS: Final = frozenset({"self", "bookmark"})
 
 
 def time_left_s(call: Call, most_s: float) -> float:
-    """Return how long an answer may take: what the parent gives, where one asks, up to `most_s`."""
+    """Return the time for a response in seconds: the parent's limit, but at most `most_s`."""
+    # The header counts only in a parent's request, since anyone can send it.
     text = call.header(TIME_HEADER) if call.identity.parent is not None else None
     if text is None or _TIME.fullmatch(text) is None:
         return most_s
@@ -45,10 +49,10 @@ def time_left_s(call: Call, most_s: float) -> float:
 
 
 def marks_of(call: Call) -> tuple[bytes, ...]:
-    """Return the marks that a parent's request bears.
+    """Return the loop tokens of a parent's request; other requests have none.
 
     Raises:
-        InvalidInputError: they are no marks, or more than there could be.
+        InvalidInputError: a token is malformed, or there are too many.
     """
     text = call.header(MARKS_HEADER) if call.identity.parent is not None else None
     return read_loop_tokens(MARKS_HEADER.decode(), text.split(",") if text else ())
@@ -63,24 +67,25 @@ async def ask_child(
     within_s: float,
     marks: Sequence[bytes] = (),
 ) -> ForwardedResponse:
-    """Ask a child in the name of a tenant, in the version of the API that was negotiated here.
+    """Send a request to a child zone on behalf of a tenant, in the request's own microversion.
 
-    One that is disabled is asked, too: it has servers from before, and their owners keep them.
+    Disabled children get requests too: they get no new servers, but tenants keep the old ones.
 
     Args:
-        call: the request that it is asked for.
+        call: the request that is being served.
         zone: the child.
         request: method, path and body.
         tenant: project and user.
-        within_s: how long this zone itself has.
-        marks: of the zones that it came through, this one among them, where it could come back.
+        within_s: the time that this zone itself has, in seconds.
+        marks: loop tokens of the zones on the way, this one included, for requests that could
+            return here.
 
     Raises:
-        UnavailableError: the child does not answer, or does not let this zone in.
+        UnavailableError: the child does not answer, or rejects this zone's credentials.
     """
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError(f"zone {zone.name} is not asked at present")
+        raise UnavailableError(f"zone {zone.name} is not reachable: zones are off in this process")
     timeout_s = within_s * _SHARE_BELOW
     headers = {
         "OpenStack-API-Version": f"compute {version_text(call.version)}",
@@ -98,17 +103,19 @@ async def ask_child(
         user_id=user_id,
         timeout_s=timeout_s,
     )
+    # Passing a 401 on would tell the tenant that its own credentials are wrong. The operator of
+    # this zone has to repair the account, so the event goes to the log.
     if answer.status in {401, 407}:
         call.parts.telemetry.event("zone_refuses_us", zone=zone.name, status=answer.status)
-        raise UnavailableError(f"zone {zone.name} does not let this zone in")
+        raise UnavailableError(f"zone {zone.name} rejects the credentials of this zone")
     return answer
 
 
 def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
-    """Return the object that a child has answered, with links that lead here.
+    """Return the JSON object in a child's response, with its links rewritten to this zone.
 
     Raises:
-        UnavailableError: it is no object in JSON, or one that is nested too deeply.
+        UnavailableError: the body is not a JSON object, or is nested too deeply.
     """
     try:
         check_depth(answer.body, call.parts.limits.json_depth_max)
@@ -119,15 +126,15 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
 
 
 def odd(call: Call, zone: Zone) -> UnavailableError:
-    """Return the error that stands for an answer that is not believed, and tell operators."""
+    """Log a response that fails validation, and return the error to raise for it."""
     call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
     return UnavailableError(f"zone {zone.name} has answered what does not belong there")
 
 
 def _with_links_here(value: object, root: str) -> object:
-    """Return JSON whose links lead to this zone; its children's addresses are for it alone.
+    """Return JSON with all links rewritten to this zone, since clients cannot reach its children.
 
-    The links of what has an id lead to that, whatever the child says that they lead to.
+    The links of an object with an id lead to that id, whatever target the child gave them.
     """
     if isinstance(value, list):
         return [_with_links_here(one, root) for one in cast("list[object]", value)]
@@ -145,7 +152,7 @@ def _with_links_here(value: object, root: str) -> object:
 
 
 def _links_of(name: str, value: object) -> Sequence[Json] | None:
-    """Return the links that a field holds; None when it holds something else."""
+    """Return the links in a field, or None when the field is not a list of links."""
     is_named = name == "links" or name.endswith("_links")
     if not is_named or not isinstance(value, list):
         return None
@@ -155,6 +162,8 @@ def _links_of(name: str, value: object) -> Sequence[Json] | None:
 
 def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
     here: list[Json] = []
+    # The child is only partly trusted: an id of dots, or `..` in a path, would let its links lead
+    # clients to another resource of this zone.
     if not isinstance(key, str) or not 0 < len(key) <= _ID_MAX or not key.strip("."):
         return here
     for link in links:
@@ -168,5 +177,5 @@ def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
 
 
 def server_path(uuid: str = "") -> str:
-    """Return the path of a server, or of all of them, below the root of the API."""
+    """Return the path of one server, or of the list of servers, below the API's root."""
     return f"{COMPUTE}/servers/{uuid}" if uuid else f"{COMPUTE}/servers"

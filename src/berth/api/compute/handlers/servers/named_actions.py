@@ -1,8 +1,8 @@
-"""Actions that name a flavor or an image, passed on to the zone that has the server.
+"""Translation of actions that name a flavor or an image, for the zone that has the server.
 
-Each zone has flavors and images of its own, and one name may mean another thing in each. So the
-zone that a tenant has asked says what it means by the name, as it does when it has servers built,
-and the one that has the server takes what it is told. It believes that of a parent alone.
+Each zone has its own flavors and images, so one name may mean different things in two zones. The
+zone that receives the tenant's request replaces the name by the whole flavor or image, as it does
+for builds, and the zone with the server uses that. A zone accepts this from parents only.
 """
 
 import re
@@ -34,23 +34,24 @@ async def flavor_called(call: Call, args: object) -> Flavor:
     """Return the flavor of this zone that the arguments of `resize` name.
 
     Raises:
-        InvalidInputError: there is none that the caller may use.
+        InvalidInputError: it does not exist, or the caller may not use it.
     """
     key = str(read(args, Resize, _RESIZE).flavor_ref)
     try:
         flavor = await call.parts.flavors.get(key)
     except NotFoundError:
         flavor = None
+    # A private flavor is refused like a missing one, so that the response does not reveal it.
     if flavor is None or not (flavor.is_public or call.identity.is_admin):
         raise InvalidInputError("resize.flavorRef", f"flavor {key[:80]!r} could not be found")
     return flavor
 
 
 async def resized_to(call: Call) -> Flavor | None:
-    """Return the flavor that a request for a server of a child is to have it resized to.
+    """Return the new flavor of a request that resizes a server in a child zone, or None.
 
     Raises:
-        InvalidInputError: as `body_below` does.
+        InvalidInputError: see `body_below`.
     """
     name, args = _action(call)
     if name != _RESIZE:
@@ -59,7 +60,7 @@ async def resized_to(call: Call) -> Flavor | None:
 
 
 def action_asked(call: Call) -> str | None:
-    """Return the name of the action that is asked for; None where it is something else."""
+    """Return the name of the requested action, or None for other requests."""
     return _action(call)[0]
 
 
@@ -71,12 +72,13 @@ def _action(call: Call) -> tuple[str | None, object]:
 
 
 def stated_flavor(args: object) -> Flavor:
-    """Return the flavor that a parent says a server is to have.
+    """Return the new flavor in a parent's `resize`.
 
     Raises:
-        InvalidInputError: it names one instead, or it asks for hosts by what names them.
+        InvalidInputError: it is only named, or it selects hosts by an attribute that names them.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
+    # The rest of the arguments is validated with the schema for tenants, which requires the name.
     read({**rest, "flavorRef": flavor.flavor_id or "-"}, Resize, _RESIZE)
     _check(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
     _check_names_no_hosts(flavor, "resize.flavor")
@@ -84,10 +86,10 @@ def stated_flavor(args: object) -> Flavor:
 
 
 def stated_image(args: object) -> tuple[Image, dict[str, object]]:
-    """Return the image that a parent says a server is made anew of, and all arguments.
+    """Return the image in a parent's `rebuild`, and the arguments with its id as `imageRef`.
 
     Raises:
-        InvalidInputError: it names one instead.
+        InvalidInputError: the image is only named.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
     _check(NAME, image.image_id, "rebuild.image.image_id")
@@ -95,15 +97,17 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
 
 
 async def body_below(call: Call) -> bytes:
-    """Return the body of a request for the child that has the server.
+    """Return the request's body for the child that has the server.
 
     Raises:
-        InvalidInputError: it names a flavor or an image that is not there, or that asks for hosts
-            by what names them.
+        InvalidInputError: it names a flavor or an image that does not exist, or a flavor that
+            selects hosts by an attribute that names them.
     """
     name, args = _action(call)
     if name is None:
         return call.raw_body
+    # A parent has already replaced the name. The body is checked here too, so that this zone never
+    # forwards what it would refuse for its own servers.
     if call.identity.parent is not None:
         if name == _RESIZE:
             stated_flavor(args)
@@ -121,15 +125,15 @@ async def body_below(call: Call) -> bytes:
 
 
 def _body(name: str, args: object, named: str, field: str, meant: object) -> bytes:
-    """Return an action with what a name means in the place of the name."""
+    """Return an action's body with the field `named` replaced by the object it refers to."""
     rest = {key: one for key, one in cast("dict[str, object]", args).items() if key != named}
     return encode({name: {**rest, field: meant}})
 
 
 def _stated(args: object, field: str, kind: type[T], action: str) -> tuple[T, dict[str, object]]:
-    """Return what a parent says in a field, and the other arguments."""
+    """Return the object in a field of a parent's action, and the other arguments."""
     if not isinstance(args, dict) or field not in args:
-        reason = f"a parent says what the {field} is; that it names here may be another one"
+        reason = f"a parent says what the {field} is; its name may mean another one here"
         raise InvalidInputError(f"{action}.{field}", reason)
     rest = dict(cast("dict[str, object]", args))
     try:
@@ -141,11 +145,12 @@ def _stated(args: object, field: str, kind: type[T], action: str) -> tuple[T, di
 
 def _check(pattern: re.Pattern[str], key: str, field: str) -> None:
     if pattern.fullmatch(key) is None:
-        raise InvalidInputError(field, f"{key[:80]!r} is none that there could be")
+        raise InvalidInputError(field, f"{key[:80]!r} is not a valid id")
 
 
 def _check_names_no_hosts(flavor: Flavor, field: str) -> None:
+    # Whether a resize succeeds would reveal whether the child has a host of that name.
     request = Request("-", ("-",), flavor, project_id="", user_id="")
     if host_naming_field(request) is not None:
-        reason = "asks for hosts by what names them, which no zone answers another"
+        reason = "selects hosts by an attribute that names them, which no zone does for another"
         raise InvalidInputError(field, reason)

@@ -1,4 +1,4 @@
-"""Actions on servers: which there are, who may ask for them, and the short ones."""
+"""The table of server actions with their permissions, and the handlers of the short ones."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Final, NamedTuple
@@ -21,7 +21,7 @@ from berth.services.servers.consoles import read_console
 
 
 class ConsoleOutput(Model):
-    """Arguments of `os-getConsoleOutput`: how many lines, all for -1 or none given."""
+    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null returns all of them."""
 
     length: (
         Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -31,7 +31,7 @@ class ConsoleOutput(Model):
 
 
 async def show_console(call: Call, instance: Instance, args: object) -> Answer:
-    """Return the end of what a server wrote to its serial console."""
+    """Return the last lines of a server's serial console."""
     asked = read(args, ConsoleOutput, "os-getConsoleOutput").length
     lines = -1 if asked is None else int(asked)
     try:
@@ -44,15 +44,16 @@ async def show_console(call: Call, instance: Instance, args: object) -> Answer:
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 
+# Microversion 2.73 adds `locked_reason`. Before it the arguments are ignored, as in Nova.
 _LOCK_REASON: Final = (2, 73)
 
 
 class ActionHandler(NamedTuple):
-    """An action: what does it, and who may ask for it.
+    """The handler of an action and the permission that it requires.
 
     Attributes:
-        handler: takes the call, the server and the arguments as they came.
-        is_admins: it is for administrators.
+        handler: takes the call, the server and the unparsed arguments.
+        is_admins: whether only administrators may request it.
     """
 
     handler: _Handler
@@ -60,21 +61,23 @@ class ActionHandler(NamedTuple):
 
 
 async def act_on_server(call: Call) -> Answer:
-    """Do something with a server."""
+    """Run an action on a server."""
     ((name, args),) = call.body(ServerAction).items()
+    # The server is looked up before the action is checked. An unknown server is 404 whatever the
+    # action, and that 404 is what forwards the request to a child zone.
     instance = await server_of(call)
     action = ACTIONS.get(name)
     if action is None:
         if name in _ABSENT:
-            raise HttpError(501, f"The action {name} is not there: {_ABSENT[name]}.")
-        raise InvalidInputError("body", f"there is no such action: {name[:80]!r}")
+            raise HttpError(501, f"The action {name} is not supported: {_ABSENT[name]}.")
+        raise InvalidInputError("body", f"unknown action {name[:80]!r}")
     if action.is_admins:
         check_admin(call, f"The action {name}")
     return await action.handler(call, instance, args)
 
 
 def _step(step: Transition) -> _Handler:
-    """Return what has the host of a server do one step; as in Nova, any arguments will do."""
+    """Return a handler that begins a transition; as in Nova, it ignores the arguments."""
 
     async def act(call: Call, instance: Instance, _: object) -> Answer:
         await call.parts.operations.begin(instance.uuid, step, caller_of(call))
@@ -141,13 +144,15 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "os-resetState": ActionHandler(_reset_state, is_admins=True),
     "forceDelete": ActionHandler(_force_delete),
 }
-"""What may be done with a server, by the name in the body."""
+"""The supported actions by their name in the body."""
 
 _NO_NETWORK: Final = "Berth has no networks"
-_NO_IMAGES: Final = "Berth makes no images; they are declared in its configuration"
-_NO_GUEST: Final = "Berth does not reach into guests"
+_NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
+_NO_GUEST: Final = "Berth does not access guests"
 _NO_CONSOLE: Final = "Berth has no graphical consoles"
 _NOT_YET: Final = "it is planned"
+# Nova's actions that Berth does not have, with the reason. They answer 501, so that clients can
+# tell an unsupported action from a misspelt one (400).
 _ABSENT: Final[Mapping[str, str]] = {
     "addFixedIp": _NO_NETWORK,
     "addFloatingIp": _NO_NETWORK,
@@ -169,4 +174,3 @@ _ABSENT: Final[Mapping[str, str]] = {
     "trigger_crash_dump": _NO_GUEST,
     "unrescue": _NOT_YET,
 }
-"""Actions that Nova has and Berth has not, with the reason."""

@@ -1,4 +1,4 @@
-"""Filters of lists of servers beside those that the ledger selects by."""
+"""Filters of server lists that the ledger's query does not support."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,9 +15,12 @@ from berth.services.requests.permissions import LOCKED, vm_state
 
 Accepts = Callable[[Instance], bool]
 
+# Microversions: 2.66 adds `changes-before`; 2.73 adds `locked`; 2.75 refuses unknown parameters.
 _STRICT: Final = (2, 75)
 _LOCKED: Final = (2, 73)
 _BEFORE: Final = (2, 66)
+# Nova's filters that Berth does not have. Nova ignores filters that a caller may not use; ignoring
+# these would return every server to a caller that expects a few.
 _TAKEN: Final = frozenset(
     {
         "access_ip_v4",
@@ -46,23 +49,23 @@ _TAKEN: Final = frozenset(
         "terminated_at",
     }
 )
-"""Parameters that Nova knows, and that cannot narrow a list here."""
 _KNOWN = frozenset(ServersQuery.__struct_encode_fields__)
 
 
 def check_parameters(call: Call) -> None:
-    """Refuse parameters that would be passed over, so that nobody takes all servers for some.
+    """Refuse parameters that would have no effect, so that a client never gets too many servers.
 
-    Those that Nova knows and Berth does not are refused in every version, others from 2.75 on.
+    Nova's parameters that Berth does not have are refused in every microversion, unknown ones from
+    2.75 on.
 
     Raises:
-        InvalidInputError: naming one.
+        InvalidInputError: a parameter has no effect; the error names it.
     """
     for name, _ in call.query_items():
         if name in _TAKEN:
             raise InvalidInputError(name, "is no filter that Berth has; leave it out")
         if name not in _KNOWN and call.version >= _STRICT:
-            raise InvalidInputError(name, "is no parameter of this list; leave it out")
+            raise InvalidInputError(name, "is not a parameter of this list; leave it out")
 
 
 def _state_tests(asked: ServersQuery) -> list[Accepts]:
@@ -95,14 +98,20 @@ def _place_tests(call: Call, asked: ServersQuery) -> list[Accepts]:
 
 
 def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts | None:
-    """Make the test for what the ledger does not select by; None when there is nothing.
+    """Return a test for the filters that the ledger's query lacks, or None without such filters.
+
+    Args:
+        call: the request.
+        asked: its query.
+        words: the requested statuses as clients see them, or None for any.
 
     Raises:
-        InvalidInputError: a parameter cannot be read.
+        InvalidInputError: a parameter is malformed.
     """
     tests: list[Accepts] = []
     if asked.name:
         tests.append(_named(pattern_of(asked.name)))
+    # The ledger selects by the stored status; the shown one also depends on the running task.
     if words is not None:
         tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
     if asked.image:

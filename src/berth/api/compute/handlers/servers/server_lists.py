@@ -1,4 +1,4 @@
-"""Lists of servers: filters and pages."""
+"""Handlers of server lists, with filters, sorting and paging over this zone and its children."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,12 +27,14 @@ from berth.ports.ledger import InstanceQuery
 
 Links = tuple[Link, ...] | UnsetType
 
+# Instances read per query of the ledger. With a filter, a small page still reads this many, since
+# most of them may be rejected; the maximum bounds the memory and the time of one query.
 _FETCHED_AT_LEAST = 100
 _FETCHED_AT_MOST = 5_000
 
 
 async def list_servers(call: Call) -> Answer:
-    """List servers in short, newest first or as asked; then those in child zones."""
+    """List servers with id, name and links: newest first or as requested, then child zones'."""
     page = await _page(call)
     writer = ServerWriter(call)
     lines = [writer.line(instance) for instance in page.own]
@@ -41,7 +43,7 @@ async def list_servers(call: Call) -> Answer:
 
 
 async def list_servers_in_detail(call: Call) -> Answer:
-    """List servers in full, newest first or as asked; then those in child zones."""
+    """List servers with all fields: newest first or as requested, then child zones'."""
     page = await _page(call)
     writer = ServerWriter(call)
     views = [writer.view(instance) for instance in page.own]
@@ -50,7 +52,7 @@ async def list_servers_in_detail(call: Call) -> Answer:
 
 
 class _Page(NamedTuple):
-    """One page: this zone's own instances, what children show of theirs, and what is next."""
+    """One page: this zone's instances, the link to the next page, and the children's servers."""
 
     own: Sequence[Instance] = ()
     links: Links = UNSET
@@ -61,7 +63,7 @@ def _with_those_below(answer: ServerLinesAnswer | ServersAnswer, page: _Page) ->
     below = page.below
     if below is None:
         return Answer(answer)
-    # What is on its way stands here until all of its request is there.
+    # An instance in transfer is in both lists until its whole request has arrived in the child.
     own = {instance.uuid for instance in page.own}
     others = [server for server in below.servers if server["id"] not in own]
     body: dict[str, object] = {"servers": [*answer.servers, *others]}
@@ -77,11 +79,14 @@ async def _page(call: Call) -> _Page:
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
     statuses = _statuses(words)
+    # An unknown status matches nothing; as in Nova the answer is an empty list, not an error.
     if limit == 0 or statuses == set():
         return _Page()
     query = _query(call, asked, statuses)
     below = await below_of(call, query)
     found: list[Instance] = []
+    # A marker in a child means that earlier pages have listed all of this zone's own servers.
+    # One more than the limit is read, to know whether there is a next page.
     if below is None or below.zone_of(asked.marker) is None:
         test = accepts(call, asked, words)
         if sorting is None:
@@ -89,7 +94,8 @@ async def _page(call: Call) -> _Page:
         else:
             found = (await _find_sorted(call, query, test, sorting))[: limit + 1]
     if len(found) > limit or (below is not None and len(found) == limit):
-        # As far as this zone's own go children need not be asked.
+        # A page that this zone fills alone needs no request to its children. A page that is exactly
+        # full links to the next one, which begins with them.
         return _Page(found[:limit], next_page(call, found[limit - 1].uuid, limit))
     if below is None:
         return _Page(found)
@@ -103,17 +109,19 @@ async def _page(call: Call) -> _Page:
 async def _find_sorted(
     call: Call, query: InstanceQuery, accepts: Accepts | None, sorting: Sorting
 ) -> list[Instance]:
-    """Read all instances that are accepted, and return those after the marker.
+    """Return the accepted instances after the marker, sorted.
 
     Raises:
-        InvalidInputError: there are more than are sorted, or the marker is none.
+        InvalidInputError: there are too many to sort, or the marker is unknown.
     """
+    # The ledger has one order only. Another one needs all instances in memory for each page, and
+    # the marker is applied after sorting, not in the query.
     uuid = query.marker
     marker = None if uuid is None else await marker_of(call, uuid, query.project_id)
     found = await _find(call, replace(query, marker=None), accepts, SORTED_MAX + 1)
     if len(found) > SORTED_MAX:
         raise InvalidInputError(
-            "sort_key", f"more than {SORTED_MAX} servers are not sorted; ask for fewer by a filter"
+            "sort_key", f"cannot sort more than {SORTED_MAX} servers; use a filter to list fewer"
         )
     return sorting.sort(found) if marker is None else sorting.after(found, marker)
 
@@ -121,7 +129,7 @@ async def _find_sorted(
 async def _find(
     call: Call, query: InstanceQuery, accepts: Accepts | None, wanted: int
 ) -> list[Instance]:
-    """Read on until enough instances are accepted or there are no more."""
+    """Return up to `wanted` accepted instances, reading the ledger in batches."""
     found: list[Instance] = []
     marker = query.marker
     fetched = wanted if accepts is None else max(wanted, _FETCHED_AT_LEAST)
@@ -140,6 +148,8 @@ async def _find(
 
 def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> InstanceQuery:
     is_admin = call.identity.is_admin
+    # As in Nova, `host` is ignored for other callers: filtering by it would reveal where servers
+    # run.
     since_s = None if asked.changes_since is None else moment(asked.changes_since, "changes-since")
     return InstanceQuery(
         project_id=_project(call, asked),
@@ -153,7 +163,8 @@ def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> Ins
 
 
 def _project(call: Call, asked: ServersQuery) -> str | None:
-    """Return the project to list, None for all of them."""
+    """Return the project whose servers are listed, or None for all projects."""
+    # As in Nova, `all_tenants` without a value means true.
     everywhere = asked.all_tenants is not None and (
         asked.all_tenants == "" or flag(asked.all_tenants, "all_tenants")
     )
@@ -167,7 +178,7 @@ def _project(call: Call, asked: ServersQuery) -> str | None:
 def _deleted(
     call: Call, asked: ServersQuery, statuses: set[Status] | None, since_s: float | None
 ) -> bool | None:
-    """Tell which to list: deleted ones or the others; None for both, as with changes-since."""
+    """Return whether to list deleted servers (True), existing ones (False) or both (None)."""
     wanted = asked.deleted is not None and flag(asked.deleted, "deleted")
     if (wanted or statuses == {Status.DELETED}) and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may list deleted servers.")
@@ -175,18 +186,22 @@ def _deleted(
         return True
     if statuses and Status.DELETED in statuses:
         return None
+    # A client that follows changes has to learn of deletions, so both are listed by default.
     is_of_period = since_s is not None or asked.changes_before is not None
     return None if is_of_period and asked.deleted is None else False
 
 
 def _status_words(call: Call) -> set[str] | None:
-    """Return the statuses asked for, as clients see them; None for any."""
+    """Return the requested statuses as clients see them, or None for any."""
     asked = {value.upper() for name, value in call.query_items() if name == "status"}
     return asked or None
 
 
 def _statuses(asked: set[str] | None) -> set[Status] | None:
-    """Return the statuses asked for, None for any; those that Berth does not have are left out."""
+    """Return the stored statuses that can be shown as the requested ones, or None for any.
+
+    Statuses that Berth does not have are left out.
+    """
     if asked is None:
         return None
     shown = {status for status in Status if status.value in asked}

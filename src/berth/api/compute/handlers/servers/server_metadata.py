@@ -1,4 +1,4 @@
-"""Metadata of servers."""
+"""Handlers of server metadata."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,21 +22,21 @@ async def list_metadata(call: Call) -> Answer:
 
 
 async def add_metadata(call: Call) -> Answer:
-    """Add or overwrite metadata of a server."""
+    """Create or overwrite metadata items of a server."""
     given = call.body(MetadataBody).metadata
     instance = await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataAnswer(metadata=instance.metadata))
 
 
 async def replace_metadata(call: Call) -> Answer:
-    """Replace the metadata of a server."""
+    """Replace all metadata of a server."""
     given = call.body(MetadataBody).metadata
     instance = await changed(call, lambda old: _with(call, old, given))
     return Answer(MetadataAnswer(metadata=instance.metadata))
 
 
 async def show_metadata_item(call: Call) -> Answer:
-    """Show one item of the metadata."""
+    """Show one metadata item of a server."""
     key = call.key("key")
     metadata = (await server_of(call)).metadata
     if key not in metadata:
@@ -45,19 +45,21 @@ async def show_metadata_item(call: Call) -> Answer:
 
 
 async def update_metadata_item(call: Call) -> Answer:
-    """Add or overwrite one item of the metadata."""
+    """Create or overwrite one metadata item of a server."""
     given = call.body(MetadataItemBody).meta
     key = call.key("key")
     if key not in given:
-        raise InvalidInputError("meta", f"must have the one key {key[:80]!r}, as the path says")
+        raise InvalidInputError("meta", f"must have the single key {key[:80]!r} of the path")
     await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataItemAnswer(meta=given))
 
 
 async def delete_metadata_item(call: Call) -> Answer:
-    """Remove one item of the metadata."""
+    """Delete one metadata item of a server."""
     key = call.key("key")
 
+    # Checked inside the change, which runs again on every conflict: another request may have
+    # removed the item in the meantime.
     def without(old: Instance) -> Instance:
         if key not in old.metadata:
             raise NotFoundError("metadata item", key)
@@ -69,7 +71,8 @@ async def delete_metadata_item(call: Call) -> Answer:
 
 
 def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
+    # As in Nova, a locked server's metadata can be changed by administrators only.
     check_lock(old, caller_of(call))
     if len(metadata) > _ITEMS_MAX:
-        raise HttpError(403, f"A server has at most {_ITEMS_MAX} items of metadata.")
+        raise HttpError(403, f"A server has at most {_ITEMS_MAX} metadata items.")
     return replace(old, metadata=metadata)

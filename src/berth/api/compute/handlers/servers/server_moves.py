@@ -1,4 +1,4 @@
-"""Actions that have a server go to another host."""
+"""Handlers of the actions that move a server to another host."""
 
 from typing import Final
 
@@ -30,6 +30,10 @@ from berth.domain.errors import (
 )
 from berth.services.servers.moves import MoveTarget
 
+# Microversions: 2.14 drops `onSharedStorage` and the password of evacuations; 2.25 allows
+# `block_migration` = `auto` and drops `disk_over_commit`; 2.29 and 2.30 add `force` to evacuations
+# and live migrations; 2.56 lets cold migrations name a host; 2.77 lets unshelve name a zone, 2.91 a
+# host; from 2.95 on an evacuated server stays off.
 _COLD_HOST: Final = (2, 56)
 _AUTO_BLOCKS: Final = (2, 25)
 _FORCE_LIVE: Final = (2, 30)
@@ -41,7 +45,8 @@ _UNSHELVE_HOST: Final = (2, 91)
 
 
 async def resize(call: Call, instance: Instance, args: object) -> Answer:
-    """Give a server another flavor."""
+    """Resize a server to another flavor."""
+    # A parent sends the whole flavor; see `named_actions`.
     is_stated = call.identity.parent is not None
     flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
     await call.parts.operations.resize(instance.uuid, flavor, caller_of(call))
@@ -49,23 +54,23 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def confirm(call: Call, instance: Instance, _: object) -> Answer:
-    """Have what a resized or moved server has left forgotten."""
+    """Confirm a resize or cold migration, which frees the resources on the source host."""
     down_s = call.parts.service_down_time_s
     await call.parts.operations.confirm(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer(status=204)
 
 
 async def revert(call: Call, instance: Instance, _: object) -> Answer:
-    """Have a resized or moved server brought back."""
+    """Revert a resize or cold migration, which returns the server to its source host."""
     down_s = call.parts.service_down_time_s
     await call.parts.operations.revert(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer()
 
 
 async def migrate(call: Call, instance: Instance, args: object) -> Answer:
-    """Move a server that is stopped for it."""
+    """Migrate a server cold: it is stopped for the move."""
     target = MoveTarget()
-    # Before 2.56 nothing was read, whatever was sent.
+    # Nova ignores the arguments before 2.56, and old clients send various values there.
     if call.version >= _COLD_HOST and args is not None:
         target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
     await call.parts.operations.migrate(instance.uuid, target, caller_of(call))
@@ -73,7 +78,7 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
-    """Move a server while it runs."""
+    """Migrate a server live, while it runs."""
     asked, version = read(args, MigrateLive, "os-migrateLive"), call.version
     _check_disks(asked, version)
     host = asked.host
@@ -82,20 +87,21 @@ async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
     try:
         await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
     except InstanceStateError as error:
+        # Nova's message names the action as in the body; the service knows another name for it.
         name = "os-migrateLive"
         raise InstanceStateError(name, instance.uuid, error.attribute, error.state) from error
     return Answer()
 
 
 def _check_disks(asked: MigrateLive, version: Version) -> None:
-    """Check what is said about disks; the hosts find out by themselves."""
+    """Validate the arguments about disks, which have no effect: the hosts decide by themselves."""
     name = "os-migrateLive"
     if not (asked.block_migration == "auto" and version >= _AUTO_BLOCKS):
         flag(asked.block_migration, f"{name}.block_migration")
     over = asked.disk_over_commit
     if version >= _AUTO_BLOCKS:
         if over is not UNSET:
-            raise InvalidInputError(f"{name}.disk_over_commit", "is gone since 2.25")
+            raise InvalidInputError(f"{name}.disk_over_commit", "was removed in 2.25")
     elif over is UNSET:
         raise InvalidInputError(f"{name}.disk_over_commit", "is required before 2.25")
     else:
@@ -103,9 +109,10 @@ def _check_disks(asked: MigrateLive, version: Version) -> None:
 
 
 async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
-    """Make a server anew elsewhere, since its host is down."""
+    """Evacuate a server from a host that is down: rebuild it on another one."""
     asked, version = read(args, Evacuate, "evacuate"), call.version
     keeps_disk = _is_on_shared_storage(asked, version)
+    # The order of the checks and the texts are Nova's, which clients match.
     if keeps_disk and asked.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
     host = None if asked.host is UNSET else asked.host
@@ -120,6 +127,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
     )
+    # The field is required before 2.14. Berth sets no passwords, so it returns the one it was sent.
     if version >= _NO_PASSWORD:
         return Answer(status=200)
     return Answer({"adminPass": asked.admin_pass or None}, status=200)
@@ -129,7 +137,7 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
     name, value = "evacuate.onSharedStorage", asked.on_shared_storage
     if version >= _NO_PASSWORD:
         if value is not UNSET:
-            raise InvalidInputError(name, "is gone since microversion 2.14")
+            raise InvalidInputError(name, "was removed in microversion 2.14")
         return False
     if value is UNSET:
         raise InvalidInputError(name, "is required before 2.14")
@@ -137,9 +145,9 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
 
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
-    """Start a shelved server again."""
+    """Unshelve a server, on any host or in a named zone or host."""
     target = MoveTarget()
-    # Before 2.77 nothing was read, whatever was sent.
+    # Nova ignores the arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
         target = _where_to_unshelve(call, read(args, Unshelve, "unshelve"))
         await _check_place(call, instance, target)
@@ -149,6 +157,7 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
 
 def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
     zone = asked.availability_zone
+    # A null zone, from 2.91 on, removes the pinned one; it is an empty text in `MoveTarget`.
     check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
         raise InvalidInputError("unshelve.availability_zone", "is required before 2.91")
@@ -158,18 +167,18 @@ def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
 
 
 async def _check_place(call: Call, instance: Instance, target: MoveTarget) -> None:
-    """Refuse a place that no scheduler could find, before anything of the instance is changed.
+    """Refuse a zone or host that no scheduler could choose, before the instance is changed.
 
     Raises:
-        InvalidInputError: there is no such zone.
-        ConflictError: the host is not in the zone that is asked for, or pinned.
+        InvalidInputError: the zone does not exist.
+        ConflictError: the host is not in the requested or pinned zone.
     """
     await call.parts.instances.check_zone(target.zone or None)
     zone = instance.requested_zone if target.zone is None else target.zone or None
     if target.host is None or zone is None:
         return
     hosts = call.parts.replica.hosts
-    # A host that nobody knows is refused where the unshelve is accepted.
+    # An unknown host has no rows here; the service refuses it when it accepts the unshelve.
     for row in hosts.rows_of_folded_name(target.host.casefold()):
         if zone not in zones_of(call.parts, hosts.name(row)):
             text = f"host {target.host[:80]!r} is not in the availability zone {zone[:80]!r}"

@@ -1,4 +1,4 @@
-"""Servers being asked for: what a client writes, made into an order."""
+"""Translation of the body of POST /servers into a `CreateOrder`."""
 
 import uuid
 from collections.abc import Mapping
@@ -18,13 +18,17 @@ from berth.domain.compute.request import COUNT_MAX, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.servers.instances import CreateOrder
 
+# Namespace of the request ids that are derived from idempotency keys. It must never change: a
+# repeated request would no longer find the servers of the first one.
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
 _KEY_MAX = 255
+# Nova's internal hints, such as `_nova_check_type` (nova-behaviour.md 2.2).
 _OWN_HINTS = "_nova_"
 _SERVER_HINTS = frozenset({"same_host", "different_host"})
 _HINTS = "hints."
 _NETWORKS_REQUIRED = (2, 37)
 _PERSONALITY_GONE = (2, 57)
+# Attribute, field and the microversion that added it.
 _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("description", "description", (2, 19)),
     ("tags", "tags", (2, 52)),
@@ -34,6 +38,7 @@ _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("hostname", "hostname", (2, 90)),
 )
 _NEWEST = max(since for _, _, since in _SINCE)
+# Fields of the request by the names that the service's errors use.
 _SERVICE_FIELDS = {
     "flavorRef": "server.flavorRef",
     "availability_zone": "server.availability_zone",
@@ -43,7 +48,7 @@ _SERVICE_FIELDS = {
 
 
 class Asked(NamedTuple):
-    """An order, and what the answer to it has to be like."""
+    """An order, and the fields that shape the response to it."""
 
     order: CreateOrder
     reservation_only: bool
@@ -53,16 +58,16 @@ class Asked(NamedTuple):
 async def read_order(
     call: Call, version: Version | None, body: NewServerBody | None = None
 ) -> Asked:
-    """Read the body of POST /servers.
+    """Return the order in the body of POST /servers.
 
     Args:
-        call: whose body it is.
-        version: refuse fields that this version of the compute API does not have; None takes all.
-        body: where it was read already.
+        call: the request.
+        version: the microversion whose fields are accepted, or None to accept all fields.
+        body: the parsed body, if the caller has already parsed it.
 
     Raises:
-        InvalidInputError: naming the field and what is wrong with it.
-        HttpError: 403 when only administrators may ask for it.
+        InvalidInputError: a field is invalid; the error names the field and the reason.
+        HttpError: the order needs an administrator (403).
     """
     body = body or call.body(NewServerBody)
     server = body.server
@@ -72,6 +77,7 @@ async def read_order(
     check_attachments(server)
     request_id, may_repeat = _request_id(call)
     hints = _hints(body)
+    # As in Nova, a reference is an id or a link that ends in one.
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     await _check_access(call, flavor_id, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
@@ -99,18 +105,18 @@ async def read_order(
 
 
 def named_as_sent(error: InvalidInputError) -> InvalidInputError:
-    """Name the field of an order as the client wrote it."""
+    """Return an error of the service with the field named as in the request."""
     field = _SERVICE_FIELDS.get(error.field)
-    if error.field.startswith(_HINTS):  # what a rule could not read
+    if error.field.startswith(_HINTS):  # a hint that a rule could not parse
         field = f"os:scheduler_{error.field}"
     return error if field is None else InvalidInputError(field, error.reason)
 
 
 def image_called(call: Call, image_id: str, field: str) -> Image:
-    """Return an image by its id.
+    """Return an image by its id; without configured images, any id is accepted.
 
     Raises:
-        InvalidInputError: images are configured and it is none of them.
+        InvalidInputError: images are configured, and this is not one of them.
     """
     images = call.parts.images
     image = images.get(image_id)
@@ -122,12 +128,13 @@ def image_called(call: Call, image_id: str, field: str) -> Image:
 
 
 def _check_version(server: NewServer, version: Version) -> None:
+    # Most clients send a new version, for which the loop over the fields is skipped.
     for attribute, name, since in _SINCE if version < _NEWEST else ():
         if version < since and getattr(server, attribute) is not UNSET:
-            reason = f"is there from microversion {text_of(since)} on"
+            reason = f"requires microversion {text_of(since)} or later"
             raise InvalidInputError(f"server.{name}", reason)
     if version >= _PERSONALITY_GONE and server.personality is not UNSET:
-        raise InvalidInputError("server.personality", "is gone since microversion 2.57")
+        raise InvalidInputError("server.personality", "was removed in microversion 2.57")
     networks = server.networks
     if version >= _NETWORKS_REQUIRED and networks is UNSET:
         reason = "is required from microversion 2.37 on: none, auto or a list"
@@ -139,25 +146,29 @@ def _check_version(server: NewServer, version: Version) -> None:
 
 
 def _request_id(call: Call) -> tuple[str, bool]:
-    """Return the id of the order; an Idempotency-Key makes it the same at every repeat."""
+    """Return the request id of the order, and whether the order may be repeated.
+
+    An Idempotency-Key determines the id, so that a repetition finds the servers of the first one.
+    """
     key = call.header(b"idempotency-key")
     if key is None:
         return call.request_id, False
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         reason = f"must be 1 to {_KEY_MAX} printable ASCII characters"
         raise InvalidInputError("Idempotency-Key", reason)
+    # Keys of two projects must never collide. A key has no newline, so the pair is unambiguous.
     name = f"{call.identity.project_id}\n{key}"
     call.repeat(f"req-{uuid.uuid5(_KEYS, name)}")
     return call.request_id, True
 
 
 def _count_min(server: NewServer) -> int:
-    """Return how many servers there have to be, when the project may not have max_count more."""
+    """Return the least number of servers to create if the quota does not allow max_count."""
     return 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
 
 
 def _count(server: NewServer) -> int:
-    """Return how many servers are asked for; a scheduler places all of them or none."""
+    """Return the number of servers to create; the scheduler places all of them or none."""
     low = _count_min(server)
     if server.max_count is UNSET:
         field, count = "server.min_count", low
@@ -167,6 +178,7 @@ def _count(server: NewServer) -> int:
         raise InvalidInputError("server.min_count", "must be less than or equal to max_count")
     if count > COUNT_MAX:
         raise InvalidInputError(field, f"{count} must be 1 to {COUNT_MAX}")
+    # All servers of the request would have the same host name.
     if count > 1 and server.hostname is not UNSET:
         raise InvalidInputError("server.hostname", "is for one server, and more are asked for")
     return count
@@ -176,6 +188,7 @@ def _image(call: Call, server: NewServer) -> Image | None:
     ref = "" if server.image_ref is UNSET else server.image_ref
     if ref:
         return image_called(call, ref.rstrip("/").rpartition("/")[2], "server.imageRef")
+    # Clients that boot from an image through a block device name it there instead of in imageRef.
     devices = () if server.block_device_mapping_v2 is UNSET else server.block_device_mapping_v2
     for index, device in enumerate(devices):
         image_id = device.image_id or device.uuid
@@ -192,11 +205,14 @@ def _zone(call: Call, server: NewServer) -> str | None:
     zone = server.availability_zone
     if zone is UNSET or not zone:
         return None
+    # `ZONE:HOST[:NODE]` forces the host past most filters, while `host` is checked by all of them.
+    # Both together would contradict each other.
     if ":" in zone:
         _admins_only(call, "availability_zone with a host")
         if server.host is not UNSET or server.hypervisor_hostname is not UNSET:
             raise InvalidInputError(
-                "server.availability_zone", "names a host, and so do host or hypervisor_hostname"
+                "server.availability_zone",
+                "must not name a host beside host or hypervisor_hostname",
             )
     return zone
 
@@ -231,8 +247,9 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
             continue
         for key, value in given.items():
             if key.startswith(_OWN_HINTS):
-                # A check looks at few filters, so that a server could be put past the others.
-                raise InvalidInputError(f"{prefix}.{key}", "is not for clients; leave it out")
+                # These hints make the scheduler run only some of its filters, so a client could
+                # use them to bypass the rest.
+                raise InvalidInputError(f"{prefix}.{key}", "is reserved; leave it out")
             match value:
                 case str():
                     hints[key] = (value,)
@@ -246,7 +263,11 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
 
 
 def _server_id(text: str, field: str) -> str:
-    """Read the id of a server: what is none would be a wish that nobody keeps."""
+    """Return the canonical form of a server's id in a hint.
+
+    An invalid id is refused, because the filter would never find the server and the hint would
+    have no effect.
+    """
     try:
         return str(uuid.UUID(text))
     except ValueError as error:
@@ -254,11 +275,13 @@ def _server_id(text: str, field: str) -> str:
 
 
 async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse private flavors and groups of other projects, as if they were not there."""
+    """Refuse private flavors and groups of other projects, as if they did not exist."""
     if call.identity.is_admin:
         return
     replica = call.parts.replica
     group = hints.get("group", ("",))[0] if hints.get("group") else ""
+    # Catching up costs a round trip, so it happens only for names that the replica does not know;
+    # they may be new. An unknown name is left to the service, which refuses it.
     if flavor_id not in replica.flavors or (group and group not in replica.hosts.server_groups):
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
@@ -272,7 +295,7 @@ async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[st
 
 
 def _extra(server: NewServer) -> Extra:
-    """Keep what the client may read back, or a driver may want."""
+    """Return the fields that are stored for responses and drivers, and that no rule reads."""
     extra: Extra = {}
     if server.description is not UNSET:
         extra["description"] = server.description
@@ -283,6 +306,7 @@ def _extra(server: NewServer) -> Extra:
     if _flag(server.config_drive, "config_drive"):
         extra["config_drive"] = True
     if server.tags is not UNSET:
+        # Tags are a set in Nova; the order of the request is kept.
         extra["tags"] = list(dict.fromkeys(server.tags))
     if server.security_groups is not UNSET:
         extra["security_groups"] = [group.name for group in server.security_groups]

@@ -1,4 +1,4 @@
-"""The action `rebuild`: a server is made anew of an image, where it is."""
+"""Handler of the action `rebuild`, which recreates a server from an image on its host."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,6 +23,7 @@ from berth.scheduling.evaluation.explain import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
+# The microversions that added fields to rebuilds, partly later than to creation.
 _SINCE: Final[Mapping[str, Version]] = {
     "description": (2, 19),
     "key_name": (2, 54),
@@ -34,7 +35,7 @@ _KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certifica
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
-    """Make a server anew of an image, where it is."""
+    """Rebuild a server from an image, on the host that it is on."""
     stated = None
     if call.identity.parent is not None:
         stated, args = stated_image(args)
@@ -43,7 +44,7 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
         check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
     check_values(asked, "rebuild", call.version)
     if asked.personality is not UNSET and call.version >= _USER_DATA:
-        raise InvalidInputError("rebuild.personality", "is gone since microversion 2.57")
+        raise InvalidInputError("rebuild.personality", "was removed in microversion 2.57")
     if asked.preserve_ephemeral is not UNSET:
         flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
     image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
@@ -54,7 +55,7 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
 
 
 def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
-    """Return what of the record changes with the image."""
+    """Return the fields of the instance's record that change together with the image."""
     extra = dict(extra_of(instance))
     extra |= {name: getattr(asked, name) for name in _KEPT if getattr(asked, name) is not UNSET}
     fields: dict[str, object] = {"extra": extra}
@@ -66,6 +67,7 @@ def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
 
 
 async def _answer(call: Call, uuid: str) -> Answer:
+    # Read again, so that the response shows the task and the values that were stored.
     rebuilt = await call.parts.instances.get(uuid)
     view = ServerWriter(call).view(rebuilt, alone=True)
     if call.version >= _USER_DATA:
@@ -75,11 +77,12 @@ async def _answer(call: Call, uuid: str) -> Answer:
 
 
 def _check_image(call: Call, instance: Instance, image: Image) -> None:
-    """Ask the rules that a new image may break, of the host that the instance is on.
+    """Check that the instance's host passes the filters that a new image may violate.
 
     Raises:
-        ConflictError: with the rule that refuses.
+        ConflictError: a filter refuses the host; the message names it.
     """
+    # As in Nova, a rebuild from the same image is not checked again: the host runs it already.
     if instance.host is None or instance.image == image:
         return
     request = Request(
@@ -95,6 +98,7 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     )
     refusal = call.parts.decision_service.decide(request).refusal
     if refusal is not None:
+        # The reason may name hosts and aggregates, which a parent zone must not learn.
         is_abroad = call.identity.parent is not None
         why = without_reasons(refusal.message) if is_abroad else refusal.message
-        raise ConflictError(f"the host of the instance may not have this image: {why}")
+        raise ConflictError(f"the host of the instance does not allow this image: {why}")

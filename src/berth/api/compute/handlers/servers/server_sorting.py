@@ -1,4 +1,4 @@
-"""Orders of lists of servers that clients ask for, by Nova's names of what servers have."""
+"""Sorting of server lists by Nova's sort keys."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
@@ -11,15 +11,19 @@ from berth.services.requests.permissions import LOCKED, vm_state
 
 _Value = str | float | None
 _Read = Callable[[Instance], _Value]
+# A function that reads the value to compare, and whether the order is descending.
 _Part = tuple[_Read, bool]
-"""What to compare, and whether the largest comes first."""
 
 SORTED_MAX: Final = 50_000
-"""Most servers of a list in another order than the ledger's: all of them are read for each page."""
+"""Maximum number of servers in a list that is not in the ledger's order.
+
+Each page of such a list reads and sorts all of them.
+"""
 
 _NEWEST_FIRST: Final = (("created_at", True), ("uuid", True))
 _DIRECTIONS: Final = {"asc": False, "desc": True}
 _FOR_ADMINISTRATORS: Final = frozenset({"host", "node"})
+# Microversion 2.73 adds `locked` as a filter and as a sort key.
 _LOCKED: Final = (2, 73)
 
 
@@ -57,34 +61,40 @@ _ZONE: Final = "availability_zone"
 
 
 class Sorting:
-    """One order of servers: what is compared first, what next, to the uuid, which decides."""
+    """An order of servers: keys from the most to the least significant, ending with the uuid."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parts = parts
 
     def sort(self, instances: Iterable[Instance]) -> list[Instance]:
-        """Return instances in this order; where one has nothing to compare it is the smallest."""
+        """Return instances in this order; a missing value sorts before all others."""
         found = list(instances)
+        # Python's sort is stable, so sorting by the least significant key first gives the order
+        # of all keys, each with its own direction.
         for read, is_falling in reversed(self._parts):
             found.sort(key=lambda one: _comparable(read(one)), reverse=is_falling)
         return found
 
     def after(self, instances: Iterable[Instance], marker: Instance) -> list[Instance]:
-        """Return those that come after one, whether it is among them or not, in this order."""
+        """Return the instances that come after the marker, in this order.
+
+        The marker itself may be missing among the instances.
+        """
+        # Inserting the marker finds its place even when it no longer matches the filter.
         others = (one for one in instances if one.uuid != marker.uuid)
         found = self.sort([marker, *others])
         return found[[one.uuid for one in found].index(marker.uuid) + 1 :]
 
 
 def sorting_of(call: Call) -> Sorting | None:
-    """Read the order that a list is asked in; None: newest first, as the ledger has it.
+    """Return the order that a request asks for, or None for the ledger's own: newest first.
 
-    As in Nova, directions go to keys one by one, those that are missing are the first one or
-    `desc`, the time of creation and the uuid are compared last, and keys for administrators are
-    passed over for others.
+    As in Nova, directions apply to keys one by one, and a missing direction is the first one or
+    `desc`. The time of creation and the uuid are the least significant keys. Keys for
+    administrators are ignored for other callers.
 
     Raises:
-        InvalidInputError: it is no key, no direction, or there are more of these than keys.
+        InvalidInputError: a key or direction is unknown, or there are more directions than keys.
     """
     keys = [text for name, text in call.query_items() if name == "sort_key" and text]
     words = [text for name, text in call.query_items() if name == "sort_dir" and text]
@@ -95,13 +105,14 @@ def sorting_of(call: Call) -> Sorting | None:
     known = {*_READS, _ZONE} - (set() if call.version >= _LOCKED else {"locked"})
     if strangers := [key for key in keys if key not in known]:
         names = ", ".join(sorted(known))
-        raise InvalidInputError("sort_key", f"{strangers[0]!r} is none; there are {names}")
+        raise InvalidInputError("sort_key", f"{strangers[0]!r} is unknown; use one of {names}")
     default = _DIRECTIONS[words[0]] if words else True
     asked = dict.fromkeys(keys, default) | {
         key: _DIRECTIONS[word] for key, word in zip(keys, words, strict=False)
     }
     if not call.identity.is_admin:
         asked = {key: one for key, one in asked.items() if key not in _FOR_ADMINISTRATORS}
+    # The uuid makes the order total, which paging by marker needs.
     for key, _ in _NEWEST_FIRST:
         asked.setdefault(key, default)
     if tuple(asked.items()) == _NEWEST_FIRST:
@@ -110,10 +121,10 @@ def sorting_of(call: Call) -> Sorting | None:
 
 
 async def marker_of(call: Call, uuid: str, project_id: str | None) -> Instance:
-    """Return the instance that a page comes after.
+    """Return the instance that precedes a page.
 
     Raises:
-        InvalidInputError: there is none of the project.
+        InvalidInputError: the project has no such instance.
     """
     try:
         marker = await call.parts.instances.get(uuid)
@@ -128,5 +139,6 @@ def _read_of(call: Call, key: str) -> _Read:
     return ServerWriter(call).zone if key == _ZONE else _READS[key]
 
 
+# Pairs, since None does not compare with other values.
 def _comparable(value: _Value) -> tuple[bool, str | float]:
     return (False, "") if value is None else (True, value)

@@ -1,4 +1,4 @@
-"""Tags of servers, from 2.26 on."""
+"""Handlers of server tags, which microversion 2.26 adds."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
 
+# Both limits are Nova's.
 _TAGS_MAX = 50
 _LENGTH_MAX = 60
 
@@ -20,26 +21,26 @@ async def list_tags(call: Call) -> Answer:
 
 
 async def replace_tags(call: Call) -> Answer:
-    """Replace the tags of a server."""
+    """Replace all tags of a server."""
     given = list(dict.fromkeys(call.body(TagsBody).tags))
     await changed(call, lambda old: _with(old, given))
     return Answer(TagsAnswer(tags=given))
 
 
 async def delete_tags(call: Call) -> Answer:
-    """Take all tags off a server."""
+    """Delete all tags of a server."""
     await changed(call, lambda old: _with(old, []))
     return Answer()
 
 
 async def check_tag(call: Call) -> Answer:
-    """Tell whether a server has a tag."""
+    """Check whether a server has a tag: 204 if it has, else 404."""
     _check_has(await server_of(call), call.key("tag"))
     return Answer()
 
 
 async def add_tag(call: Call) -> Answer:
-    """Put a tag on a server; 204 when it has it already."""
+    """Add a tag to a server: 201, or 204 if the server already has it."""
     tag = call.key("tag")
     _check_form(tag)
     had = tag in _tags(await server_of(call))
@@ -48,9 +49,10 @@ async def add_tag(call: Call) -> Answer:
 
 
 async def delete_tag(call: Call) -> Answer:
-    """Take a tag off a server."""
+    """Delete a tag of a server."""
     tag = call.key("tag")
 
+    # Checked inside the change, which runs again on every conflict.
     def without(old: Instance) -> Instance:
         _check_has(old, tag)
         return _with(old, [one for one in _tags(old) if one != tag])
@@ -66,7 +68,7 @@ def _tags(instance: Instance) -> list[str]:
 def _with(old: Instance, tags: list[str]) -> Instance:
     kept = list(dict.fromkeys(tags))
     if len(kept) > _TAGS_MAX:
-        raise HttpError(400, f"A server has {_TAGS_MAX} tags at most.")
+        raise HttpError(400, f"A server has at most {_TAGS_MAX} tags.")
     extra: Extra = {**extra_of(old), "tags": kept}
     return replace(old, extra={**extra})
 
@@ -77,6 +79,6 @@ def _check_has(instance: Instance, tag: str) -> None:
 
 
 def _check_form(tag: str) -> None:
-    """Refuse what no list of tags could hold."""
+    """Refuse a tag that the `tags` filter could not name, since commas separate tags there."""
     if len(tag) > _LENGTH_MAX or "," in tag:
         raise InvalidInputError("tag", f"must be 1 to {_LENGTH_MAX} characters without a comma")

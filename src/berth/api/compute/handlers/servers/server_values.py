@@ -1,4 +1,4 @@
-"""Values of servers that no schema can check: how texts are formed, what Berth has none of."""
+"""Checks of server fields that the schemas cannot express."""
 
 import base64
 import binascii
@@ -14,6 +14,7 @@ from berth.api.microversion import Version
 from berth.api.values import check_edges
 from berth.domain.errors import InvalidInputError
 
+# Microversion 2.94 allows fully qualified host names; before it a name is one DNS label.
 _FULL_HOSTNAMES: Final = (2, 94)
 _LABEL_MAX: Final = 63
 _LABEL: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]*")
@@ -24,20 +25,20 @@ _LOCAL: Final = "local"
 def check_values(
     asked: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
 ) -> None:
-    """Refuse values that Nova refuses.
+    """Refuse field values that Nova refuses.
 
     Args:
-        asked: what a client wrote.
-        prefix: names it (`server`, `rebuild`).
-        version: of the compute API; None for the newest.
+        asked: the part of the request with the fields.
+        prefix: the name of that part (`server`, `rebuild`).
+        version: the microversion, or None for the newest.
 
     Raises:
-        InvalidInputError: naming the field and what is wrong with it.
+        InvalidInputError: a value is invalid; the error names the field and the reason.
     """
     check_edges(asked.name, f"{prefix}.name")
     if asked.hostname is not UNSET:
         _check_hostname(asked.hostname, f"{prefix}.hostname", version)
-    # An empty address takes one away that was set before.
+    # In an update, an empty address removes the current one.
     may_be_empty = isinstance(asked, ServerChange)
     for text, field, kind in (
         (asked.access_ipv4, "accessIPv4", IPv4Address),
@@ -50,17 +51,17 @@ def check_values(
     if asked.user_data is not UNSET and asked.user_data is not None:
         _check_base64(asked.user_data, f"{prefix}.user_data")
     if isinstance(asked, NewServer) and asked.key_name is not UNSET and asked.key_name:
-        raise InvalidInputError(f"{prefix}.key_name", "is not there: Berth keeps no key pairs")
+        raise InvalidInputError(f"{prefix}.key_name", "does not exist: Berth keeps no key pairs")
     certificates = asked.trusted_image_certificates
     if certificates is not UNSET and certificates is not None:
         _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
 
 
 def check_attachments(server: NewServer) -> None:
-    """Refuse volumes, networks and ports, which would be missing in the server without a word.
+    """Refuse volumes, networks and ports, which the server would silently lack.
 
     Raises:
-        InvalidInputError: naming the field that asks for some.
+        InvalidInputError: a field requests one of them; the error names the field.
     """
     if server.networks is not UNSET and not isinstance(server.networks, str):
         for index, network in enumerate(server.networks):
@@ -68,7 +69,7 @@ def check_attachments(server: NewServer) -> None:
                 text is not UNSET and text
                 for text in (network.uuid, network.port, network.fixed_ip)
             ):
-                reason = "is not there: Berth has no networks; ask for none or auto"
+                reason = "does not exist: Berth has no networks; use none or auto"
                 raise InvalidInputError(f"server.networks[{index}]", reason)
     if server.block_device_mapping is not UNSET:
         for index, old in enumerate(server.block_device_mapping):
@@ -81,14 +82,14 @@ def check_attachments(server: NewServer) -> None:
 
 
 def _is_volume(device: BlockDevice) -> bool:
-    """Tell whether a device is a volume; a blank or an image is one unless it says `local`."""
+    """Return whether a device is a volume, by its source or by a destination other than local."""
     if device.volume_id or device.snapshot_id or device.source_type in {"volume", "snapshot"}:
         return True
     return device.destination_type not in {None, "", _LOCAL}
 
 
 def _refuse_volume(field: str) -> None:
-    raise InvalidInputError(field, "asks for a volume, and Berth has no volumes")
+    raise InvalidInputError(field, "requests a volume, and Berth has no volumes")
 
 
 def _check_hostname(text: str, field: str, version: Version | None) -> None:
@@ -105,7 +106,7 @@ def _check_address(text: str, field: str, kind: type[IPv4Address | IPv6Address])
     try:
         kind(text)
     except ValueError as error:
-        raise InvalidInputError(field, f"{text[:80]!r} is no address") from error
+        raise InvalidInputError(field, f"{text[:80]!r} is not an address") from error
 
 
 def _check_base64(text: str, field: str) -> None:
@@ -117,6 +118,6 @@ def _check_base64(text: str, field: str) -> None:
 
 def _check_certificates(ids: Sequence[str], field: str) -> None:
     if not ids or "" in ids:
-        raise InvalidInputError(field, "must name one at least, or be null")
+        raise InvalidInputError(field, "must name at least one certificate, or be null")
     if len(set(ids)) != len(ids):
-        raise InvalidInputError(field, "names one more than once")
+        raise InvalidInputError(field, "names a certificate more than once")

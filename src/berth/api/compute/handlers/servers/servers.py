@@ -1,4 +1,4 @@
-"""Servers: making, showing, renaming and removing them."""
+"""Handlers that create, show, update and delete servers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,14 +25,16 @@ from berth.services.servers.instances import AcceptedCreate
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
+# Attempts to save a change when other writers keep changing the same record. The limit only keeps a
+# request from retrying for ever.
 _SAVE_TRIES = 25
 
 
 async def create_servers(call: Call) -> Answer:
-    """Make servers, all of them or none; or each by itself, where the settings say so.
+    """Create servers, all or none, or one by one if the settings say so.
 
-    That no host has room is no error of the request: the servers are then in ERROR, and their
-    fault says why. A parent zone sends a batch of instances with their offers instead.
+    If no host has room, the request still succeeds: the servers get the status ERROR and a fault
+    with the reason. A parent zone sends a batch of instances with their offers instead.
     """
     if call.identity.parent is not None:
         return await build_by_offers(call)
@@ -42,6 +44,7 @@ async def create_servers(call: Call) -> Answer:
         accepted = await call.parts.instances.create(order)
     except InvalidInputError as error:
         raise named_as_sent(error) from error
+    # With an Idempotency-Key the servers may be those of an earlier request.
     if asked.order.may_repeat:
         _check_same(asked, accepted)
     linker = linker_of(call)
@@ -50,6 +53,7 @@ async def create_servers(call: Call) -> Answer:
     if asked.reservation_only:
         answer = CreatedAnswer(reservation_id=accepted.reservation_id)
     else:
+        # Nova names the group `default` when the request names none; clients read the list.
         names = asked.security_groups or ("default",)
         answer = CreatedAnswer(
             server=CreatedServer(
@@ -70,7 +74,7 @@ async def show_server(call: Call) -> Answer:
 
 
 async def update_server(call: Call) -> Answer:
-    """Change the name or description of a server."""
+    """Update the name, description or host name of a server."""
     change = call.body(ServerChangeBody).server
     _check_version(call, change)
     check_values(change, "server", call.version)
@@ -79,7 +83,7 @@ async def update_server(call: Call) -> Answer:
 
 
 async def delete_server(call: Call) -> Answer:
-    """Have a server destroyed and its room freed."""
+    """Delete a server and free its resources."""
     instance = await server_of(call)
     check_lock(instance, caller_of(call))
     down_s = call.parts.service_down_time_s
@@ -91,10 +95,11 @@ async def server_of(call: Call) -> Instance:
     """Return the instance that the path names.
 
     Raises:
-        NotFoundError: there is none that the caller may see, or it is deleted.
+        NotFoundError: it does not exist, is deleted, or the caller may not see it.
     """
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
+    # The same 404 for all cases: servers of other projects must look as if they did not exist.
     is_mine = call.project_id in {None, instance.project_id}
     if instance.status is Status.DELETED or not is_mine:
         raise NotFoundError("instance", key)
@@ -102,11 +107,15 @@ async def server_of(call: Call) -> Instance:
 
 
 async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instance:
-    """Change the instance that the path names, again when it was changed meanwhile.
+    """Apply a change to the instance that the path names, and retry when the record changes.
+
+    Args:
+        call: the request.
+        change: returns the changed instance; runs again after each conflict.
 
     Raises:
-        NotFoundError: there is none that the caller may see.
-        ConflictError: it changed too often.
+        NotFoundError: it does not exist, or the caller may not see it.
+        ConflictError: the record kept changing through all retries.
     """
     for _ in range(_SAVE_TRIES):
         instance = change(await server_of(call))
@@ -119,7 +128,10 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
 
 
 def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
-    """Refuse an Idempotency-Key that was used for another order."""
+    """Refuse an Idempotency-Key that was used for a different order.
+
+    Flavor, image and count are compared; the servers' records do not have the whole first request.
+    """
     order, first = asked.order, accepted.instances[0]
     image_id = order.image.image_id if order.image else None
     same = (
@@ -133,9 +145,9 @@ def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
 
 def _check_version(call: Call, change: ServerChange) -> None:
     if change.description is not UNSET and call.version < _DESCRIPTION:
-        raise InvalidInputError("server.description", "is there from microversion 2.19 on")
+        raise InvalidInputError("server.description", "requires microversion 2.19 or later")
     if change.hostname is not UNSET and call.version < _HOSTNAME:
-        raise InvalidInputError("server.hostname", "is there from microversion 2.90 on")
+        raise InvalidInputError("server.hostname", "requires microversion 2.90 or later")
 
 
 def _apply(old: Instance, change: ServerChange) -> Instance:

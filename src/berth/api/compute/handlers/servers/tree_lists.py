@@ -1,8 +1,7 @@
-"""Lists of servers over the tree: this zone's own first, then those of each child that has some.
+"""Server lists over the zone tree: this zone's own servers first, then those of each child.
 
-A page ends where the next one begins: at a server, of this zone or of a child, which says by itself
-in which of the two the list goes on. So no zone has to know more than its own servers, and where
-it has sent others.
+The marker of a page is a server of this zone or of a child, and so tells where the list continues.
+A zone therefore needs to know only its own servers and those that it has sent to children.
 """
 
 import asyncio
@@ -30,23 +29,25 @@ from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 MISSING: Final = b"x-berth-zones-missing"
-"""Names the children whose servers are missing in a list, or some of whose are."""
+"""The response header that names the children whose servers are missing, all or in part."""
 
+# Parameters that are not passed on: children are asked for one tenant, with a page of their own.
 _OWN_PARAMETERS: Final = frozenset(
     {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host"}
 )
-"""Parameters that are not for children: what is asked of them is for one tenant, page by page."""
 _OK: Final = 200
+# A child may list servers of the same project that this zone did not send there. Up to so many
+# pages of so many servers are read to find one that it did; then the child counts as unavailable.
 _READ_ON: Final = 1000
 _PAGES_MAX: Final = 10
-"""Most pages, of that many servers, that are read of a child for one that has any from here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Where servers of a list are, beside this zone: by instance, and by child in their order.
+    """The servers of a list that are in child zones: their records by instance uuid.
 
-    `marks` are of the zones that the list came through, and of this one.
+    `project_id` owns all of them. `marks` are the loop tokens of the zones that the request has
+    passed through, this one included.
     """
 
     errands: Mapping[str, RemoteInstance]
@@ -54,14 +55,18 @@ class Below:
     marks: tuple[bytes, ...]
 
     def zone_of(self, marker: str | None) -> int | None:
-        """Return the child in which a list goes on after a marker; None for this zone itself."""
+        """Return the child in which the list continues after a marker, or None for this zone."""
         errand = None if marker is None else self.errands.get(marker)
         return None if errand is None else errand.zone_id
 
 
 @dataclass(slots=True)
 class BelowPage:
-    """Servers of children, as they show them; `has_more` says that the list goes on after them."""
+    """A page of the children's servers, as they show them.
+
+    `has_more` is set when the list continues after the page; `unanswered` names the children whose
+    servers are missing.
+    """
 
     servers: list[Json] = field(default_factory=list["Json"])
     has_more: bool = False
@@ -69,18 +74,18 @@ class BelowPage:
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """What the answer says of children that are missing in it."""
+        """The response header with the children whose servers are missing, if there are any."""
         if not self.unanswered:
             return ()
         return ((MISSING, ", ".join(self.unanswered).encode()),)
 
 
 async def below_of(call: Call, query: InstanceQuery) -> Below | None:
-    """Return which servers of a list children may have; None when there are none.
+    """Return the servers of a list that children may have, or None when there are none.
 
-    Children are asked for one project alone: an administrator who lists those of all projects
-    sees this zone's own, but for a reservation, which is of one project. Hosts, and what was
-    deleted, are told by each zone of its own alone.
+    Children are asked on behalf of one project. A list of all projects therefore has this zone's
+    servers only, unless it is limited to a reservation, which belongs to one project. Lists by
+    host and lists of deleted servers never include children.
     """
     is_own_alone = query.host is not None or query.deleted or _lists_deleted(call)
     if call.parts.zones is None or is_own_alone:
@@ -89,11 +94,12 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
         return None
     marks = marks_of(call)
     if call.parts.zones.loop_tokens.is_among(marks):
-        return None  # whoever asks asks for this zone's own list, where they are already
+        # The request came from this zone through a ring of zones: the children are listed there.
+        return None
     found = await call.parts.ledger.remote_instances(
         project_id=query.project_id, reservation_id=query.reservation_id
     )
-    # What is being taken back is nobody's any more, whether the child has it still or not.
+    # For its owner a withdrawn instance is gone, whether or not the child still has it.
     found = [one for one in found if one.stage is not RemoteInstanceStage.WITHDRAWING]
     if not found:
         return None
@@ -103,11 +109,12 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
 
 
 async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
-    """Return up to so many servers of children, after the marker where that is one of theirs.
+    """Return up to `limit` servers of the children, after the marker if a child has it.
 
-    Children that do not answer are named, and fail nothing.
+    Children that do not answer are named in the page; the list does not fail because of them.
     """
     first = below.zone_of(marker)
+    # Pages are stable because the children come in a fixed order, and each child in its own.
     zone_ids = sorted({one.zone_id for one in below.errands.values()})
     asked = [zone_id for zone_id in zone_ids if first is None or zone_id >= first]
     answers = await asyncio.gather(
@@ -119,13 +126,14 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     page = _joined([one for one in answers if one is not None], limit)
     parts = call.parts.zones
     if page.unanswered and parts is not None and call.identity.parent is not None:
-        page.unanswered = [parts.name]  # parents do not learn which zones are below
+        # Parents must not learn which zones are below this one.
+        page.unanswered = [parts.name]
     return page
 
 
 @dataclass(slots=True)
 class _Answer:
-    """What one child answered; `servers` is None when it did not."""
+    """The response of one child; `servers` is None when it did not answer."""
 
     name: str
     servers: list[Json] | None = None
@@ -139,9 +147,12 @@ async def _ask(
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(zone_id)
     if parts is None or zone is None:
-        return None  # it was removed: that its servers are missing is no news, and mends itself not
+        # An operator removed the zone. Reporting it as missing in every list would never end.
+        return None
     state = parts.watch.states().get(zone_id)
-    if state is not None and not state.is_up:  # one that is disabled has servers all the same
+    # A zone that is known to be down would only use up the timeout. Disabled zones are asked: they
+    # still have servers.
+    if state is not None and not state.is_up:
         return _Answer(zone.name)
     try:
         async with asyncio.timeout(time_left_s(call, parts.select_timeout_s)):
@@ -152,20 +163,21 @@ async def _ask(
 
 
 async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _Answer:
-    """Read a child's list until a server comes that was sent from here, or it ends.
+    """Read a child's list up to the first page with a server that this zone has sent there.
 
-    The child may have others of the same project, which were made there without this zone.
+    The child may have other servers of the same project, created there without this zone.
 
     Raises:
-        UnavailableError: the child does not answer, or answers nothing that could be believed.
+        UnavailableError: the child does not answer, or its response fails validation.
     """
     asked = first
     for _ in range(_PAGES_MAX):
         page = await _ask_page(call, below, zone, asked)
+        # A page whose last server is the marker would repeat for ever.
         if page.answer.servers or not page.answer.has_more or page.last in {None, asked.marker}:
             return page.answer
         asked = _Asked(_READ_ON, page.last)
-    raise UnavailableError(f"zone {zone.name} has a long list with nothing from here")
+    raise UnavailableError(f"zone {zone.name} lists too many servers that are unknown to this zone")
 
 
 async def _ask_page(call: Call, below: Below, zone: Zone, asked: "_Asked") -> "_ChildPage":
@@ -192,14 +204,14 @@ def _path(call: Call, limit: int, marker: str | None) -> str:
 
 
 class _Asked(NamedTuple):
-    """What page a child was asked for."""
+    """The page that a child is asked for."""
 
     limit: int
     marker: str | None
 
 
 class _ChildPage(NamedTuple):
-    """A page of a child, and the id of the last server on it, whoever has made that."""
+    """A page of a child, and the id of the last server on it, even if unknown to this zone."""
 
     answer: _Answer
     last: str | None
@@ -208,9 +220,10 @@ class _ChildPage(NamedTuple):
 def _read(
     call: Call, below: Below, zone: Zone, answer: ForwardedResponse, asked: _Asked
 ) -> _ChildPage:
-    """Believe of a child's answer what this zone has sent there, for that project, each once.
+    """Return the servers in a child's response that this zone has sent there, each once.
 
-    The server that the page comes after is not on it, or the next page would be the same.
+    Servers of other projects and unknown servers are dropped, and so is the marker itself: with it
+    on the page, the next page would be the same.
     """
     if answer.status != _OK:
         raise UnavailableError(f"zone {zone.name} answered a list with {answer.status}")
@@ -263,7 +276,7 @@ def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
             continue
         left = limit - len(page.servers)
         page.servers += answer.servers[:left]
-        # What comes after a page that was cut belongs behind the rest of it.
+        # Once a child's page is cut, later children come on later pages, after its rest.
         page.has_more = len(answer.servers) > left or bool(answer.servers and answer.has_more)
     return page
 
