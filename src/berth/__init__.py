@@ -1,3 +1,7 @@
 """Berth decides which host each instance runs on, claims the room, and has it started."""
 
+from berth.former_names import install as _install_former_names
+
 __version__ = "0.1.0"
+
+_install_former_names()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
@@ -13,6 +13,14 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
+from berth.former_names import former_name
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    def __getattr__(name: str) -> object:
+        """Return what a former name stands for."""
+        return former_name(__name__, name)
+
 
 R = TypeVar("R", bound=Record)
 """The type of a record."""

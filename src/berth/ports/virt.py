@@ -3,12 +3,19 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
+from berth.former_names import former_name
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    def __getattr__(name: str) -> object:
+        """Return what a former name stands for."""
+        return former_name(__name__, name)
 
 
 @dataclass(frozen=True, slots=True)

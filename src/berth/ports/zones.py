@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import RemoteInstance, Zone, ZoneInfo
@@ -14,6 +14,14 @@ from berth.domain.zones.zone_orders import (
     RemoteServer,
     SelectOrder,
 )
+from berth.former_names import former_name
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    def __getattr__(name: str) -> object:
+        """Return what a former name stands for."""
+        return former_name(__name__, name)
+
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Default limit of a response body: a full page of servers is a few MB."""

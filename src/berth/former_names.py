@@ -1,0 +1,149 @@
+"""Former module paths and names of the plugin interface, which work for one more version.
+
+Plugins import rules, tables, records and ports. When those moved, each former path became a module
+here that warns with a `DeprecationWarning` and returns the object under its present name. Nothing
+inside Berth uses them.
+"""
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import MappingProxyType, ModuleType
+from typing import Final
+
+_COMPUTE: Final = "berth.domain.compute"
+_EVALUATION: Final = "berth.scheduling.evaluation"
+
+FORMER_MODULES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
+    {
+        "berth.domain.aggregate": (f"{_COMPUTE}.aggregate", {}),
+        "berth.domain.allocation": ("berth.domain.inventory.allocation", {}),
+        "berth.domain.assignment": ("berth.domain.hardware.assignment", {}),
+        "berth.domain.decision": (f"{_COMPUTE}.decision", {}),
+        "berth.domain.flavor": (f"{_COMPUTE}.flavor", {}),
+        "berth.domain.host": (f"{_COMPUTE}.host", {}),
+        "berth.domain.image": (f"{_COMPUTE}.flavor", {}),
+        "berth.domain.instance": (f"{_COMPUTE}.instance", {}),
+        "berth.domain.request": (f"{_COMPUTE}.request", {}),
+        "berth.domain.resources": ("berth.domain.inventory.resources", {}),
+        "berth.domain.server_group": (f"{_COMPUTE}.server_group", {}),
+        "berth.ports.metrics": ("berth.ports.telemetry", {"Shape": "MetricType"}),
+        "berth.ports.notifier": ("berth.ports.bus", {}),
+        "berth.ports.tracing": ("berth.ports.telemetry", {}),
+        "berth.scheduling.choosing": (
+            f"{_EVALUATION}.selection",
+            {"Chance": "RandomSource", "choose": "choose_host"},
+        ),
+        "berth.scheduling.cost": (f"{_EVALUATION}.cost", {}),
+        "berth.scheduling.planning": (
+            "berth.scheduling.plan.planning",
+            {"Manner": "SelectionStrategy"},
+        ),
+        "berth.scheduling.policy": (
+            f"{_EVALUATION}.policy",
+            {"RuledDriver": "FilteringDriver"},
+        ),
+        "berth.scheduling.ranking": (
+            f"{_EVALUATION}.ranking",
+            {"Ranked": "Ranking", "Ranking": "FullRanking", "Weighed": "WeigherScores"},
+        ),
+        "berth.scheduling.rule": ("berth.scheduling.rules.rule", {}),
+        "berth.scheduling.seeding": ("berth.scheduling.plan.planning", {}),
+        "berth.tables.bitsets": ("berth.tables.columnar.bitsets", {}),
+        "berth.tables.following": ("berth.tables.host.feed", {}),
+        "berth.tables.hosts": ("berth.tables.host.hosts", {}),
+        "berth.tables.journal": ("berth.tables.columnar.journal", {}),
+        "berth.tables.occupants": ("berth.tables.host.occupants", {}),
+        "berth.tables.schema": ("berth.tables.columnar.schema", {}),
+    }
+)
+"""Former module paths: the present module, and the names in it that changed too."""
+
+FORMER_NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "berth.ports.ledger": {"Records": "RecordReader", "Holdings": "ConsumerReader"},
+        "berth.ports.virt": {
+            "Driver": "VirtDriver",
+            "Leftover": "OrphanFiles",
+            "Report": "HostReport",
+            "Verb": "DriverFeature",
+        },
+        "berth.ports.zones": {
+            "ForwardedAnswer": "ForwardedResponse",
+            "ForwardsToZones": "ZoneForwarder",
+            "StatesTenants": "TenantAssertionWriter",
+        },
+    }
+)
+"""Names that changed in modules that stayed where they were."""
+
+
+def former_name(module: str, name: str) -> object:
+    """Return the object that a module had under a former name, with a `DeprecationWarning`.
+
+    Args:
+        module: the module that is asked.
+        name: the former name.
+
+    Raises:
+        AttributeError: the module never had that name.
+    """
+    present = FORMER_NAMES.get(module, {}).get(name)
+    if present is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    _warn(f"{module}.{name} is now {module}.{present}")
+    return getattr(import_module(module), present)
+
+
+class _FormerModule(ModuleType):
+    """Stands at a former path, and returns what the present module has."""
+
+    def __init__(self, name: str, target: str, names: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self._target = target
+        self._names = names
+
+    def __getattr__(self, name: str) -> object:
+        # The import system asks for dunder names that the former module never had.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self._target), self._names.get(name, name))
+
+
+class _FormerPaths(MetaPathFinder, Loader):
+    """Finds former modules, after every other finder has failed."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the import system's signature
+        target: ModuleType | None = None,  # noqa: ARG002 - likewise
+    ) -> ModuleSpec | None:
+        """Return the spec of a former module, or None for any other name."""
+        return ModuleSpec(fullname, self) if fullname in FORMER_MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module that stands at a former path, with a `DeprecationWarning`."""
+        target, names = FORMER_MODULES[spec.name]
+        _warn(f"{spec.name} is now {target}")
+        return _FormerModule(spec.name, target, names)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute nothing: attributes are looked up when they are used."""
+
+
+def _warn(change: str) -> None:
+    # The frames between are those of the import system, whose number depends on the statement.
+    warnings.warn(
+        f"{change}; the former name goes with the next version", DeprecationWarning, stacklevel=4
+    )
+
+
+def install() -> None:
+    """Make former module paths importable. A second call changes nothing."""
+    if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
+        # Last, so that it costs nothing while imports succeed.
+        sys.meta_path.append(_FormerPaths())

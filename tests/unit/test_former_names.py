@@ -1,0 +1,74 @@
+"""Plugins written for the version before find the interface under its former names."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from berth.former_names import FORMER_MODULES, FORMER_NAMES
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
+from berth.scheduling.rules.rule import Filter
+
+_PUBLIC_OF_RULES = ("Filter", "Weigher", "Query", "Reads", "Scores", "without")
+
+
+@pytest.mark.parametrize("former", FORMER_MODULES)
+def test_a_former_module_is_found_and_warns(former: str) -> None:
+    """Every entry leads to a module that exists, and to names that exist in it."""
+    sys.modules.pop(former, None)
+    present, names = FORMER_MODULES[former]
+    with pytest.warns(DeprecationWarning, match=f"{former} is now {present}"):
+        module = importlib.import_module(former)
+    target = importlib.import_module(present)
+    for old, new in names.items():
+        assert getattr(module, old) is getattr(target, new)
+
+
+@pytest.mark.parametrize("module", FORMER_NAMES)
+def test_a_former_name_is_found_and_warns(module: str) -> None:
+    """In modules that stayed where they were, too."""
+    target = importlib.import_module(module)
+    for old, new in FORMER_NAMES[module].items():
+        with pytest.warns(DeprecationWarning, match=f"{old} is now {module}.{new}"):
+            assert getattr(target, old) is getattr(target, new)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_rules_are_the_same_objects_under_both_paths() -> None:
+    """A filter made by a former import is a filter."""
+    former = importlib.import_module("berth.scheduling.rule")
+    present = importlib.import_module("berth.scheduling.rules.rule")
+    assert former.Filter is Filter
+    assert [getattr(former, name) for name in _PUBLIC_OF_RULES] == [
+        getattr(present, name) for name in _PUBLIC_OF_RULES
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_name_that_changed_its_meaning_follows_the_path() -> None:
+    """`Ranking` of the former module is the class, the present one is the protocol."""
+    former = importlib.import_module("berth.scheduling.ranking")
+    assert former.Ranking is FullRanking
+    assert former.Ranked is Ranking
+
+
+@pytest.mark.parametrize("name", ["berth.scheduling.nowhere", "berth.rule"])
+def test_other_modules_stay_unknown(name: str) -> None:
+    """The former paths are a list, not a guess."""
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
+
+
+def test_a_name_that_never_was_stays_unknown() -> None:
+    """A typing error in a plugin is an error, as ever."""
+    ports = importlib.import_module("berth.ports.virt")
+    with pytest.raises(AttributeError, match="Drivers"):
+        _ = ports.Drivers
+
+
+def test_berth_itself_uses_no_former_name() -> None:
+    """All of the command line imports without a warning."""
+    code = "import berth.cli.main, berth.cli.commands.serving, berth.app.processes"
+    command = [sys.executable, "-W", "error::DeprecationWarning:berth", "-c", code]
+    assert subprocess.run(command, check=False).returncode == 0
