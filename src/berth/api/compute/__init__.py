@@ -1,1 +1,1 @@
-"""The compute API, as OpenStack's clients speak it to Nova."""
+"""The compute API, compatible with Nova's for OpenStack clients."""

@@ -1,4 +1,7 @@
-"""What the compute API has and Berth has not: said as such, where a bare 404 would puzzle."""
+"""Responses for paths of Nova's compute API that Berth does not have.
+
+They are 501 with the reason, since a bare 404 would look like a missing resource.
+"""
 
 import re
 
@@ -9,6 +12,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import not_found
 
 _SERVER = "servers/[^/]+"
+# What Berth says of itself, and the patterns of the paths below /v2.1 that get this answer.
 _GAPS = {
     "has no networks, addresses or security groups": (
         "os-networks",
@@ -24,24 +28,23 @@ _GAPS = {
         f"{_SERVER}/(remote-consoles|os-server-password|diagnostics|topology|shares)",
         "os-console-auth-tokens",
     ),
-    # Clients ask for it to show a hypervisor, and go on without it after 501 alone.
+    # Clients request it to show a hypervisor, and carry on without it only after a 501.
     "does not know how long a hypervisor has been up": ("os-hypervisors/[^/]+/uptime",),
-    "has hosts under os-hypervisors and os-services alone": ("os-hosts", "os-cells", "os-agents"),
-    "does not force live migrations to their end; they can be cancelled": (
+    "has hosts under os-hypervisors and os-services only": ("os-hosts", "os-cells", "os-agents"),
+    "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",
     ),
     "keeps no usage by time": ("os-simple-tenant-usage", "os-instance_usage_audit_log"),
-    "has private flavors for administrators alone": ("flavors/[^/]+/(os-flavor-access|action)",),
+    "has private flavors for administrators only": ("flavors/[^/]+/(os-flavor-access|action)",),
     "sends nothing to hosts beforehand": ("os-aggregates/[^/]+/images",),
 }
-"""What Berth says of paths below /v2.1."""
 _PATTERNS = tuple(
     (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {told}.") for told, paths in _GAPS.items()
 )
 
 
 async def not_here(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer for a path of the compute API that leads nowhere: 501 for what Nova has there."""
+    """Answer an unknown path of the compute API: 501 if Nova has it, else 404."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     for pattern, told in _PATTERNS:
         if pattern.fullmatch(path):

@@ -1,4 +1,4 @@
-"""The operations of the compute API on the life of servers: moves and history."""
+"""The compute API's operations on migrations and on the action history of servers."""
 
 from berth.api.compute.handlers import instance_actions, migrations
 from berth.api.compute.schemas.lifecycle import (
@@ -18,6 +18,7 @@ _MIGRATION = _MIGRATIONS + "/{migration_id}"
 _ACTIONS = f"{_SERVER}/os-instance-actions"
 _ADMIN = Role.ADMIN
 
+# `since` makes an operation unknown (404) before the microversion that added it.
 OPERATIONS = (
     ApiOperation(
         "GET",

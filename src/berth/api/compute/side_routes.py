@@ -1,4 +1,4 @@
-"""The operations of the compute API beside the placing of servers: tags, limits, empty lists."""
+"""The compute API's operations on tags and limits, and on resources that Berth does not have."""
 
 from berth.api.compute.handlers import emptiness, quotas
 from berth.api.compute.handlers.servers import server_tags
@@ -80,6 +80,7 @@ _LIMITS = (
     ),
 )
 
+# Clients list these resources as a matter of course, so the lists exist and are empty.
 _REST = (
     ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
     ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),

@@ -43,7 +43,7 @@ FLAVORS: tuple[Command, ...] = (
     ),
     says("flavor unset --property colour m1.small"),
     shows("flavor show m1.small", properties={"hw:cpu_policy": "shared"}),
-    refused("flavor set --project web hidden", "private flavors for administrators alone"),
+    refused("flavor set --project web hidden", "private flavors for administrators only"),
     says("flavor delete hidden"),
     refused("flavor delete hidden", "hidden"),
     usual(says("nova flavor-list", r"\| m1\.tiny +\| 512 ")),

@@ -66,7 +66,7 @@ async def test_orders(some: Stack, query: str, expected: str) -> None:
     ("query", "version", "said"),
     [
         ("sort_key=name", "2.1", "'name' is unknown; use one of availability_zone"),
-        ("sort_key=locked", "2.72", "'locked' is none"),
+        ("sort_key=locked", "2.72", "'locked' is unknown"),
         ("sort_key=uuid&sort_dir=up", "2.1", "must be asc or desc"),
         ("sort_key=uuid&sort_dir=asc&sort_dir=asc", "2.1", "more often than sort_key"),
         ("sort_key=uuid&marker=none", "2.1", "[none] could not be found"),

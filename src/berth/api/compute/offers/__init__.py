@@ -1,1 +1,1 @@
-"""Offers over HTTP: what a parent zone selects, builds and releases here."""
+"""The operations by which parent zones select, build and release offers of this zone."""

@@ -1,7 +1,7 @@
-"""Orders of parents: read, and held against the statement that came with them.
+"""Validation of parent zones' orders against the assertion that is sent with them.
 
-A parent is trusted to speak for its tenants, and for nothing else: what it sends is checked as what
-a client sends, and names nothing here that belongs to other projects.
+A parent is trusted to act for its tenants and for nothing else. Its messages are checked like those
+of clients, and cannot refer to anything in this zone that belongs to other projects.
 """
 
 import re
@@ -26,16 +26,19 @@ from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMe
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID: Final = re.compile(r"[!-~]{1,255}")
 FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
-"""Blanks within are a flavor's right, as in the compute API."""
+"""Ids of flavors; as in the compute API, blanks are allowed after the first character."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
-"""A name with its number among those that were asked for together."""
+"""Names without control characters; longer than a client's, since servers of one request get a
+number as suffix.
+"""
+# Nova's internal hints, which would make the scheduler skip filters.
 _OWN_HINTS: Final = "_nova_"
 _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
 
 
 class AssertedExtra(View):
-    """What a parent may say of a server that no rule reads: what a client may say, no more."""
+    """The fields of a server that no rule reads, limited as in a client's request."""
 
     description: Description | UnsetType | None = UNSET
     key_name: ShortText | UnsetType | None = UNSET
@@ -50,7 +53,7 @@ class AssertedExtra(View):
 
 
 class AssertedTexts(View):
-    """What a parent passes on of what its tenant wrote."""
+    """The texts of a tenant that a parent passes on."""
 
     metadata: Metadata
     extra: AssertedExtra
@@ -60,11 +63,11 @@ class AssertedTexts(View):
 
 
 async def select_order(call: Call) -> SelectOrder:
-    """Read the order of a select; its deadline is no later than this zone allows.
+    """Return the order of a select, with its deadline limited to what this zone allows.
 
     Raises:
-        InvalidInputError: naming the field.
-        HttpError: 403 when it is for another tenant than its statement.
+        InvalidInputError: a field is invalid; the error names it.
+        HttpError: the order is for another tenant than its assertion (403).
     """
     message = call.body(SelectMessage)
     await _check_request(call, message.request, message.group)
@@ -76,13 +79,13 @@ async def select_order(call: Call) -> SelectOrder:
 
 
 async def build_order(call: Call) -> BuildOrder:
-    """Read the order of a build.
+    """Return the order of a build.
 
     Raises:
-        InvalidInputError: naming the field.
-        HttpError: 403 when it is for another tenant than its statement.
+        InvalidInputError: a field is invalid; the error names it.
+        HttpError: the order is for another tenant than its assertion (403).
     """
-    # The table of operations names the body of clients for this path.
+    # The operation's declared body is that of clients, who create servers at the same path.
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)
     extra = _check_texts(message.request, message.metadata, message.extra)
@@ -99,15 +102,15 @@ async def build_order(call: Call) -> BuildOrder:
 
 
 def release_order(call: Call) -> ReleaseOrder:
-    """Read the order of a release; instances are let go for one tenant at a time.
+    """Return the order of a release, which withdraws instances of one tenant at most.
 
     Raises:
-        InvalidInputError: naming the field.
-        HttpError: 403 when instances are named and no tenant is.
+        InvalidInputError: a field is invalid; the error names it.
+        HttpError: it names instances, but its assertion names no tenant (403).
     """
     message = call.body(ReleaseMessage)
     if message.withdrawn and not call.identity.project_id:
-        raise HttpError(403, "The statement names no project, so no instance can be let go for it.")
+        raise HttpError(403, "The statement names no project, so it cannot release instances.")
     _check_uuids((one.uuid for one in message.withdrawn), "withdrawn.uuid")
     for one in message.withdrawn:
         _check_range(one.sent_ms, _SENT_MS_MAX, "withdrawn.sent_ms")
@@ -115,7 +118,7 @@ def release_order(call: Call) -> ReleaseOrder:
 
 
 def _parent(call: Call) -> str:
-    """Return the parent that has signed; offers are sealed for it, whatever it says."""
+    """Return the parent that signed the request, for which offers are sealed."""
     parent = call.identity.parent
     if parent is None:
         raise HttpError(403, "Only a parent zone may ask this.")
@@ -124,12 +127,13 @@ def _parent(call: Call) -> str:
 
 async def _check_request(call: Call, request: RequestMessage, group: GroupMessage | None) -> None:
     identity = call.identity
+    # Rights are granted to the tenant of the signed assertion, so the order must be for that one.
     if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
         raise HttpError(403, "The request is for another tenant than its statement.")
     _match(ID, request.request_id, "request.request_id")
     naming = host_naming_field(request)
     if naming is not None:
-        reason = "names a host, which no zone answers another; leave it out"
+        reason = "names a host, which no zone reveals to another; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
     _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
@@ -141,7 +145,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
 
 
 async def _check_group(call: Call, group: GroupMessage) -> None:
-    """Refuse groups of other projects, here as well as there, as if they were not there."""
+    """Refuse a group of another project, in the parent or in this zone, as if it did not exist."""
     _match(UUID, group.uuid, "group.uuid")
     _match(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
@@ -155,15 +159,16 @@ async def _check_group(call: Call, group: GroupMessage) -> None:
 def _check_texts(
     request: RequestMessage, metadata: Mapping[str, str], extra: Mapping[str, object]
 ) -> dict[str, object]:
-    """Refuse texts that a client could not have written; return what is kept of `extra`.
+    """Refuse texts that a client could not have sent, and return the accepted part of `extra`.
 
-    What else this zone notes there of its instances is not for parents to say.
+    This zone stores more in `extra`, such as locks and tombstones, which parents must not set.
     """
     if not (request.hints or metadata or extra):
         return {}
     for key in request.hints:
         if key.startswith(_OWN_HINTS):
-            raise InvalidInputError(f"request.hints.{key[:80]}", "is not for clients; leave it out")
+            raise InvalidInputError(f"request.hints.{key[:80]}", "is reserved; leave it out")
+    # Decoding through the model applies the limits of a client's request and drops other fields.
     said = {"metadata": metadata, "extra": extra, "hints": request.hints}
     read = decode(encode(said), AssertedTexts).extra
     named = ((name, getattr(read, name)) for name in read.__struct_fields__)
@@ -177,7 +182,7 @@ def _check_uuids(uuids: Iterable[str], field: str) -> None:
 
 def _match(pattern: re.Pattern[str], text: str, field: str) -> None:
     if pattern.fullmatch(text) is None:
-        raise InvalidInputError(field, f"{text[:80]!r} is none that there could be")
+        raise InvalidInputError(field, f"{text[:80]!r} is malformed")
 
 
 def _check_range(value: int, most: int, field: str) -> None:

@@ -1,1 +1,1 @@
-"""What clients of the compute API send and get."""
+"""Request and response bodies of the compute API."""

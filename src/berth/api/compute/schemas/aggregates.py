@@ -1,9 +1,11 @@
-"""Aggregates as the compute API writes them."""
+"""Bodies of requests and responses about aggregates."""
 
 from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 
+# Without colons, as requests name a host in `ZONE:HOST`. The lookahead forbids a final newline,
+# which `$` alone would allow.
 ZoneName = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[^:\\x00-\\x1f\\x7f]+$(?!\\n)")
 ]
@@ -12,7 +14,7 @@ MetadataValue = Annotated[str, Meta(max_length=255)]
 
 
 class NewAggregate(Model):
-    """An aggregate to be made."""
+    """The aggregate to create."""
 
     name: Name
     availability_zone: ZoneName | None = None
@@ -25,7 +27,7 @@ class NewAggregateBody(Model):
 
 
 class AggregateChange(Model):
-    """What to change of an aggregate."""
+    """The fields of an aggregate to update; a null zone removes it."""
 
     name: Name | UnsetType = UNSET
     availability_zone: ZoneName | UnsetType | None = UNSET
@@ -38,7 +40,7 @@ class AggregateChangeBody(Model):
 
 
 class HostOfAggregate(Model):
-    """The host to add or take out."""
+    """The host to add or remove."""
 
     host: Name
 
@@ -50,7 +52,7 @@ class MetadataOfAggregate(Model):
 
 
 class AggregateAction(Model):
-    """Body of POST /os-aggregates/{aggregate_id}/action: exactly one of these."""
+    """Body of POST /os-aggregates/{aggregate_id}/action, which has exactly one of the fields."""
 
     add_host: HostOfAggregate | UnsetType = UNSET
     remove_host: HostOfAggregate | UnsetType = UNSET
@@ -58,7 +60,7 @@ class AggregateAction(Model):
 
 
 class AggregateView(View):
-    """An aggregate."""
+    """An aggregate; `hosts` and `metadata` are missing in the response to its creation."""
 
     id: int
     name: str

@@ -1,4 +1,4 @@
-"""Availability zones as the compute API writes them."""
+"""Response bodies about availability zones."""
 
 from berth.api.codec import View
 

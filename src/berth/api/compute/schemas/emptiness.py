@@ -1,10 +1,10 @@
-"""Lists of what Berth has none of."""
+"""Response bodies of resources that Berth does not have, and of the list of extensions."""
 
 from berth.api.codec import View
 
 
 class ExtensionView(View):
-    """A part of the API that was once an extension of it."""
+    """A part of the API that was once an optional extension."""
 
     alias: str
     name: str
@@ -15,36 +15,36 @@ class ExtensionView(View):
 
 
 class ExtensionsAnswer(View):
-    """All of them."""
+    """All extensions."""
 
     extensions: list[ExtensionView]
 
 
 class ExtensionAnswer(View):
-    """One of them."""
+    """One extension."""
 
     extension: ExtensionView
 
 
 class KeypairsAnswer(View):
-    """No key pairs."""
+    """The empty list of key pairs."""
 
     keypairs: list[str]
 
 
 class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
-    """No volumes."""
+    """The empty list of a server's volumes."""
 
     attachments: list[str]
 
 
 class AddressesAnswer(View):
-    """No addresses."""
+    """The empty map of a server's addresses."""
 
     addresses: dict[str, str]
 
 
 class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):
-    """No interfaces."""
+    """The empty list of a server's network interfaces."""
 
     attachments: list[str]

@@ -1,4 +1,4 @@
-"""Flavors as the compute API writes them."""
+"""Bodies of requests and responses about flavors."""
 
 from typing import Annotated, cast
 
@@ -6,6 +6,7 @@ from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 from berth.api.links import Link
 from berth.api.values import Flag, Limit, Text, Whole
 
+# Nova's patterns: blanks are allowed inside an id, but not at its start.
 FlavorId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9._-][a-zA-Z0-9. _-]*$")
 ]
@@ -18,7 +19,7 @@ class NewFlavor(
     Model,
     rename={"ephemeral": "OS-FLV-EXT-DATA:ephemeral", "is_public": "os-flavor-access:is_public"},
 ):
-    """A flavor to be made."""
+    """The flavor to create; without an id it gets a new uuid."""
 
     name: Name
     ram: Whole
@@ -39,7 +40,7 @@ class NewFlavorBody(Model):
 
 
 class FlavorChange(Model):
-    """What may change of a flavor."""
+    """The field of a flavor that can be updated."""
 
     description: Text | None
 
@@ -51,7 +52,7 @@ class FlavorChangeBody(Model):
 
 
 class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
-    """Which flavors to list."""
+    """Filters, order and page of a flavor list."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -63,7 +64,7 @@ class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
 
 
 class FlavorLine(View):
-    """A flavor in a short list."""
+    """A flavor in a list without details."""
 
     id: str
     name: str
@@ -79,13 +80,14 @@ class FlavorView(
         "is_public": "os-flavor-access:is_public",
     },
 ):
-    """A flavor in full."""
+    """A flavor with all fields."""
 
     id: str
     name: str
     ram: int
     disk: int
     vcpus: int
+    # An empty text without swap before 2.75, as in Nova.
     swap: int | str
     ephemeral: int
     disabled: bool
@@ -103,21 +105,21 @@ class FlavorAnswer(View):
 
 
 class FlavorLinesAnswer(View):
-    """A page of flavors, in short."""
+    """A page of flavors without details."""
 
     flavors: list[FlavorLine]
     flavors_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class FlavorsAnswer(View):
-    """A page of flavors, in full."""
+    """A page of flavors with all fields."""
 
     flavors: list[FlavorView]
     flavors_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class SpecsBody(Model):
-    """Extra specs to be added or overwritten."""
+    """The extra specs to create or overwrite."""
 
     extra_specs: Specs
 
@@ -128,8 +130,9 @@ class SpecsAnswer(View):
     extra_specs: dict[str, str]
 
 
+# The cast shows type checkers a plain class; at run time the constraint of one key stays in force.
 OneSpec = cast(
     "type[dict[str, str | int | float]]",
     Annotated[dict[SpecKey, SpecValue], Meta(min_length=1, max_length=1)],
 )
-"""One extra spec, under its own name."""
+"""One extra spec by its key."""

@@ -1,4 +1,4 @@
-"""Hypervisors, which are Berth's hosts, as the compute API writes them."""
+"""Bodies of requests and responses about hypervisors, which are Berth's hosts."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from berth.api.values import Limit
 
 
 class HypervisorsQuery(Model):
-    """Which hypervisors to list."""
+    """Filter and page of a hypervisor list."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -17,7 +17,7 @@ class HypervisorsQuery(Model):
 
 
 class HypervisorQuery(Model):
-    """What to show of a hypervisor."""
+    """Whether to show the servers of a hypervisor."""
 
     with_servers: str | None = None
 
@@ -38,7 +38,7 @@ class HypervisorServer(View):
 
 
 class HypervisorView(View):
-    """A hypervisor. What is used is left out from microversion 2.88 on."""
+    """A hypervisor; microversions from 2.88 on have no totals and no usage."""
 
     id: str | int
     hypervisor_hostname: str
@@ -78,7 +78,7 @@ class HypervisorsAnswer(View):
 
 
 class Statistics(View):
-    """Sums over all hypervisors whose service is enabled."""
+    """Totals over all hypervisors whose service is enabled."""
 
     count: int = 0
     vcpus: int = 0
@@ -95,6 +95,6 @@ class Statistics(View):
 
 
 class StatisticsAnswer(View):
-    """Sums over all hypervisors."""
+    """Totals over all hypervisors."""
 
     hypervisor_statistics: Statistics

@@ -1,4 +1,4 @@
-"""Migrations and the history of servers, as the compute API shows them."""
+"""Bodies of requests and responses about migrations and action histories."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 from berth.api.links import Link
@@ -8,7 +8,7 @@ from berth.api.values import Limit
 class MigrationsQuery(
     Model, rename={"changes_since": "changes-since", "changes_before": "changes-before"}
 ):
-    """Which migrations to list."""
+    """Filters and page of a migration list."""
 
     host: str | None = None
     source_compute: str | None = None
@@ -21,6 +21,7 @@ class MigrationsQuery(
     marker: str | None = None
     changes_since: str | None = None
     changes_before: str | None = None
+    # Nova's filter, accepted without effect: Berth hides no migrations.
     hidden: str | None = None
 
 
@@ -54,7 +55,7 @@ class MigrationsAnswer(View):
 
 
 class LiveMigrationView(View):
-    """A live migration that goes on."""
+    """A live migration in progress."""
 
     id: int
     status: str
@@ -66,6 +67,7 @@ class LiveMigrationView(View):
     dest_host: str
     created_at: str
     updated_at: str
+    # Berth records no progress of transfers. Clients need the fields, and null means unknown.
     memory_total_bytes: int | None = None
     memory_processed_bytes: int | None = None
     memory_remaining_bytes: int | None = None
@@ -78,7 +80,7 @@ class LiveMigrationView(View):
 
 
 class LiveMigrationsAnswer(View):
-    """The live migrations of a server that go on."""
+    """The live migrations in progress of a server, at most one."""
 
     migrations: list[LiveMigrationView]
 
@@ -92,7 +94,7 @@ class LiveMigrationAnswer(View):
 class ActionsQuery(
     Model, rename={"changes_since": "changes-since", "changes_before": "changes-before"}
 ):
-    """Which actions of a server to list."""
+    """Period and page of a list of a server's actions."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -101,7 +103,7 @@ class ActionsQuery(
 
 
 class EventView(View, rename={"host_id": "hostId"}):
-    """One step of an action."""
+    """One event, that is a step, of an action."""
 
     event: str
     start_time: str
@@ -114,7 +116,7 @@ class EventView(View, rename={"host_id": "hostId"}):
 
 
 class ActionView(View):
-    """What was asked of a server."""
+    """An action that was requested for a server."""
 
     action: str
     instance_uuid: str
@@ -128,13 +130,13 @@ class ActionView(View):
 
 
 class ActionsAnswer(View, rename={"actions": "instanceActions"}):
-    """What was asked of a server, newest first."""
+    """A page of a server's actions, newest first."""
 
     actions: list[ActionView]
     links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class ActionAnswer(View, rename={"action": "instanceAction"}):
-    """One action with its steps."""
+    """One action with its events."""
 
     action: ActionView

@@ -1,10 +1,10 @@
-"""Limits as the compute API writes them; -1 is no limit."""
+"""Bodies of requests and responses about limits; -1 means unlimited."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 
 
 class LimitsQuery(Model):
-    """Whose limits; another project than the own is for administrators."""
+    """The project to show; administrators can name any, other callers only their own."""
 
     tenant_id: str | None = None
 
@@ -33,7 +33,7 @@ class AbsoluteLimits(
         "security_groups_used": "totalSecurityGroupsUsed",
     },
 ):
-    """What a project may have and has; memory in MiB. Servers count that are not deleted."""
+    """The limits of a project and their usage by servers that are not deleted; memory in MiB."""
 
     server_metadata_max: int
     server_groups_max: int
@@ -57,7 +57,7 @@ class AbsoluteLimits(
 
 
 class LimitsView(View):
-    """Limits: of rates there are none."""
+    """All limits; there are no rate limits."""
 
     rate: list[str]
     absolute: AbsoluteLimits

@@ -1,4 +1,4 @@
-"""Quotas as the compute API writes them; -1 is no limit."""
+"""Bodies of requests and responses about quotas; -1 means unlimited."""
 
 from typing import Annotated
 
@@ -9,11 +9,11 @@ QuotaLimit = (
     Annotated[int, Meta(ge=-1, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^-?[0-9]+$", min_length=1, max_length=10)]
 )
-"""A limit, or its digits."""
+"""A limit as a number, or as text, which Nova accepts too."""
 
 
 class QuotaView(View):
-    """What a project may have of each; no id in what a change is answered with."""
+    """The limits of a project or class; the response to an update has no id."""
 
     key_pairs: int
     metadata_items: int
@@ -39,21 +39,22 @@ class QuotaAnswer(View):
 
 
 class QuotaClassAnswer(View):
-    """The quotas of whoever has none of its own."""
+    """The quotas of a class."""
 
     quota_class_set: QuotaView
 
 
 class QuotaUsage(View):
-    """A quota, and what is used of it."""
+    """A limit with its usage."""
 
     limit: int
     in_use: int
+    # Berth counts within the ledger's transaction, so there are no reservations to show.
     reserved: int = 0
 
 
 class QuotaUsagesView(View):
-    """What a project may have of each, and has."""
+    """The limits of a project with their usage."""
 
     id: str
     key_pairs: QuotaUsage
@@ -73,19 +74,19 @@ class QuotaUsagesView(View):
 
 
 class QuotaUsagesAnswer(View):
-    """The quotas of a project, with what is used."""
+    """The quotas of a project with their usage."""
 
     quota_set: QuotaUsagesView
 
 
 class QuotaQuery(Model):
-    """Quotas of single users: Berth has none."""
+    """A user whose quotas are requested; it is refused, since Berth has no quotas of users."""
 
     user_id: str | None = None
 
 
 class NewLimits(Model):
-    """Limits to set; those that Berth does not count may only be named as they are."""
+    """The limits to set; fixed limits are accepted only with their current value."""
 
     instances: QuotaLimit | UnsetType = UNSET
     cores: QuotaLimit | UnsetType = UNSET
@@ -104,18 +105,18 @@ class NewLimits(Model):
 
 
 class NewQuota(NewLimits):
-    """Limits of a project to set; `force` allows what is below what it has."""
+    """The limits of a project to set; `force` allows limits below the current usage."""
 
     force: Flag = False
 
 
 class NewQuotaBody(Model):
-    """Limits of a project to set."""
+    """Body of PUT /os-quota-sets/{project_id}."""
 
     quota_set: NewQuota
 
 
 class NewQuotaClassBody(Model):
-    """Limits to set for whoever has none of its own."""
+    """Body of PUT /os-quota-class-sets/{class_id}."""
 
     quota_class_set: NewLimits

@@ -1,4 +1,4 @@
-"""What the actions on servers take."""
+"""Arguments of server actions, and the bodies of requests about tags."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ from berth.api.values import Flag, Text
 
 
 class TagsBody(Model):
-    """All tags of a server."""
+    """The tags that replace all tags of a server."""
 
     tags: Annotated[list[Tag], Meta(max_length=50)]
 
@@ -30,6 +30,7 @@ class TagsAnswer(View):
 class Reboot(Model):
     """Arguments of `reboot`."""
 
+    # Exactly the spellings in Nova's schema.
     type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
 
 
@@ -56,7 +57,7 @@ class MigrateLive(Model):
 
 
 class Evacuate(Model, rename={"admin_pass": "adminPass", "on_shared_storage": "onSharedStorage"}):
-    """Arguments of `evacuate`; from microversion 2.95 on the server is off afterwards."""
+    """Arguments of `evacuate`; from microversion 2.95 on the server stays off afterwards."""
 
     host: Name | UnsetType = UNSET
     admin_pass: ShortText | UnsetType = UNSET
@@ -93,7 +94,7 @@ class Rebuild(
 
 
 class Unshelve(Model):
-    """Arguments of `unshelve`, from microversion 2.77 on; a host and no zone from 2.91 on."""
+    """Arguments of `unshelve`, from microversion 2.77 on; `host` and a null zone from 2.91 on."""
 
     availability_zone: ShortText | UnsetType | None = UNSET
     host: ShortText | UnsetType = UNSET

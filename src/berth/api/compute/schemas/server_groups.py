@@ -1,4 +1,4 @@
-"""Server groups as the compute API writes them."""
+"""Bodies of requests and responses about server groups."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ class Rules(Model):
 
 
 class NewServerGroup(Model):
-    """A server group to be made: `policies` before microversion 2.64, then `policy`."""
+    """The server group to create: with `policies` before microversion 2.64, then `policy`."""
 
     name: Name
     policies: Annotated[list[GroupPolicy], Meta(min_length=1, max_length=1)] | UnsetType = UNSET
@@ -29,7 +29,7 @@ class NewServerGroupBody(Model):
 
 
 class ServerGroupsQuery(Model):
-    """Which server groups to list."""
+    """Scope and page of a server group list."""
 
     all_projects: str | None = None
     limit: Limit | None = None

@@ -1,4 +1,4 @@
-"""Servers as the compute API shows them."""
+"""Response bodies about servers."""
 
 from collections.abc import Mapping
 
@@ -7,13 +7,13 @@ from berth.api.links import Link
 
 
 class SecurityGroupView(View):
-    """A security group by name."""
+    """A security group, by its name."""
 
     name: str
 
 
 class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig"}):
-    """The first server of a request that was accepted."""
+    """The first server of an accepted request."""
 
     id: str
     links: tuple[Link, ...]
@@ -22,14 +22,14 @@ class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig"}):
 
 
 class CreatedAnswer(View):
-    """Either the first server or, when asked for, the reservation id of all of them."""
+    """The first server or, if requested, the reservation id of all servers."""
 
     server: CreatedServer | UnsetType = UNSET
     reservation_id: str | UnsetType = UNSET
 
 
 class ServerLine(View):
-    """A server in a short list."""
+    """A server in a list without details."""
 
     id: str
     name: str
@@ -37,7 +37,7 @@ class ServerLine(View):
 
 
 class ServerFlavor(View):
-    """The flavor of a server: a link before 2.47, its values from then on."""
+    """The flavor of a server: a link before 2.47, its fields from 2.47 on."""
 
     id: str | UnsetType = UNSET
     links: tuple[Link, ...] | UnsetType = UNSET
@@ -59,7 +59,7 @@ class ServerImage(View):
 
 
 class ServerFault(View):
-    """Why a server is in ERROR."""
+    """The reason for a server's ERROR status."""
 
     code: int
     message: str
@@ -94,7 +94,7 @@ class ServerView(
         "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
     },
 ):
-    """A server in full. What its host is called is for administrators."""
+    """A server with all fields; those that name its host are for administrators."""
 
     id: str
     name: str
@@ -132,7 +132,7 @@ class ServerView(
     launch_index: int | UnsetType = UNSET
     user_data: str | UnsetType | None = UNSET
     rebuilt_with: str | UnsetType | None = UNSET
-    """The user data again, for its owner, in the answer to a rebuild."""
+    """The user data under the plain name, which only the response to a rebuild has."""
     kernel_id: str | UnsetType = UNSET
     ramdisk_id: str | UnsetType = UNSET
     root_device_name: str | UnsetType | None = UNSET
@@ -154,14 +154,14 @@ class ServerAnswer(View):
 
 
 class ServerLinesAnswer(View):
-    """A page of servers, in short."""
+    """A page of servers without details."""
 
     servers: list[ServerLine]
     servers_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class ServersAnswer(View):
-    """A page of servers, in full."""
+    """A page of servers with all fields."""
 
     servers: list[ServerView]
     servers_links: tuple[Link, ...] | UnsetType = UNSET
@@ -174,6 +174,6 @@ class MetadataAnswer(View):
 
 
 class MetadataItemAnswer(View):
-    """One item of the metadata."""
+    """One metadata item of a server."""
 
     meta: Mapping[str, str]

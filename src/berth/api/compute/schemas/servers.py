@@ -1,4 +1,4 @@
-"""Servers as clients of the compute API ask for them."""
+"""Request bodies and queries about servers."""
 
 from typing import Annotated, Literal, cast
 
@@ -12,23 +12,24 @@ Description = Annotated[str, Meta(max_length=255)]
 Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
 ShortText = Annotated[str, Meta(max_length=255)]
 HintTexts = Annotated[list[ShortText], Meta(max_length=128)]
+# Wider than what Berth uses: other values are refused later, with the name of the hint.
 Hints = Annotated[
     dict[ShortText, ShortText | HintTexts | int | float | bool | dict[str, object] | None],
     Meta(max_length=64),
 ]
 ITEMS_MAX = 64
 DiskConfig = Literal["AUTO", "MANUAL"]
-"""Who may change the partitions; kept by nobody."""
+"""How the guest's disk is partitioned; accepted for compatibility and ignored."""
 
 
 class SecurityGroup(Model):
-    """A security group by name; kept, not applied."""
+    """A security group, by its name; stored, but without effect."""
 
     name: Name
 
 
 class Network(Model):
-    """A network to be on; kept, not applied."""
+    """A network that a server should be attached to, which Berth refuses when it names one."""
 
     uuid: ShortText | UnsetType = UNSET
     port: ShortText | UnsetType | None = UNSET
@@ -37,7 +38,7 @@ class Network(Model):
 
 
 class LegacyBlockDevice(Model):
-    """A block device in the first form of the API."""
+    """A block device in the API's first format."""
 
     virtual_name: ShortText | None = None
     volume_id: ShortText | None = None
@@ -50,7 +51,7 @@ class LegacyBlockDevice(Model):
 
 
 class BlockDevice(LegacyBlockDevice):
-    """A block device; one with boot_index 0 and an image stands for imageRef."""
+    """A block device; an image with `boot_index` 0 takes the place of `imageRef`."""
 
     source_type: ShortText | None = None
     uuid: ShortText | None = None
@@ -65,7 +66,7 @@ class BlockDevice(LegacyBlockDevice):
 
 
 class File(Model):
-    """A file to put into the server, before 2.57; not applied."""
+    """A file to inject into the server, before 2.57; accepted and ignored."""
 
     path: ShortText
     contents: Text
@@ -82,7 +83,7 @@ class NewServer(
         "access_ipv6": "accessIPv6",
     },
 ):
-    """Servers to be made. Fields that a microversion brought are refused before it."""
+    """The servers to create; fields are refused before the microversion that added them."""
 
     name: Name
     flavor_ref: Name | Annotated[int, Meta(ge=0, le=2**53 - 1)]
@@ -121,7 +122,7 @@ class NewServer(
 class NewServerBody(
     Model, rename={"hints": "os:scheduler_hints", "other_hints": "OS-SCH-HNT:scheduler_hints"}
 ):
-    """Body of POST /servers. Scheduler hints may come under either name."""
+    """Body of POST /servers; scheduler hints are accepted under both names."""
 
     server: NewServer
     hints: Hints | UnsetType = UNSET
@@ -136,7 +137,7 @@ class ServerChange(
         "access_ipv6": "accessIPv6",
     },
 ):
-    """What may change of a server."""
+    """The fields of a server to update."""
 
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
@@ -162,11 +163,12 @@ class ServersQuery(
         "not_tags_any": "not-tags-any",
     },
 ):
-    """Which servers to list; several tags are joined by commas."""
+    """Filters, order and page of a server list; filters by tags take several, with commas."""
 
     limit: Limit | None = None
     marker: str | None = None
     name: str | None = None
+    # May be repeated; all values are read from the raw query.
     status: str | None = None
     reservation_id: str | None = None
     image: str | None = None
@@ -195,18 +197,19 @@ class ServersQuery(
 
 
 class MetadataBody(Model):
-    """Metadata of a server."""
+    """The metadata items of a server to set."""
 
     metadata: Metadata
 
 
 class MetadataItemBody(Model):
-    """One item of the metadata, under its own key."""
+    """One metadata item by its key."""
 
     meta: Annotated[dict[MetadataKey, MetadataValue], Meta(min_length=1, max_length=1)]
 
 
+# The arguments stay untyped here: they depend on the action and on the microversion.
 ServerAction = cast(
     "type[dict[str, object]]", Annotated[dict[str, object], Meta(min_length=1, max_length=1)]
 )
-"""The action's name, and its arguments."""
+"""The name of an action with its arguments."""

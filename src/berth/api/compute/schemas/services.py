@@ -1,4 +1,4 @@
-"""Compute services as the compute API writes them."""
+"""Bodies of requests and responses about compute services."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,21 +10,21 @@ Reason = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class ServiceStatus(StrEnum):
-    """Whether a service gets new servers."""
+    """Whether a service accepts new servers."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"
 
 
 class ServicesQuery(Model):
-    """Which services to list."""
+    """Filters of a service list."""
 
     host: str | None = None
     binary: str | None = None
 
 
 class ServiceChange(Model):
-    """Body of PUT /os-services/{service_id}; `host` and `binary` before 2.53 only."""
+    """Body of PUT /os-services/{service_id}; `host` and `binary` exist only before 2.53."""
 
     status: ServiceStatus | UnsetType = UNSET
     disabled_reason: Reason | UnsetType = UNSET
@@ -34,7 +34,7 @@ class ServiceChange(Model):
 
 
 class ServiceView(View):
-    """A compute service; the old forms of the update answer with a part of it."""
+    """A compute service; the update before 2.53 returns only a part of it."""
 
     binary: str
     host: str

@@ -1,1 +1,1 @@
-"""How the nouns of the domain are written for clients of the compute API."""
+"""Conversion of domain objects to response bodies of the compute API."""

@@ -1,4 +1,4 @@
-"""Instances, written as the servers that clients of the compute API know."""
+"""Conversion of instances to servers of the compute API, by microversion and caller."""
 
 import hashlib
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from berth.domain.compute.lifecycle import status_shown
 from berth.scheduling.evaluation.explain import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
 
+# The microversions that added fields to servers. 2.3 adds attributes for administrators; 2.47
+# replaces the link to the flavor by the flavor's fields, so that a deleted flavor can be shown.
 EXTENDED = (2, 3)
 _LOCKED = (2, 9)
 _HOST_STATUS = (2, 16)
@@ -37,6 +39,7 @@ _PINNED_ZONE = (2, 96)
 _IMAGE_PROPERTIES = (2, 98)
 _HINTS = (2, 100)
 
+# Nova's numbers: 0 no state, 1 running, 3 paused, 4 shut down.
 _NO_STATE = 0
 _POWER_STATES = {
     Status.ACTIVE: 1,
@@ -47,20 +50,22 @@ _POWER_STATES = {
     Status.SHELVED: 4,
     Status.SHELVED_OFFLOADED: 4,
 }
+# As in Nova, only these statuses have a progress, and only these a fault.
 _WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE, Status.RESIZED})
 _WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
+# The length of a DNS label.
 _HOSTNAME_MAX = 63
 _SERVER_ERROR = 500
 
 
 def power_state(status: Status) -> int:
-    """Return the number by which clients know whether a guest runs."""
+    """Return Nova's number for the power state of a guest."""
     return _POWER_STATES.get(status, _NO_STATE)
 
 
 class Extra(TypedDict, total=False):
-    """What `Instance.extra` may hold: kept for the client, read by no rule."""
+    """The fields in `Instance.extra` that clients set and no rule reads."""
 
     description: str | None
     key_name: str | None
@@ -73,7 +78,7 @@ class Extra(TypedDict, total=False):
 
 
 class _Later(TypedDict, total=False):
-    """Fields that a microversion brought, or that are for administrators."""
+    """Fields that a microversion added, or that only administrators see."""
 
     host: str | None
     hypervisor_hostname: str | None
@@ -97,12 +102,12 @@ class _Later(TypedDict, total=False):
 
 
 def extra_of(instance: Instance) -> Extra:
-    """Return what the client set and no rule uses."""
+    """Return the fields of an instance that clients set and no rule reads."""
     return cast("Extra", instance.extra)
 
 
 class ServerWriter:
-    """Writes the servers of one answer; hosts are looked up once each."""
+    """Converts the servers of one response; the zone of each host is looked up once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -111,12 +116,12 @@ class ServerWriter:
         self._zones: dict[str, str] = {}
 
     def line(self, instance: Instance) -> ServerLine:
-        """Write a server in short."""
+        """Return a server with id, name and links."""
         links = self._linker.of("servers", instance.uuid)
         return ServerLine(id=instance.uuid, name=instance.name, links=links)
 
     def view(self, instance: Instance, *, alone: bool = False) -> ServerView:
-        """Write a server in full; `alone` adds what lists do not have."""
+        """Return a server with all fields; `alone` adds those that lists do not have."""
         extra = extra_of(instance)
         status, fault = instance.status, instance.fault
         terminated_at_s = instance.terminated_at_s
@@ -128,7 +133,8 @@ class ServerWriter:
             user_id=instance.user_id,
             created=isotime(instance.created_at_s),
             updated=isotime(instance.updated_at_s),
-            # Who can guess names of hosts could try them, and count hosts; not in other zones.
+            # Knowing the project, a parent zone could test guessed host names against the digest,
+            # and count this zone's hosts.
             host_id="" if self._call.identity.parent is not None else host_id(instance),
             flavor=self._flavor(instance),
             image=self._image(instance),
@@ -152,6 +158,7 @@ class ServerWriter:
 
     def _later(self, instance: Instance, extra: Extra, *, alone: bool) -> _Later:
         version = self._version
+        # As in Nova, fields of newer microversions are absent rather than null.
         later: _Later = {}
         if self._call.identity.is_admin:
             _add_attributes(later, instance, extra, version)
@@ -163,6 +170,7 @@ class ServerWriter:
             later["tags"] = extra.get("tags", [])
         if version >= _CERTIFICATES:
             later["trusted_image_certificates"] = extra.get("trusted_image_certificates")
+        # As in Nova, only a server that is shown alone has its group.
         if version >= _GROUPS and alone:
             later["server_groups"] = self._groups(instance)
         if version >= _LOCKED_REASON:
@@ -176,12 +184,12 @@ class ServerWriter:
         return later
 
     def _groups(self, instance: Instance) -> list[str]:
-        """Return the group of an instance, which may have been deleted since."""
+        """Return the group of an instance as a list, which is empty if the group was deleted."""
         group = instance.group_uuid
         return [group] if group in self._call.parts.replica.hosts.server_groups else []
 
     def zone(self, instance: Instance) -> str:
-        """Return the availability zone of an instance, as it is shown."""
+        """Return the availability zone of an instance: its host's, or the requested one."""
         host = instance.host
         if host is None:
             return instance.requested_zone or ""
@@ -220,6 +228,8 @@ class ServerWriter:
         if fault is None:
             return UNSET
         identity = self._call.identity
+        # The details of a server error may name hosts: Nova shows them to administrators only. A
+        # parent zone gets neither details nor the reasons of single hosts.
         is_abroad = identity.parent is not None
         may_see = identity.is_admin or fault.code != _SERVER_ERROR
         shown = fault.details and may_see and not is_abroad
@@ -232,14 +242,17 @@ class ServerWriter:
 
 
 def host_id(instance: Instance) -> str:
-    """Return what tells its owner whether two servers are on one host, but not which it is."""
+    """Return a digest by which an owner can tell whether two servers share a host.
+
+    It contains the project, so that projects cannot compare their servers.
+    """
     if instance.host is None:
         return ""
     return hashlib.sha224((instance.project_id + instance.host).encode()).hexdigest()
 
 
 def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Version) -> None:
-    """Add what is for administrators."""
+    """Add the fields that only administrators see."""
     later["host"] = instance.host
     later["hypervisor_hostname"] = instance.node
     later["instance_name"] = f"instance-{instance.uuid[:8]}"
@@ -260,7 +273,7 @@ def _security_groups(extra: Extra) -> list[SecurityGroupView]:
 
 
 def hostname(instance: Instance) -> str:
-    """Return the host name that was given, or make one of the server's name."""
+    """Return the requested host name, or one derived from the server's name."""
     given = extra_of(instance).get("hostname")
     if given:
         return given
