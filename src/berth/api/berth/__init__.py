@@ -1,1 +1,1 @@
-"""Berth's own API: decisions, capacity, hosts, the state, and the policy."""
+"""Berth's own API: decisions, capacity, hosts, audits, the state and the policy."""

@@ -1,1 +1,1 @@
-"""What each operation of Berth's own API does, one noun a module."""
+"""Handlers of Berth's own API's operations, one module per resource."""

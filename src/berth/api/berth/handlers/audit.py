@@ -1,4 +1,4 @@
-"""The audit: what in the ledger should not be so."""
+"""Handlers of the audit, which finds and repairs discrepancies in the ledger."""
 
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.routing import Answer, Call
@@ -7,12 +7,12 @@ from berth.services.auditing import AuditService
 
 
 async def show_audit(call: Call) -> Answer:
-    """Look through the whole ledger, or at one host, for what should not be so."""
+    """List the discrepancies in the ledger, or those that concern one host."""
     return Answer(await _audit(call, mends=False))
 
 
 async def audit_and_mend(call: Call) -> Answer:
-    """Look through the whole ledger, and mend what can be mended without asking anybody."""
+    """Audit the ledger and repair the discrepancies that are safe to repair automatically."""
     return Answer(await _audit(call, mends=True))
 
 
@@ -23,8 +23,11 @@ async def _audit(call: Call, *, mends: bool) -> AuditReport:
         replica=parts.replica,
         clock=parts.clock,
         telemetry=parts.telemetry,
+        # Kept between audits of this process: an unknown consumer has no date of its own, so the
+        # grace period starts when an audit first sees it.
         first_seen_s=parts.strangers_seen_s,
     )
+    # Only an audit of one host reads the replica; the whole audit reads a snapshot of the ledger.
     if query.host is not None:
         await parts.follower.catch_up()
     return await auditing.audit(

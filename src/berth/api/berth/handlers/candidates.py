@@ -1,4 +1,4 @@
-"""Why a query has the allocation candidates that it has, or none."""
+"""Handler that explains why a query has the allocation candidates that it has, or none."""
 
 from berth.api.berth.schemas.candidates import ExplanationAnswer, LeftView, StepView
 from berth.api.errors import HttpError
@@ -14,13 +14,15 @@ _NEWEST = LIST_CANDIDATES[-1][1]
 
 
 async def explain_candidates(call: Call) -> Answer:
-    """Tell which constraint of a query leaves how many providers and trees."""
+    """Show how many providers and trees each constraint of a query leaves."""
     replica = call.parts.providers
     if replica is None:
         raise HttpError(404, "This server has no Placement API.")
     items = query_of(call.scope)
+    # Always the newest microversion: this operation has no versions of its own.
     check_query(items, _NEWEST)
     query = candidate_query(items, MINOR_MAX)
+    # Traits and resource classes may be new, so the replica catches up before names are checked.
     await call.parts.follower.catch_up()
     check_names(query, replica.vocabulary)
     return Answer(_answer(explain(replica.table, query)))

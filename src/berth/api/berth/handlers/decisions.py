@@ -1,4 +1,4 @@
-"""Decisions: those that were made, and one tried out."""
+"""Handlers of stored decisions, trial decisions and remaining capacity."""
 
 from dataclasses import replace
 
@@ -21,12 +21,14 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.servers.instances import CreateOrder
 
+# Fields of this API by the names that the service's errors use.
 _FIELDS = {"flavorRef": "flavor"}
 
 
 async def show_capacity(call: Call) -> Answer:
-    """Count how many more servers of a flavor fit, each host for itself."""
+    """Show how many more servers of a flavor fit, on each host and in total."""
     query = call.query(CapacityQuery)
+    # `ZONE:HOST` would let other callers measure single hosts.
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may name a host.")
     await call.parts.follower.catch_up()
@@ -53,6 +55,7 @@ async def show_capacity(call: Call) -> Answer:
 
 def _hosts(call: Call, capacity: Capacity, limit: int) -> list[HostCapacity]:
     table = call.parts.replica.hosts
+    # `lexsort` takes the least significant key first: by capacity, then by name.
     order = np.lexsort((table.rank[capacity.rows], -capacity.counts))[:limit]
     found: list[HostCapacity] = []
     for index in order:
@@ -63,9 +66,11 @@ def _hosts(call: Call, capacity: Capacity, limit: int) -> list[HostCapacity]:
 
 
 async def list_decisions(call: Call) -> Answer:
-    """List the newest decisions; of the project's own unless the caller is an administrator."""
+    """List the newest decisions: the project's own, or all for administrators."""
     query = call.query(DecisionsQuery)
     limit = limit_of(call, query.limit)
+    # The ledger lists decisions by age alone. With any filter the newest `list_max` decisions are
+    # searched, so older ones are not found.
     is_all = call.identity.is_admin and query.verdict is None
     fetched = limit if is_all else call.parts.limits.list_max
     found = [
@@ -77,7 +82,7 @@ async def list_decisions(call: Call) -> Answer:
 
 
 async def show_decision(call: Call) -> Answer:
-    """Show the decision about a request; other projects' hosts are not named."""
+    """Show the decision about a request; only administrators see hosts in it."""
     request_id = call.key("request_id")
     decision = await call.parts.ledger.get(Decision, request_id)
     if decision is None or not _may_see(call, decision):
@@ -86,10 +91,12 @@ async def show_decision(call: Call) -> Answer:
 
 
 async def try_decision(call: Call) -> Answer:
-    """Decide without doing it: the body is that of POST /servers, nothing is claimed or kept.
+    """Decide about a request as for POST /servers, without claiming or storing anything.
 
-    Administrators are told who would have won without each weigher, which names hosts.
+    For administrators the decision also has, for each weigher, the host that would have won without
+    it.
     """
+    # Fields of all microversions are accepted, as this API has none.
     asked = await read_order(call, None)
     await call.parts.follower.catch_up()
     try:
@@ -111,7 +118,7 @@ def _shown(call: Call, decision: Decision) -> Decision:
 
 
 def without_hosts(decision: Decision) -> Decision:
-    """Return a decision for those who only use the cloud: all that names hosts or zones blanked."""
+    """Return a decision for tenants, without everything that names hosts, providers or zones."""
     return replace(
         decision,
         filters=_counts(decision.filters),
@@ -121,6 +128,7 @@ def without_hosts(decision: Decision) -> Decision:
     )
 
 
+# The numbers stay, which a tenant needs to understand a refusal; only the examples name hosts.
 def _counts(filters: tuple[FilterCount, ...]) -> tuple[FilterCount, ...]:
     return tuple(replace(count, removed_examples=()) for count in filters)
 

@@ -1,4 +1,4 @@
-"""Hosts with all that decisions read of them."""
+"""Handlers of hosts: their data for decisions, allocation ratios and the write-off."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -35,7 +35,7 @@ from berth.tables.host.pci import FreePool
 
 
 def cell_view(free: FreeCell) -> NumaCellView:
-    """Show a cell with what is left of it."""
+    """Return a NUMA cell with its free CPUs and memory."""
     cell = free.shape.cell
     free_kb = dict(free.pages_kb)
     return NumaCellView(
@@ -50,6 +50,7 @@ def cell_view(free: FreeCell) -> NumaCellView:
                 size_kb=pages.size_kb,
                 total=pages.total,
                 reserved=pages.reserved,
+                # The table counts free memory in KiB, the API counts pages.
                 free=free_kb[pages.size_kb] // pages.size_kb,
             )
             for pages in cell.mempages
@@ -61,7 +62,7 @@ def cell_view(free: FreeCell) -> NumaCellView:
 
 
 def pool_view(free: FreePool) -> PciPoolView:
-    """Show a pool with what is left of it."""
+    """Return a PCI pool with the number of its free devices."""
     pool = free.pool
     return PciPoolView(
         vendor_id=pool.vendor_id,
@@ -76,7 +77,7 @@ def pool_view(free: FreePool) -> PciPoolView:
 
 
 async def list_hosts(call: Call) -> Answer:
-    """List hosts by name, all of them unless a limit is given."""
+    """List hosts by name, all of them or a page."""
     query = call.query(HostsQuery)
     await call.parts.follower.catch_up()
     uuids = page_after(host_uuids(call.parts), query.marker, query.limit)
@@ -84,12 +85,13 @@ async def list_hosts(call: Call) -> Answer:
 
 
 async def show_host(call: Call) -> Answer:
-    """Show a host, by its name or uuid."""
+    """Show a host by its name or uuid."""
     return Answer(host_answer(call.parts, await call.parts.hosts.get(call.key("name"))))
 
 
 async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]:
-    """Write a HostsAnswer piece by piece, as there may be very many hosts."""
+    """Encode a HostsAnswer in chunks, so that a large fleet needs little memory at a time."""
+    # The brackets are written by hand: each batch is encoded as a list, whose own are cut off.
     yield b'{"hosts":['
     comma = b""
     async for views in views_of(parts, uuids):
@@ -100,7 +102,7 @@ async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]
 
 
 def host_answer(parts: ApiParts, view: HostView) -> HostAnswer:
-    """Return a host as the API shows it."""
+    """Return a host with all data that decisions read."""
     host = view.host
     return HostAnswer(
         uuid=host.uuid,
@@ -153,6 +155,7 @@ def _child(child: Provider) -> ChildView:
     return ChildView(
         uuid=child.uuid,
         name=child.name,
+        # A child always has a parent; the type allows None for roots.
         parent_uuid=child.parent_uuid or "",
         inventories={
             name: _inventory(inventory, child.used.get(name, 0), "the provider's own")
@@ -167,6 +170,8 @@ def _attestation(parts: ApiParts, view: HostView) -> AttestationView | None:
     found = None if service is None else service.attestations.get(view.host.node)
     if found is None:
         return None
+    # The level as of now: an attestation that has expired counts as `unknown`
+    # (nova-behaviour.md 2.6).
     level = found.level_at(parts.clock.now_s())
     return AttestationView(level=level, valid_until_s=found.valid_until_s)
 
@@ -189,7 +194,7 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
 
 
 async def set_ratios(call: Call) -> Answer:
-    """Set allocation ratios of a host while it runs."""
+    """Set allocation ratios of a running host."""
     parts, name = call.parts, call.key("name")
     setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
     await setting.set(name, call.body(RatiosBody).ratios)
@@ -197,7 +202,7 @@ async def set_ratios(call: Call) -> Answer:
 
 
 async def plan_write_off(call: Call) -> Answer:
-    """Tell what writing off a host would end and free."""
+    """Show what writing off a host would end and free."""
     found = await _writing_off(call).plan(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )
@@ -205,7 +210,7 @@ async def plan_write_off(call: Call) -> Answer:
 
 
 async def write_off(call: Call) -> Answer:
-    """End what moves have left on a host that is lost."""
+    """Write off a lost host: end the moves that left something there, and free what they hold."""
     done = await _writing_off(call).write_off(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )

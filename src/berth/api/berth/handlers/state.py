@@ -1,4 +1,4 @@
-"""The state: everything that decisions depend on, as one document."""
+"""Handlers of instance records and of the state, which is everything that decisions depend on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from berth.domain.ledger.change import Snapshot
 
 
 async def show_instance(call: Call) -> Answer:
-    """Show the record of an instance, a deleted one too; only administrators see its host."""
+    """Show the record of an instance, even a deleted one; only administrators see its host."""
     key = call.key("instance_uuid")
     instance = await call.parts.instances.get(key)
     if call.project_id not in {None, instance.project_id}:
@@ -24,11 +24,13 @@ async def show_instance(call: Call) -> Answer:
     return Answer(instance)
 
 
+# Records encoded at a time, between which other requests run.
 _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
     """Show the whole state as of one version of the ledger, without passwords of child zones."""
+    # The document is meant to be saved and passed on, where even a sealed password must not go.
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
     zones = tuple(
         replace(zone, sealed_password="") for zone in snapshot.zones if not zone.is_removed
@@ -38,7 +40,7 @@ async def show_state(call: Call) -> Answer:
 
 
 async def _chunks(snapshot: Snapshot) -> AsyncIterator[bytes]:
-    """Write a snapshot piece by piece, letting others run in between."""
+    """Encode a snapshot in chunks, and let other tasks run in between."""
     comma = b"{"
     for field in fields(snapshot):
         value: object = getattr(snapshot, field.name)
@@ -51,6 +53,7 @@ async def _chunks(snapshot: Snapshot) -> AsyncIterator[bytes]:
         yield b"["
         for start in range(0, len(items), _CHUNK):
             yield (b"," if start else b"") + encode(items[start : start + _CHUNK])[1:-1]
+            # Encoding never waits by itself, so a large state would block the event loop.
             await asyncio.sleep(0)
         yield b"]"
     yield b"}"

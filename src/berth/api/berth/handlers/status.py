@@ -1,4 +1,4 @@
-"""What this process says about itself."""
+"""Handlers of the policy in force and of the status of the answering process."""
 
 from berth import __version__
 from berth.api.berth.schemas.status import (
@@ -22,7 +22,7 @@ async def show_policy(call: Call) -> Answer:
 
 
 async def reload_policy(call: Call) -> Answer:
-    """Read the policy again; a wrong one changes nothing and is answered with the reason."""
+    """Reload the policy; an invalid one is refused with the reason and changes nothing."""
     policies = call.parts.policies
     changed = policies.reload()
     if policies.last_error is not None:
@@ -52,6 +52,7 @@ _NS_PER_S = 1_000_000_000
 async def show_status(call: Call) -> Answer:
     """Show versions, counts, and how far the replica is behind the ledger."""
     parts = call.parts
+    # No catching up here: the lag is one of the values to show.
     ledger_version = await parts.ledger.version()
     replica_version = parts.follower.version
     policy = parts.policies.policy
@@ -62,6 +63,7 @@ async def show_status(call: Call) -> Answer:
             api_version_max=text_of(MAX),
             ledger_version=ledger_version,
             replica_version=replica_version,
+            # The replica may have passed the ledger's version since it was read.
             lag=max(0, ledger_version - replica_version),
             uptime_s=(parts.clock.ticks_ns() - parts.started_ns) / _NS_PER_S,
             hosts=_hosts(parts),

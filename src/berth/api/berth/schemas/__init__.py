@@ -1,1 +1,1 @@
-"""What clients of Berth's own API get."""
+"""Queries, request bodies and response bodies of Berth's own API."""

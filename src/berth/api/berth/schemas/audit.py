@@ -1,4 +1,4 @@
-"""Audits, as Berth's own API asks for them."""
+"""Query of the audit."""
 
 from typing import Annotated
 
@@ -7,13 +7,16 @@ from berth.api.values import COUNT_MAX
 from berth.domain.ledger.discrepancy import AuditAges
 
 Age = Annotated[float, Meta(ge=0, le=COUNT_MAX)]
-"""Seconds."""
+"""An age in seconds."""
 
 _AGES = AuditAges()
 
 
 class AuditQuery(Model):
-    """What is too new to be told of, in seconds (see `AuditAges`), and the one host to look at."""
+    """Ages below which a discrepancy is not reported (see `AuditAges`), and the host to audit.
+
+    Without a host the whole ledger is audited.
+    """
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     grace_s: Age = _AGES.grace_s

@@ -1,13 +1,13 @@
-"""Why a query has the allocation candidates that it has, as Berth's own API writes it."""
+"""Query and response body of the explanation of allocation candidates."""
 
 from berth.api.codec import Model, View
 from berth.scheduling.candidates.masks import ConstraintKind
 
 
 class CandidatesQuery(Model):
-    """What is asked for, as `GET /placement/allocation_candidates` has it in its newest version.
+    """The query of `GET /placement/allocation_candidates` in its newest microversion.
 
-    `resources`, `required`, `member_of` and `in_tree` may also have a suffix, for another group.
+    `resources`, `required`, `member_of` and `in_tree` may also have the suffix of another group.
     """
 
     resources: str | None = None
@@ -21,14 +21,14 @@ class CandidatesQuery(Model):
 
 
 class LeftView(View):
-    """How many providers could give something, and how many trees they could give it to."""
+    """The number of providers that remain, and of the trees that can still be a candidate."""
 
     providers: int
     trees: int
 
 
 class StepView(View):
-    """One constraint of a group, or of the query as a whole (`group` is null)."""
+    """A constraint of a group, or of the whole query if `group` is null, with its effect."""
 
     group: str | None
     constraint: ConstraintKind
@@ -38,10 +38,10 @@ class StepView(View):
 
 
 class ExplanationAnswer(View):
-    """What each constraint leaves of the fleet.
+    """The providers and trees that remain after each constraint.
 
-    `ends_at` is the place in `steps` of the first one that leaves nothing; null when there are
-    candidates.
+    `ends_at` is the index in `steps` of the first constraint that leaves nothing, or null if there
+    are candidates.
     """
 
     fleet: LeftView

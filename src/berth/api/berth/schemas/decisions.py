@@ -1,4 +1,4 @@
-"""Decisions and capacity, as Berth's own API writes them."""
+"""Queries and response bodies of decisions and capacity."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 from berth.api.values import Limit
@@ -6,7 +6,7 @@ from berth.domain.compute.decision import Decision, Verdict
 
 
 class DecisionsQuery(Model):
-    """Which decisions to list, newest first."""
+    """Filter and length of a list of decisions."""
 
     limit: Limit = 100
     verdict: Verdict | None = None
@@ -19,7 +19,7 @@ class DecisionsAnswer(View):
 
 
 class CapacityQuery(Model):
-    """What to count: how many more servers of a flavor fit."""
+    """The kind of server whose remaining number is counted; `limit` applies to the hosts."""
 
     flavor: str
     availability_zone: str | None = None
@@ -28,7 +28,7 @@ class CapacityQuery(Model):
 
 
 class HostCapacity(View):
-    """How many more fit on one host."""
+    """The number of servers that still fit on one host."""
 
     host: str
     node: str
@@ -36,7 +36,10 @@ class HostCapacity(View):
 
 
 class CapacityAnswer(View):
-    """How many more fit in all and, for administrators, where; the roomiest hosts first."""
+    """The number of servers that still fit.
+
+    For administrators `hosts` has the number per host, the largest first.
+    """
 
     total: int
     hosts_total: int

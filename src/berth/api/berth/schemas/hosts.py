@@ -1,4 +1,4 @@
-"""Hosts, as Berth's own API writes them."""
+"""Queries, request bodies and response bodies about hosts."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -11,7 +11,7 @@ ClassName = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class RatiosBody(Model):
-    """Allocation ratios by resource class; 0 unsets one, and those that are left out stay."""
+    """Allocation ratios by resource class; 0 removes a ratio, missing classes stay unchanged."""
 
     ratios: Annotated[
         dict[ClassName, Annotated[float, Meta(ge=0, le=RATIO_MAX)]], Meta(min_length=1)
@@ -19,7 +19,7 @@ class RatiosBody(Model):
 
 
 class WrittenOffMove(View):
-    """A move that has left something on the host, and what it holds there by class."""
+    """A move that left something on the host; `held` is what it holds there by resource class."""
 
     uuid: str
     id: int
@@ -30,9 +30,10 @@ class WrittenOffMove(View):
 
 
 class WriteOffAnswer(View):
-    """What writing off a host ends and frees, or has.
+    """The moves that a write-off ends, and the resources that it frees.
 
-    `instances` are those that are on the host; they stay, and so do the moves in `waiting`.
+    `is_done` is false for a plan. `instances` are the instances on the host. They stay, and so do
+    the moves in `waiting`.
     """
 
     host: str
@@ -44,14 +45,14 @@ class WriteOffAnswer(View):
 
 
 class HostsQuery(Model):
-    """Which hosts to list; all of them without a limit."""
+    """The page of hosts to list; without a limit all hosts are listed."""
 
     limit: Limit | None = None
     marker: str | None = None
 
 
 class InventoryView(View):
-    """What a host has of one resource class, in the unit of the class."""
+    """A host's or provider's inventory of one resource class, in the unit of the class."""
 
     total: int
     reserved: int
@@ -60,17 +61,17 @@ class InventoryView(View):
     step_size: int
     allocation_ratio: float
     allocation_ratio_origin: str
-    """Who says so: `minimum of aggregates gold, batch`, `the host's own`, ..."""
+    """The source of the ratio: `minimum of aggregates gold, batch`, `the host's own`, ..."""
     capacity: int
     used: int
     free: int
 
 
 class FailureView(View):
-    """How often builds of one project have failed on a host, for one cause.
+    """Failed builds of one project on a host, for one cause.
 
-    `level` is the count as it had faded when the newest failed, at `at_s`. `project_id` is null
-    for all projects that are not kept apart.
+    `level` is their decayed count at `at_s`, the Unix time of the newest failure. `project_id` is
+    null for the projects that are counted together.
     """
 
     project_id: str | None
@@ -88,7 +89,7 @@ class ServiceState(View):
     forced_down: bool
     failed_builds: int
     failure_level: float
-    """How much failed builds speak against the host, by cause and project, as faded by now."""
+    """The decayed count of all failed builds as of now."""
     build_failures: list[FailureView]
     is_up: bool
     last_seen_s: float
@@ -102,14 +103,14 @@ class AggregateName(View):
 
 
 class AttestationView(View):
-    """What an attestation service says of a host: `unknown` once it has run out."""
+    """The trust level that an attestation service reports for a host; `unknown` once expired."""
 
     level: str
     valid_until_s: float
 
 
 class ChildView(View):
-    """A child provider of a host; `parent_uuid` is the host's own uuid, or that of a child."""
+    """A child provider of a host; its parent is the host or another child."""
 
     uuid: str
     name: str
@@ -119,7 +120,7 @@ class ChildView(View):
 
 
 class PagesView(View):
-    """The pages of one size of a NUMA cell; `free` are those that no guest has."""
+    """The memory pages of one size in a NUMA cell; `free` counts pages that no guest uses."""
 
     size_kb: int
     total: int
@@ -128,7 +129,7 @@ class PagesView(View):
 
 
 class NumaCellView(View):
-    """A NUMA cell of a host; `free_cpus` are the dedicated CPUs (`pcpuset`) that no guest has."""
+    """A NUMA cell of a host; `free_cpus` are the CPUs in `pcpuset` that no guest is pinned to."""
 
     cell_id: int
     socket: int | None
@@ -143,7 +144,7 @@ class NumaCellView(View):
 
 
 class PciPoolView(View):
-    """PCI devices of a host that are alike; `free` are those that no guest has."""
+    """A pool of identical PCI devices; `free` counts devices that no guest uses."""
 
     vendor_id: str
     product_id: str
@@ -156,7 +157,7 @@ class PciPoolView(View):
 
 
 class HostAnswer(View):
-    """A host with all that decisions read of it."""
+    """A host with all data that decisions read."""
 
     uuid: str
     name: str

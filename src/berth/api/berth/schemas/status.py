@@ -1,10 +1,10 @@
-"""The process and its policy, as Berth's own API writes them."""
+"""Response bodies of the process's status and policy."""
 
 from berth.api.codec import View
 
 
 class HostCounts(View):
-    """Hosts by the state of their service; a disabled one is not counted as up or down."""
+    """Numbers of hosts by the state of their service; disabled ones are neither up nor down."""
 
     total: int
     up: int
@@ -13,7 +13,7 @@ class HostCounts(View):
 
 
 class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error": "ERROR"}):
-    """Instances by status. ERROR counts the newest thousand only."""
+    """Numbers of instances by status; ERROR counts at most the newest thousand."""
 
     build: int
     active: int
@@ -21,7 +21,7 @@ class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error"
 
 
 class StatusAnswer(View):
-    """What this process says about itself."""
+    """Versions, counts, replication lag and policy of the answering process."""
 
     version: str
     api_version_min: str
@@ -39,14 +39,14 @@ class StatusAnswer(View):
 
 
 class WeigherName(View):
-    """A weigher of the policy."""
+    """A weigher of the policy with its multiplier."""
 
     name: str
     multiplier: float
 
 
 class PolicyAnswer(View):
-    """The policy in force. `last_error` says why the file as it is now is not."""
+    """The policy in force; `last_error` is the reason why the file's current content is not."""
 
     name: str
     hash: str
@@ -61,7 +61,7 @@ class PolicyAnswer(View):
 
 
 class ReloadAnswer(View):
-    """Whether a changed policy came into force, and the one that is."""
+    """Whether the reload put a changed policy into force, and the policy that is now in force."""
 
     changed: bool
     policy: PolicyAnswer
