@@ -1,1 +1,1 @@
-"""The Identity API, as far as clients need it to find the others: tokens, the catalog, names."""
+"""The part of OpenStack's Identity API that clients need: tokens, the catalog and names."""

@@ -1,4 +1,4 @@
-"""Errors as the Identity API tells them: `error` with a code, a message and a title."""
+"""Error responses of the Identity API: `error` with a code, a message and a title."""
 
 from http import HTTPStatus
 
@@ -10,7 +10,7 @@ from berth.api.errors import HttpError
 
 
 class IdentityFault(View):
-    """What went wrong."""
+    """The code, message and title of an error."""
 
     code: int
     message: str
@@ -18,13 +18,14 @@ class IdentityFault(View):
 
 
 class RefusalAnswer(View):
-    """The body of an answer other than success."""
+    """The body of an error response."""
 
     error: IdentityFault
 
 
 async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
-    """Answer with an error."""
+    """Send an error response."""
+    # The title is the standard phrase of the status, as in Keystone.
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
     title = HTTPStatus(error.status).phrase
     told = RefusalAnswer(error=IdentityFault(code=error.status, message=error.message, title=title))

@@ -1,1 +1,1 @@
-"""What each operation of the Identity API does."""
+"""Handlers of the Identity API's operations."""

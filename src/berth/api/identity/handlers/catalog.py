@@ -1,4 +1,4 @@
-"""The catalog: which services this server is, and where."""
+"""Handlers of the service catalog, which lists the APIs of this server."""
 
 import hashlib
 
@@ -22,18 +22,21 @@ from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 
+# Type, name and path of each service. The names are those of OpenStack's own services, under which
+# clients' documentation looks them up.
 _SERVICES = (
     ("compute", "nova", "/v2.1"),
     ("identity", "keystone", "/identity"),
     ("image", "glance", "/image"),
     ("placement", "placement", "/placement"),
 )
-"""Type, the name under which clients' documents know it, and path."""
+# Clients select an endpoint by interface, and some insist on one. All three have the same URL.
 _INTERFACES = ("public", "internal", "admin")
 
 
 def catalog_of(call: Call) -> list[ServiceEntry]:
-    """Return the services as the client of a call reaches them."""
+    """Return the services with URLs that the client of the request can reach."""
+    # The root comes from the request's headers, so the URLs are right behind a proxy, too.
     root, region = root_url(call.scope), call.parts.region
     return [
         ServiceEntry(
@@ -56,7 +59,7 @@ def catalog_of(call: Call) -> list[ServiceEntry]:
 
 
 async def show_catalog(call: Call) -> Answer:
-    """Show the catalog."""
+    """Show the service catalog."""
     return Answer(CatalogAnswer(catalog=catalog_of(call), links=list_links(call)))
 
 
@@ -103,7 +106,7 @@ async def show_endpoint(call: Call) -> Answer:
 
 
 async def list_regions(call: Call) -> Answer:
-    """List the regions, of which there is one."""
+    """List the regions; there is exactly one."""
     return Answer(RegionsAnswer(regions=[_region(call)], links=list_links(call)))
 
 
@@ -153,5 +156,5 @@ def _region(call: Call) -> RegionView:
 
 
 def _id(*names: str) -> str:
-    """Make an id of names that stays the same."""
+    """Return an id that is derived from names, so that it is equal in all processes."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]

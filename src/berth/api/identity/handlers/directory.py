@@ -1,4 +1,4 @@
-"""Users, projects, domains and roles, to be looked at: they are written in the file of users."""
+"""Handlers that list and show users, projects, domains and roles; the API cannot change them."""
 
 from berth.api.auth.directory import Person, projects_of
 from berth.api.errors import HttpError
@@ -28,11 +28,12 @@ from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 
 ROLES = ("admin", "member", "reader")
-"""All roles; administrators have all of them, the others all but the first."""
+"""All roles; administrators have all of them, other users all but the first."""
 
 
 async def list_users(call: Call) -> Answer:
     """List users."""
+    # As in Keystone, a name selects at most one user.
     only_admins(call)
     wanted = call.query(NameQuery).name
     if wanted is None:
@@ -44,12 +45,12 @@ async def list_users(call: Call) -> Answer:
 
 
 async def show_user(call: Call) -> Answer:
-    """Show a user; who is no administrator may look at nobody else."""
+    """Show a user; callers other than administrators can show only themselves."""
     return Answer(UserAnswer(user=_user(call, _person(call))))
 
 
 async def list_user_projects(call: Call) -> Answer:
-    """List the projects that a user may work in."""
+    """List the projects for which a user can get a token."""
     projects = projects_of(call.parts.directory, _person(call))
     return _projects_answer(call, list(projects))
 
@@ -65,15 +66,16 @@ async def list_projects(call: Call) -> Answer:
 
 
 async def list_own_projects(call: Call) -> Answer:
-    """List the projects that the caller may have a token for."""
+    """List the projects for which the caller can get a token."""
     person = call.parts.directory.find_user(call.identity.user_id)
     found = () if person is None else projects_of(call.parts.directory, person)
     return _projects_answer(call, list(found))
 
 
 async def show_project(call: Call) -> Answer:
-    """Show a project; who is no administrator may look at no other one."""
+    """Show a project; callers other than administrators can show only their own."""
     name = call.key("project_id")
+    # Rights come before existence, so that a 404 does not reveal which projects exist.
     if name != call.identity.project_id:
         only_admins(call)
     if not call.parts.directory.has_project(name):
@@ -82,12 +84,12 @@ async def show_project(call: Call) -> Answer:
 
 
 async def refuse_person(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to make a user or a project."""
-    raise HttpError(403, "Users and their projects are made by `berth user add`, not here.")
+    """Refuse to create a user or a project."""
+    raise HttpError(403, "Users and their projects are created by `berth user add`, not here.")
 
 
 async def list_domains(call: Call) -> Answer:
-    """List the domains, of which there is one."""
+    """List the domains; there is exactly one."""
     wanted = call.query(NameQuery).name
     domains = [_domain(call)] if wanted in {None, DOMAIN_NAME} else []
     return Answer(DomainsAnswer(domains=domains, links=list_links(call)))

@@ -1,4 +1,4 @@
-"""What the lists of the Identity API share: links, and who may look."""
+"""Links and permission checks that the Identity API's handlers share."""
 
 from berth.api.errors import HttpError
 from berth.api.header_fields import root_url
@@ -7,25 +7,26 @@ from berth.api.identity.schemas.directory import ListLinks, SelfLink
 from berth.api.links import quoted
 from berth.api.routing import Call
 
+# Keystone's default domain: clients name it when they are not configured otherwise.
 DOMAIN = "default"
 DOMAIN_NAME = "Default"
 
 
 def list_links(call: Call) -> ListLinks:
-    """Link to the list that a call asks for."""
+    """Return the links of the requested list."""
     return ListLinks(self=f"{root_url(call.scope)}{call.scope['path']}")
 
 
 def self_link(call: Call, collection: str, key: str) -> SelfLink:
-    """Link to one thing."""
+    """Return the link to one resource of a collection."""
     return SelfLink(self=f"{root_url(call.scope)}{PREFIX}/v3/{collection}/{quoted(key)}")
 
 
 def only_admins(call: Call) -> None:
-    """Refuse whoever is no administrator.
+    """Check that the caller is an administrator.
 
     Raises:
-        HttpError: 403.
+        HttpError: the caller is not (403).
     """
     if not call.identity.is_admin:
-        raise HttpError(403, "Only administrators may look up others.")
+        raise HttpError(403, "Only administrators may look up other users and projects.")

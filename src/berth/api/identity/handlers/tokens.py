@@ -1,4 +1,4 @@
-"""Tokens: asked for with a password or another token, looked at, and ended."""
+"""Handlers that issue, show and revoke tokens."""
 
 from berth.api.auth.directory import Person, may_work_in
 from berth.api.auth.tokens import Token, Tokens
@@ -27,26 +27,29 @@ from berth.api.values import naive_time
 from berth.domain.errors import InvalidInputError
 
 _HEADER = b"x-subject-token"
+# Responses depend on the caller's token, so caches must not share them.
 _VARY = (b"vary", b"X-Auth-Token")
 _WHERE = "auth.identity"
 
 
 async def create_token(call: Call) -> Answer:
-    """Give a token for a user and a password, or for another token."""
+    """Create a token for a user and password, or for another token."""
     tokens = _tokens(call)
     wanted = call.body(LoginBody).auth
     person, before = await _who(call, tokens, wanted.identity)
     project = _project(call, person, wanted.scope)
+    # A token that is issued for another one ends with it; otherwise a client could extend its
+    # rights for ever without the password.
     return _answer(call, tokens.issue(person, project, before))
 
 
 async def show_token(call: Call) -> Answer:
-    """Show what the token in X-Subject-Token says; the own one, unless by an administrator."""
+    """Show the token in X-Subject-Token: the caller's own, or any for administrators."""
     return _answer(call, _subject(call))
 
 
 async def revoke_token(call: Call) -> Answer:
-    """End the token in X-Subject-Token; the own one, unless by an administrator."""
+    """Revoke the token in X-Subject-Token: the caller's own, or any for administrators."""
     _tokens(call).revoke(_subject(call))
     return Answer()
 
@@ -55,7 +58,7 @@ def _tokens(call: Call) -> Tokens:
     tokens = call.parts.tokens
     if tokens is None:
         raise HttpError(
-            403, "This server gives no tokens: its auth.mode is not identity. Use HTTP Basic."
+            403, "This server issues no tokens: its auth.mode is not identity. Use HTTP Basic."
         )
     return tokens
 
@@ -63,17 +66,18 @@ def _tokens(call: Call) -> Tokens:
 async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Person, Token | None]:
     if choice.methods == ["password"] and choice.password is not UNSET:
         user = choice.password.user
+        # Failed attempts are counted per address and user.
         client = call.scope.get("client")
         address: str = client[0] if client else ""
         return await tokens.log_in(_name_of(user), user.password, address), None
     if choice.methods == ["token"] and choice.token is not UNSET:
         before = tokens.read(choice.token.id)
         return before.person, before
-    raise HttpError(401, "A token is given for one of the methods password and token.")
+    raise HttpError(401, "Tokens are issued for one of the methods password and token.")
 
 
 def _name_of(one: UserLogin | ProjectRef) -> str:
-    """Return the name that a client gives, or the id, which is the same."""
+    """Return the name of a user or project in a request, or its id, which is the same."""
     where = f"{_WHERE}.password.user" if isinstance(one, UserLogin) else "auth.scope.project"
     _check_domain(one.domain)
     for name in (one.id, one.name):
@@ -85,14 +89,16 @@ def _name_of(one: UserLogin | ProjectRef) -> str:
 def _check_domain(domain: DomainRef | UnsetType | None) -> None:
     if domain is UNSET or domain is None:
         return
+    # The id alone, the name alone in any case, or both in agreement.
     is_given = (domain.id or UNSET, domain.name or UNSET)
     if is_given not in {(DOMAIN, UNSET), (UNSET, DOMAIN_NAME), (DOMAIN, DOMAIN_NAME)} and not (
         domain.id is UNSET and (domain.name or "").lower() == DOMAIN
     ):
-        raise HttpError(401, "There is one domain, with the id default and the name Default.")
+        raise HttpError(401, "The only domain has the id default and the name Default.")
 
 
 def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -> str | None:
+    # As in Keystone, a request without a scope means the user's default project.
     if scope is UNSET:
         return person.project_id or None
     if isinstance(scope, str) or scope.unscoped is not UNSET:
@@ -100,22 +106,24 @@ def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -
     if scope.project is UNSET:
         raise HttpError(401, "Tokens are for a project, not for a domain or the system.")
     name = _name_of(scope.project)
+    # 401 as in Keystone, and the same for unknown projects, which are thus not revealed.
     if not may_work_in(call.parts.directory, person, name):
-        raise HttpError(401, f"User {person.name} has no project {name[:80]!r}.")
+        raise HttpError(401, f"User {person.name} has no access to project {name[:80]!r}.")
     return name
 
 
 def _subject(call: Call) -> Token:
     text = call.header(_HEADER)
     if not text:
-        raise InvalidInputError("X-Subject-Token", "is required: the token that this is about")
+        raise InvalidInputError("X-Subject-Token", "is required: the token to show or revoke")
     tokens = _tokens(call)
+    # 404, since a 401 would tell the client that its own token in X-Auth-Token is invalid.
     try:
         token = tokens.read(text)
     except HttpError as error:
-        raise HttpError(404, f"{error.message} It is that of X-Subject-Token.") from error
+        raise HttpError(404, f"{error.message} This concerns X-Subject-Token.") from error
     if token.person.name != call.identity.user_id and not call.identity.is_admin:
-        raise HttpError(403, "Only administrators may do this with the tokens of others.")
+        raise HttpError(403, "Only administrators may show or revoke the tokens of other users.")
     return token
 
 

@@ -1,4 +1,4 @@
-"""Version documents: how clients find out that this is the Identity API."""
+"""Handlers of the version documents, by which clients discover the Identity API."""
 
 from berth.api.header_fields import root_url
 from berth.api.identity.schemas.versions import (

@@ -1,1 +1,1 @@
-"""What clients of the Identity API send and get."""
+"""Request and response bodies of the Identity API."""

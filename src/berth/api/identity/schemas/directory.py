@@ -1,24 +1,24 @@
-"""Users, projects, domains, roles and services, as clients look them up."""
+"""Queries and response bodies about users, projects, domains, roles and the catalog."""
 
 from berth.api.codec import Model, View
 from berth.api.identity.schemas.tokens import ServiceEntry
 
 
 class NameQuery(Model):
-    """Which to list."""
+    """The name to list; without one everything is listed."""
 
     name: str | None = None
 
 
 class CatalogServicesQuery(Model):
-    """Which services to list."""
+    """Filters of a list of services."""
 
     name: str | None = None
     type: str | None = None
 
 
 class EndpointsQuery(Model):
-    """Which endpoints to list."""
+    """Filters of a list of endpoints."""
 
     service_id: str | None = None
     interface: str | None = None
@@ -26,7 +26,7 @@ class EndpointsQuery(Model):
 
 
 class ListLinks(View):
-    """Where a list is; it has one page."""
+    """The links of a list, which always has one page."""
 
     self: str
     previous: None = None
@@ -34,7 +34,7 @@ class ListLinks(View):
 
 
 class SelfLink(View):
-    """Where something is."""
+    """The link to a resource."""
 
     self: str
 
@@ -116,7 +116,7 @@ class DomainAnswer(View):
 
 
 class DomainsAnswer(View):
-    """The domains, of which there is one."""
+    """All domains; there is exactly one."""
 
     domains: list[DomainFullView]
     links: ListLinks
@@ -129,21 +129,21 @@ class RoleAnswer(View):
 
 
 class RolesAnswer(View):
-    """The roles."""
+    """Roles by name."""
 
     roles: list[RoleFullView]
     links: ListLinks
 
 
 class CatalogAnswer(View):
-    """What this server offers, and where."""
+    """The services of this server with their endpoints."""
 
     catalog: list[ServiceEntry]
     links: ListLinks
 
 
 class CatalogServiceView(View):
-    """A service."""
+    """A service of the catalog without its endpoints."""
 
     id: str
     name: str
@@ -160,14 +160,14 @@ class CatalogServiceAnswer(View):
 
 
 class CatalogServicesAnswer(View):
-    """The services by type."""
+    """Services of the catalog."""
 
     services: list[CatalogServiceView]
     links: ListLinks
 
 
 class EndpointFullView(View):
-    """Where a service is, for one kind of client."""
+    """An endpoint: the URL of a service for one interface."""
 
     id: str
     service_id: str
@@ -208,7 +208,7 @@ class RegionAnswer(View):
 
 
 class RegionsAnswer(View):
-    """The regions, of which there is one."""
+    """All regions; there is exactly one."""
 
     regions: list[RegionView]
     links: ListLinks

@@ -1,22 +1,23 @@
-"""Asking for tokens, and what tokens say."""
+"""Request and response bodies about tokens."""
 
 from typing import Annotated, Literal
 
 from berth.api.codec import UNSET, Meta, Model, UnsetType, View
 
 Text = Annotated[str, Meta(max_length=255)]
+# Tokens are longer than names; the cap bounds the work on an unauthenticated request.
 Secret = Annotated[str, Meta(max_length=4096)]
 
 
 class DomainRef(Model):
-    """A domain by id or name; there is only the default one."""
+    """A domain by id or name; only the default domain exists."""
 
     id: Text | UnsetType | None = UNSET
     name: Text | UnsetType | None = UNSET
 
 
 class UserLogin(Model):
-    """A user by id or name, which are the same, and the password."""
+    """A user by id or name, which are the same, with the password."""
 
     password: Secret
     id: Text | UnsetType | None = UNSET
@@ -25,19 +26,19 @@ class UserLogin(Model):
 
 
 class PasswordLogin(Model):
-    """The method `password`."""
+    """The data of the method `password`."""
 
     user: UserLogin
 
 
 class TokenLogin(Model):
-    """The method `token`."""
+    """The data of the method `token`."""
 
     id: Secret
 
 
 class IdentityChoice(Model):
-    """Who asks for a token, and by which of the two methods that is shown."""
+    """The methods by which a client authenticates, with the data of each."""
 
     methods: Annotated[list[Text], Meta(min_length=1, max_length=8)]
     password: PasswordLogin | UnsetType = UNSET
@@ -53,7 +54,7 @@ class ProjectRef(Model):
 
 
 class ScopeChoice(Model):
-    """What a token is for: a project, or nothing in particular; the other scopes are refused."""
+    """The scope of a token: a project or none; domain and system scopes are refused."""
 
     project: ProjectRef | UnsetType = UNSET
     domain: DomainRef | UnsetType = UNSET
@@ -62,7 +63,7 @@ class ScopeChoice(Model):
 
 
 class Login(Model):
-    """Who asks, and what for. Without a scope it is the user's own project."""
+    """The authentication and the scope; without a scope it is the user's own project."""
 
     identity: IdentityChoice
     scope: ScopeChoice | Literal["unscoped"] | UnsetType = UNSET
@@ -75,20 +76,20 @@ class LoginBody(Model):
 
 
 class TokensQuery(Model):
-    """With `nocatalog` the answer has no catalog."""
+    """Whether the response leaves out the catalog: `nocatalog` with any value does."""
 
     nocatalog: str | None = None
 
 
 class DomainView(View):
-    """A domain in short."""
+    """A domain by id and name."""
 
     id: str
     name: str
 
 
 class TokenUser(View):
-    """Whose a token is."""
+    """The user of a token."""
 
     id: str
     name: str
@@ -97,7 +98,7 @@ class TokenUser(View):
 
 
 class TokenProject(View):
-    """What a token is for."""
+    """The project of a token."""
 
     id: str
     name: str
@@ -105,14 +106,14 @@ class TokenProject(View):
 
 
 class RoleView(View):
-    """A role in short."""
+    """A role by id and name."""
 
     id: str
     name: str
 
 
 class EndpointView(View):
-    """Where a service is."""
+    """An endpoint in the catalog: the URL of a service for one interface."""
 
     id: str
     interface: str
@@ -122,7 +123,7 @@ class EndpointView(View):
 
 
 class ServiceEntry(View):
-    """A service of the catalog."""
+    """A service of the catalog with its endpoints."""
 
     id: str
     name: str
@@ -131,7 +132,7 @@ class ServiceEntry(View):
 
 
 class TokenView(View):
-    """What a token says; without a project it has neither roles nor catalog."""
+    """The content of a token; without a project it has neither roles nor a catalog."""
 
     methods: list[str]
     user: TokenUser
@@ -145,6 +146,6 @@ class TokenView(View):
 
 
 class TokenAnswer(View):
-    """A token; its text is in the header X-Subject-Token."""
+    """The content of a token, whose text is in the header X-Subject-Token."""
 
     token: TokenView

@@ -1,4 +1,4 @@
-"""The versions of the Identity API."""
+"""Response bodies of the Identity API's version documents."""
 
 from berth.api.codec import View
 from berth.api.links import Link
@@ -6,7 +6,7 @@ from berth.api.versions import MediaType
 
 
 class IdentityVersion(View, rename={"media_types": "media-types"}):
-    """One version."""
+    """A version of the API."""
 
     id: str
     status: str
@@ -16,18 +16,18 @@ class IdentityVersion(View, rename={"media_types": "media-types"}):
 
 
 class IdentityVersionAnswer(View):
-    """The version that this is."""
+    """The version document of one version."""
 
     version: IdentityVersion
 
 
 class IdentityVersionValues(View):
-    """All versions."""
+    """The list of versions inside the version document."""
 
     values: list[IdentityVersion]
 
 
 class IdentityVersionsAnswer(View):
-    """All versions."""
+    """The version document of all versions."""
 
     versions: IdentityVersionValues
