@@ -1,1 +1,1 @@
-"""The Image API, to look at: the images that the configuration names."""
+"""A read-only Image API for the images in the configuration."""

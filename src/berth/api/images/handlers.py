@@ -1,4 +1,4 @@
-"""Images: listing and showing; they are written in the configuration."""
+"""Handlers that list and show the images in the configuration."""
 
 from urllib.parse import urlencode
 
@@ -21,8 +21,10 @@ PREFIX = "/image"
 _PATH = "/v2/images"
 _SCHEMA = "/v2/schemas/image"
 _SCHEMAS = "/v2/schemas/images"
+# Parameters that are not filters by a field. Sorting is accepted and ignored: lists are by name.
 _NOT_FIELDS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _ANY = ("visibility", "all")
+# Fields whose filter may be `in:` and several values, as in Glance.
 _SEVERAL = frozenset({"id", "name", "status", "disk_format", "container_format"})
 _IN = "in:"
 
@@ -42,6 +44,7 @@ async def list_images(call: Call) -> Answer:
     images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
     views = [view for view in map(_view, images) if _is_wanted(call, view)]
     limit = limit_of(call, asked.limit)
+    # As in Glance, the links are paths, and repeat the filters of the request.
     page = page_of(views, [str(view["id"]) for view in views], asked.marker, limit)
     items = [one for one in call.query_items() if one[0] not in {"marker", "limit"}]
     first = _pathed(items)
@@ -61,22 +64,22 @@ async def show_image(call: Call) -> Answer:
 
 
 async def show_image_data(call: Call) -> Answer:
-    """Refuse to give the data of an image."""
-    raise HttpError(403, f"The data of image {call.key('image_id')} is not given away here.")
+    """Refuse to download the data of an image."""
+    raise HttpError(403, f"The data of image {call.key('image_id')} cannot be downloaded here.")
 
 
 async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to make or change an image."""
-    raise HttpError(403, "Images are written in the file of the setting api.images, not here.")
+    """Refuse to create, change or delete an image."""
+    raise HttpError(403, "Images are declared in the file of the setting api.images, not here.")
 
 
 async def show_image_schema(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Show the schema of an image."""
+    """Show the JSON schema of an image."""
     return Answer(_schema())
 
 
 async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Show the schema of a list of images."""
+    """Show the JSON schema of a list of images."""
     text = {"type": "string"}
     images = {"type": "array", "items": _schema()}
     properties = {"images": images, "first": text, "next": text, "schema": text}
@@ -84,7 +87,8 @@ async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every hand
 
 
 def _view(image: Image) -> View:
-    """Write an image: its properties beside its own fields, which none of them can replace."""
+    """Return an image with its properties beside its own fields, which take precedence."""
+    # The two defaults before the properties are the only fields that a property may set.
     return {
         "disk_format": "raw",
         "container_format": "bare",
@@ -118,7 +122,7 @@ def _is_wanted(call: Call, view: View) -> bool:
 
 def _has(view: View, name: str, value: str) -> bool:
     if name == "tag":
-        return False  # no image has one
+        return False  # images have no tags
     if name not in view:
         return False
     has = view[name]
@@ -135,7 +139,7 @@ def _pathed(items: list[tuple[str, str]]) -> str:
 
 
 def _schema() -> View:
-    """Describe an image: its own fields, and properties that are texts."""
+    """Return the JSON schema of an image: its own fields, and properties as texts."""
     kinds: dict[type, object] = {
         str: {"type": "string"},
         bool: {"type": "boolean"},
@@ -143,6 +147,7 @@ def _schema() -> View:
         list: {"type": "array", "items": {"type": "string"}},
         type(None): {"type": ["null", "string", "integer"]},
     }
+    # Derived from an example, so that the schema cannot differ from the response.
     known = _view(Image("id", min_memory_mb=0))
     properties = {name: kinds[type(value)] for name, value in known.items()}
     return {"name": "image", "properties": properties, "additionalProperties": {"type": "string"}}

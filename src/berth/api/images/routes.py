@@ -1,4 +1,4 @@
-"""The operations of the Image API, and again where clients of the compute API look for images."""
+"""The operations of the Image API, also at the paths where compute clients expect images."""
 
 from berth.api.images import handlers
 from berth.api.images.handlers import PREFIX
@@ -13,7 +13,7 @@ _JSON = dict[str, object]
 
 
 def _reading(images: str) -> tuple[ApiOperation, ...]:
-    """The two that look: a list at a path, and one image below it."""
+    """Return the operations that read: a list at a path, and one image below it."""
     return (
         ApiOperation("GET", images, handlers.list_images, query=ImagesQuery, answers=ImagesAnswer),
         ApiOperation("GET", images + _IMAGE, handlers.show_image, answers=_JSON),
@@ -21,7 +21,7 @@ def _reading(images: str) -> tuple[ApiOperation, ...]:
 
 
 def _refusing(images: str) -> tuple[ApiOperation, ...]:
-    """Those that would change something."""
+    """Return the operations that change or download images, which are all refused."""
     change = handlers.refuse_image_change
     return (
         ApiOperation("POST", images, change, 403),
@@ -52,4 +52,7 @@ OPERATIONS = (
 )
 
 MIRRORED = (*_reading("/v2.1/v2/images"), *_reading("/v2.1/images"))
-"""novaclient asks for images below the compute API's URL; so does an SDK with no other one."""
+"""The reading operations below the compute API's URL.
+
+novaclient requests images there, and so does an SDK that is configured with that URL alone.
+"""

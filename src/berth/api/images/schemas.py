@@ -1,4 +1,4 @@
-"""Images as clients of the Image API see them."""
+"""Query and response bodies of the Image API."""
 
 from berth.api.codec import Model, View
 from berth.api.links import Link
@@ -6,9 +6,10 @@ from berth.api.values import Limit
 
 
 class ImagesQuery(Model):
-    """Which images to list: `id` and `name` may be `in:` and several, joined by commas.
+    """Filters and page of an image list.
 
-    Any other field of an image may be named, too, and must have that value.
+    `in:a,b` matches several values of `id`, `name`, `status` and the formats. Any other field or
+    property of an image can be a filter too; the image must have that value.
     """
 
     id: str | None = None
@@ -26,7 +27,7 @@ class ImagesQuery(Model):
 
 
 class ImageVersion(View):
-    """One version of the API."""
+    """A version of the API."""
 
     id: str
     status: str
@@ -40,7 +41,7 @@ class ImageVersionsAnswer(View):
 
 
 class ImagesAnswer(View):
-    """Images by name; `next` is the path of the next page."""
+    """The last page of images by name; `first` is the path of the first page."""
 
     images: list[dict[str, object]]
     first: str
@@ -48,6 +49,6 @@ class ImagesAnswer(View):
 
 
 class ImagesPageAnswer(ImagesAnswer):
-    """A page that others follow."""
+    """A page of images with more to follow; `next` is the path of the next page."""
 
     next: str
