@@ -1,1 +1,1 @@
-"""Zones over HTTP: what parents ask of a zone, and what operators tell it of its children."""
+"""The API between zones, and the administration of child zones."""

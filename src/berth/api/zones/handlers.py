@@ -1,4 +1,4 @@
-"""Zones: what parents ask of this one, the records of its children, and the tree as a whole."""
+"""Handlers of this zone's information, of its child zones, and of servers anywhere in the tree."""
 
 from datetime import UTC, datetime
 
@@ -25,28 +25,29 @@ from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ChildZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
 
+# Numbers of 18 digits always fit into a 64-bit integer.
 _ID_DIGITS_MAX = 18
 
-# ---- what parents ask -------------------------------------------------------------------------
+# ---- requests of parents ----------------------------------------------------------------------
 
 
 async def show_info(call: Call) -> Answer:
-    """Tell what this zone says of itself, which is what its settings let out."""
+    """Show the information that this zone publishes about itself, as its settings allow."""
     return Answer(ZoneInfoAnswer(zone=zone_parts(call.parts).info.info()))
 
 
-# ---- the records of children ------------------------------------------------------------------
+# ---- records of child zones -------------------------------------------------------------------
 
 
 async def list_zones(call: Call) -> Answer:
-    """List the child zones in short."""
+    """List the child zones with name, URL and state."""
     states = zone_parts(call.parts).watch.states()
     zones = await zone_parts(call.parts).zones.all()
     return Answer(ZoneLinesAnswer(zones=[_line(one, states.get(one.zone_id)) for one in zones]))
 
 
 async def list_zones_in_detail(call: Call) -> Answer:
-    """List the child zones in full, with what they tell of themselves."""
+    """List the child zones with all fields and the information that they publish."""
     states = zone_parts(call.parts).watch.states()
     zones = await zone_parts(call.parts).zones.all()
     return Answer(ZoneViewsAnswer(zones=[_view(one, states.get(one.zone_id)) for one in zones]))
@@ -58,7 +59,7 @@ async def show_zone(call: Call) -> Answer:
 
 
 async def create_zone(call: Call) -> Answer:
-    """Take a zone for a child of this one."""
+    """Create the record of a child zone."""
     zones = zone_parts(call.parts).zones
     said = call.body(NewZoneBody).zone
     new = NewZone(
@@ -74,7 +75,7 @@ async def create_zone(call: Call) -> Answer:
 
 
 async def update_zone(call: Call) -> Answer:
-    """Change the record of a child zone."""
+    """Update the record of a child zone."""
     zones = zone_parts(call.parts).zones
     said = call.body(ZoneChangeBody).zone
     change = ZoneChange(
@@ -89,7 +90,7 @@ async def update_zone(call: Call) -> Answer:
 
 
 async def delete_zone(call: Call) -> Answer:
-    """Forget a child zone; what it runs goes on running there."""
+    """Delete the record of a child zone; its servers keep running."""
     zones = zone_parts(call.parts).zones
     await zones.delete(_zone_id(call))
     return Answer()
@@ -118,6 +119,7 @@ def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
 
 
 def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
+    # Without a state the watch has not read the record yet, which is a moment after its creation.
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()
@@ -128,6 +130,7 @@ def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
         is_enabled=zone.is_enabled,
         is_active=_is_active(zone, state),
         username=zone.username,
+        # No response contains the password, not even sealed.
         has_password=bool(zone.sealed_password),
         weight_offset=zone.weight_offset,
         weight_scale=zone.weight_scale,
@@ -139,7 +142,8 @@ def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
 
 
 def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
-    """Tell whether a child is asked; the watch may be a moment behind the record."""
+    """Return whether a child is enabled and not known to be down."""
+    # The watch follows the ledger and may be behind the record that was just changed.
     if state is None or state.zone.is_enabled != zone.is_enabled:
         return zone.is_enabled
     return state.is_active
@@ -149,15 +153,17 @@ def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
 
 
 async def create_all_at_once(call: Call) -> Answer:
-    """Make servers anywhere in the tree, all of them or none; they share a reservation id."""
+    """Create servers anywhere in the tree, all or none, with one reservation id."""
+    # Only checks that this deployment is a zone, before the body is read.
     zone_parts(call.parts)
     body = call.body(NewTreeServersBody)
     server = body.server
     if server.num_instances is not UNSET:
         if server.min_count is not UNSET or server.max_count is not UNSET:
-            reason = "stands for min_count and max_count; give it or them"
+            reason = "replaces min_count and max_count; use either it or them"
             raise InvalidInputError("server.num_instances", reason)
         server.min_count = whole(server.num_instances, "server.num_instances", low=1)
+    # From here on the request is that of POST /servers, with the fields of all microversions.
     plain = NewServerBody(server=server, hints=body.hints, other_hints=body.other_hints)
     asked = await read_order(call, None, plain)
     try:

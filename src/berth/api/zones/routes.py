@@ -26,6 +26,8 @@ PREFIX = "/zones"
 _ZONE = "/zones/{zone_id}"
 _ADMIN, _KNOWN = Role.ADMIN, Role.KNOWN
 
+# Parents call with an account that has no project, hence `_KNOWN`. Select and release act for a
+# tenant, which only a signed assertion can name.
 OPERATIONS = (
     ApiOperation(
         "POST",
@@ -62,6 +64,7 @@ OPERATIONS = (
             body=NewTreeServersBody,
             answers=ReservationAnswer,
         )
+        # `/zones/boot` is the operation's first name, in the API of 2011.
         for path in ("/zones/servers", "/zones/boot")
     ),
     ApiOperation("GET", "/zones", handlers.list_zones, role=_ADMIN, answers=ZoneLinesAnswer),

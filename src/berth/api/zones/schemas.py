@@ -1,4 +1,4 @@
-"""Zones as operators write and see them, and what is asked of the tree."""
+"""Request and response bodies about child zones and servers in the tree."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ Url = Annotated[str, Meta(min_length=1, max_length=2048)]
 
 
 class NewZoneFields(Model):
-    """A child zone; its name is what it calls itself."""
+    """The child zone to create, under the name that it has in its own settings."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     api_url: Url
@@ -35,7 +35,7 @@ class NewZoneBody(Model):
 
 
 class ZoneChangeFields(Model):
-    """What may change of a child zone; what is left out stays."""
+    """The fields of a child zone to update; missing fields stay unchanged."""
 
     api_url: Url | None = None
     username: ShortText | None = None
@@ -52,7 +52,7 @@ class ZoneChangeBody(Model):
 
 
 class ZoneLine(View):
-    """A child zone in short."""
+    """A child zone in a list without details."""
 
     id: int
     name: str
@@ -62,7 +62,7 @@ class ZoneLine(View):
 
 
 class ChildZoneView(ZoneLine):
-    """A child zone in full, but for its password."""
+    """A child zone with all fields except its password."""
 
     username: str
     has_password: bool
@@ -81,25 +81,25 @@ class ZoneAnswer(View):
 
 
 class ZoneLinesAnswer(View):
-    """All child zones in short."""
+    """All child zones without details."""
 
     zones: list[ZoneLine]
 
 
 class ZoneViewsAnswer(View):
-    """All child zones in full."""
+    """All child zones with all fields."""
 
     zones: list[ChildZoneView]
 
 
 class ZoneInfoAnswer(View):
-    """What a zone tells of itself."""
+    """The information that a zone publishes about itself."""
 
     zone: ZoneInfo
 
 
 class NewTreeServers(NewServer):
-    """Servers to be made all at once; `num_instances` stands for both counts."""
+    """The servers to create at once; `num_instances` replaces both counts."""
 
     num_instances: Whole | UnsetType = UNSET
 
@@ -107,7 +107,7 @@ class NewTreeServers(NewServer):
 class NewTreeServersBody(
     Model, rename={"hints": "os:scheduler_hints", "other_hints": "OS-SCH-HNT:scheduler_hints"}
 ):
-    """Body of POST /zones/servers, and of /zones/boot."""
+    """Body of POST /zones/servers and of its old path /zones/boot."""
 
     server: NewTreeServers
     hints: Hints | UnsetType = UNSET
@@ -115,6 +115,6 @@ class NewTreeServersBody(
 
 
 class ReservationAnswer(View):
-    """What all servers of a request are found by."""
+    """The reservation id that all servers of a request share."""
 
     reservation_id: str
