@@ -34,9 +34,9 @@ _GAPS = {
     "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",
     ),
-    "keeps no usage by time": ("os-simple-tenant-usage", "os-instance_usage_audit_log"),
+    "keeps no history of usage": ("os-simple-tenant-usage", "os-instance_usage_audit_log"),
     "has private flavors for administrators only": ("flavors/[^/]+/(os-flavor-access|action)",),
-    "sends nothing to hosts beforehand": ("os-aggregates/[^/]+/images",),
+    "does not cache images on hosts": ("os-aggregates/[^/]+/images",),
 }
 _PATTERNS = tuple(
     (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {told}.") for told, paths in _GAPS.items()

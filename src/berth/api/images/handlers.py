@@ -126,6 +126,7 @@ def _has(view: View, name: str, value: str) -> bool:
     if name not in view:
         return False
     has = view[name]
+    # Booleans are `true` in JSON, but Python clients send `True` in the query.
     if isinstance(has, bool):
         return value.lower() == str(has).lower()
     if name in _SEVERAL and value.startswith(_IN):

@@ -31,6 +31,7 @@ def _refusing(images: str) -> tuple[ApiOperation, ...]:
     )
 
 
+# As in Glance, the list of versions is answered with 300 at the root.
 _VERSIONS = tuple(
     ApiOperation(
         "GET",

@@ -82,7 +82,7 @@ REFUSALS: tuple[Command, ...] = (
     refused("server image create worker", "creates no images"),
     refused("server backup create worker", "creates no images"),
     refused("server dump create worker", "guests"),
-    refused("server restore worker", "deletes at once"),
+    refused("server restore worker", "deletes servers immediately"),
     says("server delete worker"),
 )
 

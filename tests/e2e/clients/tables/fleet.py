@@ -70,7 +70,7 @@ AGGREGATES: tuple[Command, ...] = (
     says("aggregate set --name racks rows"),
     refused("aggregate show rows", "rows"),
     refused("aggregate delete racks", "not empty|has hosts|hosts"),
-    usual(refused("aggregate cache image racks cirros", "nothing to hosts beforehand")),
+    usual(refused("aggregate cache image racks cirros", "does not cache images")),
     usual(says("nova aggregate-show racks", r"'fake-00001'", "ssd=true")),
     usual(says("nova aggregate-list", r"racks \| fast")),
     usual(

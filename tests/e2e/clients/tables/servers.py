@@ -175,10 +175,10 @@ ASIDE: tuple[Command, ...] = (
     refused("server show --diagnostics first", "diagnostics"),
     usual(refused("network list", "network")),
     with_tokens(refused("volume list", "block-storage|volume")),
-    usual(refused("usage list", "no usage by time")),
+    usual(refused("usage list", "no history of usage")),
     usual(says("nova interface-list first", "Port ID")),
     usual(says("nova volume-attachments first", "VOLUME ID")),
-    refused("nova usage-list", "no usage by time"),
+    refused("nova usage-list", "no history of usage"),
 )
 
 ENDS: tuple[Command, ...] = (

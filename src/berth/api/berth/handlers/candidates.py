@@ -16,6 +16,7 @@ _NEWEST = LIST_CANDIDATES[-1][1]
 async def explain_candidates(call: Call) -> Answer:
     """Show how many providers and trees each constraint of a query leaves."""
     replica = call.parts.providers
+    # The providers are replicated only in processes that serve the Placement API as well.
     if replica is None:
         raise HttpError(404, "This server has no Placement API.")
     items = query_of(call.scope)

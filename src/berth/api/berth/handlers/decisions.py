@@ -30,7 +30,7 @@ async def show_capacity(call: Call) -> Answer:
     query = call.query(CapacityQuery)
     # `ZONE:HOST` would let other callers measure single hosts.
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
-        raise HttpError(403, "Only administrators may name a host.")
+        raise HttpError(403, "Only administrators may name a host in availability_zone.")
     await call.parts.follower.catch_up()
     order = CreateOrder(
         request_id=call.request_id,
@@ -84,6 +84,7 @@ async def list_decisions(call: Call) -> Answer:
 async def show_decision(call: Call) -> Answer:
     """Show the decision about a request; only administrators see hosts in it."""
     request_id = call.key("request_id")
+    # Decisions of other projects are 404 as well, so that request ids cannot be probed.
     decision = await call.parts.ledger.get(Decision, request_id)
     if decision is None or not _may_see(call, decision):
         raise NotFoundError("decision", request_id)

@@ -24,6 +24,7 @@ async def show_policy(call: Call) -> Answer:
 async def reload_policy(call: Call) -> Answer:
     """Reload the policy; an invalid one is refused with the reason and changes nothing."""
     policies = call.parts.policies
+    # The file is also watched; this operation applies a change at once and reports its errors.
     changed = policies.reload()
     if policies.last_error is not None:
         raise HttpError(400, policies.last_error)

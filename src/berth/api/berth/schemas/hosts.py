@@ -59,6 +59,7 @@ class InventoryView(View):
     min_unit: int
     max_unit: int
     step_size: int
+    # The ratio in force, which aggregates and overrides of operators can change.
     allocation_ratio: float
     allocation_ratio_origin: str
     """The source of the ratio: `minimum of aggregates gold, batch`, `the host's own`, ..."""

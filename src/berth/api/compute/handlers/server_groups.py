@@ -77,7 +77,9 @@ def _policy(new: NewServerGroup, version: Version) -> GroupPolicy:
     if policy is UNSET:
         raise InvalidInputError(f"server_group.{name}", "is required")
     if version < _SOFT and policy not in _HARD:
-        raise InvalidInputError("server_group.policies", f"{policy} requires 2.15 or later")
+        raise InvalidInputError(
+            "server_group.policies", f"{policy} requires microversion 2.15 or later"
+        )
     return policy
 
 
@@ -90,7 +92,7 @@ def _max_per_host(new: NewServerGroup, policy: GroupPolicy, version: Version) ->
     if maximum is UNSET:
         return 1
     if policy is not GroupPolicy.ANTI_AFFINITY:
-        raise InvalidInputError("server_group.rules", "requires the policy anti-affinity")
+        raise InvalidInputError("server_group.rules", "only anti-affinity groups have rules")
     return whole(maximum, f"server_group.rules.{_RULE}", low=1)
 
 

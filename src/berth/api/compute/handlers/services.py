@@ -16,7 +16,7 @@ from berth.api.values import flag, naive_time, number_of
 from berth.domain.compute.host import Service
 from berth.domain.errors import InvalidInputError, NotFoundError
 
-# Clients and Nova's own tools select services by this name, so Berth's agents bear it.
+# The name of Nova's compute service, by which clients select services.
 BINARY = "nova-compute"
 
 # Microversion 2.11 adds `forced_down`; 2.53 replaces numbers by uuids and puts the service instead
@@ -46,7 +46,7 @@ async def update_service(call: Call) -> Answer:
     if change.status is UNSET and change.forced_down is UNSET:
         raise InvalidInputError("body", "must have status or forced_down")
     if change.disabled_reason is not UNSET and change.status is not ServiceStatus.DISABLED:
-        raise InvalidInputError("disabled_reason", "needs status disabled")
+        raise InvalidInputError("disabled_reason", "requires status disabled")
     service = await _find(call)
     status, reason = change.status, change.disabled_reason
     changed = await call.parts.hosts.set_service(

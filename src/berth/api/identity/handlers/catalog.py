@@ -155,6 +155,7 @@ def _region(call: Call) -> RegionView:
     )
 
 
+# Keystone's ids are 32 hexadecimal digits.
 def _id(*names: str) -> str:
     """Return an id that is derived from names, so that it is equal in all processes."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]

@@ -143,6 +143,7 @@ def _user(call: Call, person: Person) -> UserView:
     )
 
 
+# Clients parse all fields of Keystone, so those without a meaning here have its defaults.
 def _project(call: Call, name: str) -> ProjectView:
     return ProjectView(
         id=name,

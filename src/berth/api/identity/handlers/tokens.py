@@ -142,6 +142,7 @@ def _view(call: Call, token: Token) -> TokenView:
         expires_at=f"{naive_time(grant.expires_at_s)}Z",
     )
     if grant.project is not None:
+        # The user's present rights, not those at the time of issue.
         names = ROLES if token.person.is_admin else ROLES[1:]
         view.is_domain = False
         view.project = TokenProject(id=grant.project, name=grant.project, domain=domain)

@@ -59,7 +59,7 @@ def is_forced(
     if value is UNSET:
         return False
     if not since <= version < _FORCE_GONE:
-        raise InvalidInputError(field, f"exists only from {text_of(since)} to 2.67")
+        raise InvalidInputError(field, f"exists only in microversions {text_of(since)} to 2.67")
     forced = flag(value, field)
     if forced and not isinstance(host, str):
         raise InvalidInputError(field, "requires a host")

@@ -85,7 +85,7 @@ async def ask_child(
     """
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError(f"zone {zone.name} is not reachable: zones are off in this process")
+        raise UnavailableError(f"zone {zone.name} is not reachable: zones.name is not set here")
     timeout_s = within_s * _SHARE_BELOW
     headers = {
         "OpenStack-API-Version": f"compute {version_text(call.version)}",
@@ -128,7 +128,7 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
 def odd(call: Call, zone: Zone) -> UnavailableError:
     """Log a response that fails validation, and return the error to raise for it."""
     call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
-    return UnavailableError(f"zone {zone.name} has answered what does not belong there")
+    return UnavailableError(f"zone {zone.name} sent an invalid response")
 
 
 def _with_links_here(value: object, root: str) -> object:

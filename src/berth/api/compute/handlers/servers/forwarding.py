@@ -234,7 +234,7 @@ def add_reservation(call: Call, server: Json, errand: RemoteInstance) -> None:
 def _parts(call: Call) -> ZoneParts:
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError("the zone of the server is not reachable: zones are off here")
+        raise UnavailableError("the zone of the server is not reachable: zones.name is not set")
     return parts
 
 

@@ -150,7 +150,7 @@ _NO_NETWORK: Final = "Berth has no networks"
 _NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
 _NO_GUEST: Final = "Berth does not access guests"
 _NO_CONSOLE: Final = "Berth has no graphical consoles"
-_NOT_YET: Final = "it is planned"
+_NOT_YET: Final = "it is planned, but not available yet"
 # Nova's actions that Berth does not have, with the reason. They answer 501, so that clients can
 # tell an unsupported action from a misspelt one (400).
 _ABSENT: Final[Mapping[str, str]] = {
@@ -170,7 +170,7 @@ _ABSENT: Final[Mapping[str, str]] = {
     "removeSecurityGroup": _NO_NETWORK,
     "rescue": _NOT_YET,
     "resetNetwork": _NO_NETWORK,
-    "restore": "Berth deletes at once",
+    "restore": "Berth deletes servers immediately",
     "trigger_crash_dump": _NO_GUEST,
     "unrescue": _NOT_YET,
 }

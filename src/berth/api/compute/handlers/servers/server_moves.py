@@ -101,9 +101,9 @@ def _check_disks(asked: MigrateLive, version: Version) -> None:
     over = asked.disk_over_commit
     if version >= _AUTO_BLOCKS:
         if over is not UNSET:
-            raise InvalidInputError(f"{name}.disk_over_commit", "was removed in 2.25")
+            raise InvalidInputError(f"{name}.disk_over_commit", "was removed in microversion 2.25")
     elif over is UNSET:
-        raise InvalidInputError(f"{name}.disk_over_commit", "is required before 2.25")
+        raise InvalidInputError(f"{name}.disk_over_commit", "is required before microversion 2.25")
     else:
         flag(over, f"{name}.disk_over_commit")
 
@@ -140,7 +140,7 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
             raise InvalidInputError(name, "was removed in microversion 2.14")
         return False
     if value is UNSET:
-        raise InvalidInputError(name, "is required before 2.14")
+        raise InvalidInputError(name, "is required before microversion 2.14")
     return flag(value, name)
 
 
@@ -160,7 +160,9 @@ def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
     # A null zone, from 2.91 on, removes the pinned one; it is an empty text in `MoveTarget`.
     check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
-        raise InvalidInputError("unshelve.availability_zone", "is required before 2.91")
+        raise InvalidInputError(
+            "unshelve.availability_zone", "is required before microversion 2.91"
+        )
     if asked.host:
         check_admin(call, "Naming a host")
     return MoveTarget(host=asked.host or None, zone=None if zone is UNSET else zone or "")

@@ -226,7 +226,7 @@ def _read(
     on the page, the next page would be the same.
     """
     if answer.status != _OK:
-        raise UnavailableError(f"zone {zone.name} answered a list with {answer.status}")
+        raise UnavailableError(f"zone {zone.name} answered a list with status {answer.status}")
     body = read_answer(call, zone, answer)
     listed = body.get("servers")
     if not isinstance(listed, list):
