@@ -1,1 +1,1 @@
-"""The command line: arguments in, tables or JSON out, errors on standard error."""
+"""The command line: prints tables or JSON to standard output and errors to standard error."""

@@ -1,4 +1,4 @@
-"""The connection: the public HTTP API of a running Berth, its errors as ours."""
+"""HTTP client of a running Berth, which raises the API's errors as command errors."""
 
 import ipaddress
 import re
@@ -15,16 +15,22 @@ import httpx
 from berth.cli.failures import CommandError, ExitCode
 
 Json = dict[str, Any]
-"""A JSON object, as the API sent it."""
+"""A JSON object as the API sent it."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# The newest compute microversion whose responses the commands are written for. A fixed version
+# keeps the output stable when the service is upgraded.
 _VERSION = "compute 2.96"
+# Longer than the longest statement of the ledger may take (60 s by default), so that the service
+# can report a slow ledger itself.
 _TIMEOUT_S = 90.0
 _TEXT_MAX = 300
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
+# Scripts retry on UNREACHABLE, so the gateway errors of a proxy in front of a restarting Berth
+# belong there too. Statuses not listed are FAILED.
 _CODES: Mapping[int, ExitCode] = {
     404: ExitCode.NOT_FOUND,
     409: ExitCode.CONFLICT,
@@ -36,43 +42,43 @@ _SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD
 
 
 class ApiConnection:
-    """Asks a running Berth over HTTP.
+    """Sends requests to a running Berth.
 
     Args:
-        http: the client that carries it, with address and credentials.
+        http: the HTTP client, configured with address and credentials.
     """
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
     def get(self, path: str, **params: object) -> Json:
-        """Get a document; parameters that are None are left out.
+        """Return a document; parameters that are None are omitted.
 
         Raises:
-            CommandError: no answer, or an error.
+            CommandError: the service is unreachable or answers with an error.
         """
         return self.ask("GET", path, params=params)
 
     def post(self, path: str, body: object) -> Json:
-        """Post a document and return the answer; see `get` for errors."""
+        """Send a POST request and return the response; see `get` for errors."""
         return self.ask("POST", path, body=body)
 
     def put(self, path: str, body: object) -> Json:
-        """Put a document and return the answer; see `get` for errors."""
+        """Send a PUT request and return the response; see `get` for errors."""
         return self.ask("PUT", path, body=body)
 
     def delete(self, path: str) -> None:
-        """Delete what is there; see `get` for errors."""
+        """Send a DELETE request; see `get` for errors."""
         self.ask("DELETE", path)
 
     def pages(self, path: str, key: str, by: str = "id", /, **params: object) -> list[Json]:
-        """Get a whole list, page by page; see `get` for errors.
+        """Return a complete list, fetched page by page; see `get` for errors.
 
         Args:
-            path: of the list.
-            key: its name in the answers.
-            by: what of its items a page is continued by.
-            params: parameters; those that are None are left out.
+            path: path of the list.
+            key: name of the list in the responses.
+            by: field of an item that the next page takes as its marker.
+            params: query parameters; None values are omitted.
         """
         found: list[Json] = []
         marker: str | None = None
@@ -80,12 +86,14 @@ class ApiConnection:
             page = self.get(path, **params, marker=marker)
             here = rows(page, key)
             found += here
+            # The service links a next page only if there is one. The marker is used instead of
+            # the link, so that every request goes to the address in --url.
             if not here or not page.get(f"{key}_links"):
                 return found
             marker = str(here[-1][by])
 
     def find(self, path: str) -> Json | None:
-        """Get a document, or None when there is none; see `get` for other errors."""
+        """Return a document, or None if it does not exist; see `get` for other errors."""
         try:
             return self.get(path)
         except CommandError as error:
@@ -102,10 +110,11 @@ class ApiConnection:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        """Send a request and return the JSON object that it is answered with.
+        """Send a request and return the JSON object in the response, empty without a body.
 
         Raises:
-            CommandError: no answer, or an error.
+            CommandError: the service is unreachable, answers with an error, or with anything
+                other than a JSON object.
         """
         given = {key: str(value) for key, value in (params or {}).items() if value is not None}
         with self._reaching():
@@ -125,8 +134,9 @@ class ApiConnection:
 
     @contextmanager
     def stream(self, path: str) -> Generator[Iterator[bytes]]:
-        """Get a large document piece by piece; see `get` for errors."""
+        """Yield the pieces of a large document; see `get` for errors."""
         with self._reaching(), self._http.stream("GET", path) as answer:
+            # A streamed response has no body until it is read, and `_check` needs the message.
             if answer.is_error:
                 answer.read()
             _check(answer)
@@ -138,18 +148,18 @@ class ApiConnection:
             yield
         except httpx.TimeoutException as error:
             raise CommandError(
-                f"{self._http.base_url} did not answer in {_TIMEOUT_S:g} s; try again",
+                f"{self._http.base_url} did not answer within {_TIMEOUT_S:g} s; try again",
                 ExitCode.UNREACHABLE,
             ) from error
         except httpx.TransportError as error:
             raise CommandError(
-                f"cannot reach {self._http.base_url} ({error}); start it with `berth up`, or "
-                "name another with --url or BERTH_URL",
+                f"cannot reach {self._http.base_url} ({error}); start Berth with `berth up`, or "
+                "set another address with --url or BERTH_URL",
                 ExitCode.UNREACHABLE,
             ) from error
 
     def _what(self, answer: httpx.Response) -> str:
-        return f"the answer of {answer.request.url}"
+        return f"the response of {answer.request.url}"
 
 
 def _check(answer: httpx.Response) -> None:
@@ -164,7 +174,11 @@ def _check(answer: httpx.Response) -> None:
 
 
 def _message(answer: httpx.Response) -> str:
-    """Return what an error says: `{"itemNotFound": {"message": ...}}`, or its text."""
+    """Return the message of an error response.
+
+    Nova's format is `{"itemNotFound": {"message": ...}}`, with a different key for each status.
+    Other responses, such as a proxy's, yield their first 300 characters.
+    """
     try:
         document = cast("object", answer.json())
     except ValueError:
@@ -182,37 +196,37 @@ def _message(answer: httpx.Response) -> str:
 
 
 def part(document: Json, key: str) -> Json:
-    """Return an object within a document, empty when there is none."""
+    """Return the object under a key of a document, or an empty one."""
     found = cast("object", document.get(key))
     return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def rows(document: Json, key: str) -> list[Json]:
-    """Return a list of objects within a document, empty when there is none."""
+    """Return the list of objects under a key of a document, or an empty one."""
     found = cast("object", document.get(key))
     return cast("list[Json]", found) if isinstance(found, list) else []
 
 
 def texts(document: Json, key: str) -> list[str]:
-    """Return a list of names within a document, sorted, empty when there is none."""
+    """Return the list of names under a key of a document, sorted, or an empty one."""
     found = cast("object", document.get(key))
     return sorted(str(one) for one in cast("list[object]", found or []))
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether a reference is a uuid, not a name."""
+    """Return whether a reference is a uuid rather than a name."""
     return _UUID.fullmatch(text) is not None
 
 
 def segment(text: str) -> str:
-    """Write a name as one segment of a path."""
+    """Return a name quoted as one segment of a path."""
     return quote(text, safe="")
 
 
 def connected(
     command: Callable[Concatenate[ApiConnection, P], R],
 ) -> Callable[P, R]:
-    """Give a command the options of a connection, and a connection as its first argument."""
+    """Add the connection options to a command and pass it a connection as its first argument."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -224,16 +238,19 @@ def connected(
 
     options = (
         click.option("--token", envvar="BERTH_TOKEN", help="Token to send as X-Auth-Token."),
-        click.option("--password", envvar="BERTH_PASSWORD", help="Password; asked for if needed."),
+        click.option(
+            "--password", envvar="BERTH_PASSWORD", help="Password; prompted for if needed."
+        ),
         click.option("--user", envvar="BERTH_USER", help="User, for http_basic."),
         click.option(
             "--url",
             envvar="BERTH_URL",
             default="http://127.0.0.1:8774",
             show_default=True,
-            help="Where Berth is.",
+            help="URL of the Berth API.",
         ),
     )
+    # Decorators apply from the bottom up, so help lists the options in reverse order of the tuple.
     decorated = cast("Callable[..., R]", run)
     for option in options:
         decorated = option(decorated)
@@ -260,11 +277,14 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
         auth=auth,
         headers=headers,
         timeout=_TIMEOUT_S,
-        trust_env=not _is_loopback(parsed.host),  # a proxy cannot reach this machine's loopback
+        # A proxy from the environment cannot reach this machine's loopback address.
+        trust_env=not _is_loopback(parsed.host),
     )
 
 
 def _ask_password(user: str) -> str:
+    # A script would hang at a prompt. The prompt goes to standard error so that redirected output
+    # holds the result only.
     if not sys.stdin.isatty():
         raise CommandError(
             f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE

@@ -1,4 +1,4 @@
-"""Decisions as commands print them: filters, hosts, scores and refusals."""
+"""Prints decisions: filters, placements, scores and refusals."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,13 @@ from berth.domain.compute.decision import (
     counterfactuals,
 )
 
+# Number of instances whose runners-up are shown. The instances of a request are equal, so their
+# runners-up differ little; --json has all of them.
 _RUNNERS_UP_OF = 1
-"""Instances of a request whose runners-up are shown; --json has them all."""
 
 
 def print_decision(decision: Decision) -> None:
-    """Print the record of a decision, or one that was only tried out."""
+    """Print the record of a decision, or the result of a dry run."""
     print_line(f"Request {decision.request_id}: {decision.verdict}", style="bold")
     if decision.driver == ZONE_AWARE_DRIVER:
         _print_over_tree(decision)
@@ -36,29 +37,32 @@ def print_decision(decision: Decision) -> None:
         for placement in decision.placements[:_RUNNERS_UP_OF]:
             recorded = (placement.chosen, *placement.runners_up)
             print_scores(recorded, title="The best hosts")
+            # A dry run compares all candidates. A record keeps only the runners-up, so its
+            # comparison may miss a host, and the title states how many were compared.
             if isinstance(decision, TriedDecision) and decision.counterfactuals:
-                title = f"Who would have won, of all {placement.candidates:,}"
+                title = f"Best host without each weigher, of all {placement.candidates:,}"
                 print_counterfactuals(decision.counterfactuals, placement.chosen, title=title)
             elif placement.runners_up:
-                title = f"Who would have won, of these {len(recorded)}"
+                title = f"Best host without each weigher, of these {len(recorded)}"
                 print_counterfactuals(counterfactuals(recorded), placement.chosen, title=title)
     else:
         print_refusal(decision.refusal)
 
 
 def _print_over_tree(decision: Decision) -> None:
-    """Print a decision that was made over a tree of zones, each of which keeps records itself."""
-    print_line(f"driver {decision.driver}: over the tree of zones, by the offers of each")
+    """Print a decision over a tree of zones; the filters and scores are in each zone's records."""
+    print_line(f"driver {decision.driver}: decided over the tree of zones, by each zone's offers")
     if decision.refusal is not None:
         print_line(f"\nRefused ({decision.refusal.code}): {decision.refusal.message}")
     rows = [(one.zone, one.instances) for one in decision.zones]
     if rows:
-        title = "Which zone has got how many, with those below it"
+        title = "Instances per zone, including the zones below it"
         print_table(("Zone", "Instances"), rows, title=title, right=("Instances",))
 
 
 def print_filters(filters: Sequence[FilterCount]) -> None:
-    """Print how many hosts each filter removed, with some examples."""
+    """Print how many hosts each filter removed, with examples."""
+    # Only refusals record examples of removed hosts; without any the column is omitted.
     with_examples = any(count.removed_examples for count in filters)
     columns = ["#", "Filter", "Before", "After", "Removed"]
     columns += ["For example"] if with_examples else []
@@ -71,7 +75,7 @@ def print_filters(filters: Sequence[FilterCount]) -> None:
 
 
 def print_placements(placements: Sequence[Placement]) -> None:
-    """Print which instance goes where."""
+    """Print the host of each instance."""
     rows = [(one.instance_uuid, one.host, one.chosen.score, one.candidates) for one in placements]
     columns = ("Instance", "Host", "Score", "Candidates")
     print_table(columns, rows, title="Placements", right=("Score", "Candidates"))
@@ -79,7 +83,7 @@ def print_placements(placements: Sequence[Placement]) -> None:
 
 
 def _print_groups(placements: Sequence[Placement]) -> None:
-    """Print which providers give the groups of resources that were asked for."""
+    """Print the providers that satisfy each requested group of resources."""
     rows = [
         (placement.instance_uuid, suffix or "(without suffix)", ", ".join(uuids))
         for placement in placements
@@ -87,12 +91,19 @@ def _print_groups(placements: Sequence[Placement]) -> None:
         for suffix, uuids in placement.assignment.mappings.items()
     ]
     if rows:
-        columns = ("Instance", "Group", "Given by")
-        print_table(columns, rows, title="Groups of resources", wrap=("Given by",))
+        columns = ("Instance", "Group", "Providers")
+        print_table(columns, rows, title="Resource groups", wrap=("Providers",))
 
 
 def print_scores(hosts: Sequence[ScoredHost], *, title: str, places: Sequence[object] = ()) -> None:
-    """Print hosts with their scores: for each weigher the normalised value and the raw one."""
+    """Print hosts with their scores, and each weigher's normalised and raw values.
+
+    Args:
+        hosts: the hosts, best first.
+        title: heading of the table.
+        places: rank of each host; by default 1, 2, and so on.
+    """
+    # Hosts may differ in their weighers; a dict keeps the order of first occurrence.
     names = list(dict.fromkeys(part.weigher for host in hosts for part in host.parts))
     rows: list[list[object]] = []
     for index, host in enumerate(hosts):
@@ -114,7 +125,7 @@ def print_scores(hosts: Sequence[ScoredHost], *, title: str, places: Sequence[ob
 def print_counterfactuals(
     found: Sequence[Counterfactual], chosen: ScoredHost, *, title: str
 ) -> None:
-    """Print which host would have won without each of the weighers."""
+    """Print the host that would have won without each weigher."""
     rows = [
         (
             f"without {one.weigher}",
@@ -130,20 +141,20 @@ def print_counterfactuals(
 
 
 def print_refusal(refusal: Refusal) -> None:
-    """Print why nothing was placed and what would have helped."""
+    """Print why a request was refused and which changes would have made it fit."""
     print_filters(refusal.filters)
     print_line(f"\nRefused ({refusal.code}): {refusal.message}")
     if refusal.relaxations:
         rows = [
             (one.text, one.filter, ", ".join(one.examples) or None) for one in refusal.relaxations
         ]
-        title = "It would fit with one of"
+        title = "The request would fit with one of"
         columns = ("Change", "Filter", "For example")
         print_table(columns, rows, title=title, wrap=("Change", "For example"))
 
 
 def full_name(host: str, node: str) -> str:
-    """Name a host, and its node when that is called otherwise."""
+    """Return a host's name, followed by its node's name if that differs."""
     return host if host == node else f"{host} ({node})"
 
 

@@ -1,4 +1,4 @@
-"""Documents: JSON files read strictly into domain values, with the path of whatever is wrong."""
+"""Strict conversion of JSON files to domain values; errors name the path of the wrong field."""
 
 import dataclasses
 import types
@@ -14,14 +14,15 @@ from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
+# msgspec appends the path to its messages in this form; it has no attribute for it.
 _PATH_MARK = " - at `$"
 
 
 def read_json(path: Path) -> object:
-    """Read a JSON file.
+    """Return the content of a JSON file.
 
     Raises:
-        InvalidInputError: it cannot be read or is not JSON.
+        InvalidInputError: the file cannot be read or is not JSON.
     """
     try:
         content = path.read_bytes()
@@ -30,16 +31,19 @@ def read_json(path: Path) -> object:
         raise InvalidInputError(str(path), reason) from error
     try:
         return cast("object", msgspec.json.decode(content))
+    # A deeply nested document exceeds the decoder's recursion limit.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(str(path), f"is not valid JSON: {error}") from error
 
 
 def convert_strictly(document: object, kind: type[T], source: str) -> T:
-    """Convert a parsed document to a dataclass; unknown fields are refused.
+    """Convert a parsed document to a dataclass; refuse unknown fields.
 
     Raises:
-        InvalidInputError: the path of the first thing that is wrong, and what it is.
+        InvalidInputError: the document is invalid; the error names the path of the first problem.
     """
+    # msgspec ignores unknown fields of dataclasses (only its own structs can forbid them), and a
+    # misspelt optional field would silently have no effect.
     for path, node, noun in _nodes(document, kind, ""):
         known = [field.name for field in dataclasses.fields(noun)]
         for name in node:
@@ -60,7 +64,11 @@ def convert_strictly(document: object, kind: type[T], source: str) -> T:
 def _located(
     document: object, kind: type, source: str, error: InvalidInputError
 ) -> InvalidInputError:
-    """Find the node whose own check failed, and return the error with its path."""
+    """Return an error with the path of the object whose own validation failed.
+
+    msgspec passes exceptions from `__post_init__` through without a path, so each object is
+    converted again by itself, innermost first.
+    """
     for path, node, noun in _nodes(document, kind, ""):
         try:
             msgspec.convert(node, noun)
@@ -74,7 +82,7 @@ _Node = tuple[str, dict[str, object], type]
 
 
 def _nodes(value: object, kind: object, path: str) -> Iterator[_Node]:
-    """Yield every object of a document that stands for a dataclass, innermost first."""
+    """Yield every object of a document that represents a dataclass, innermost first."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         for arm in args:

@@ -1,4 +1,4 @@
-"""Failures: exit codes, and which error leads to which (docs/reference/cli.md)."""
+"""Exit codes, and the mapping of errors to them (see docs/reference/cli.md)."""
 
 from enum import IntEnum
 from typing import NoReturn
@@ -17,10 +17,11 @@ from berth.domain.errors import (
 
 
 class ExitCode(IntEnum):
-    """What a command tells the program that called it."""
+    """Exit codes of commands; scripts depend on the numbers."""
 
     OK = 0
     FAILED = 1
+    # 2 is also click's own code for a wrong command line.
     USAGE = 2
     NO_VALID_HOST = 3
     NOT_FOUND = 4
@@ -29,13 +30,19 @@ class ExitCode(IntEnum):
 
 
 class CommandError(BerthError):
-    """A command failed; its message says what to do and its code says how it ended."""
+    """A command failed.
+
+    Args:
+        message: what went wrong and what to do about it.
+        code: the exit code.
+    """
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
 
 
+# The first matching class decides, so a subclass must come before its base class.
 _CODES: tuple[tuple[type[BerthError], ExitCode], ...] = (
     (InvalidInputError, ExitCode.USAGE),
     (PolicyError, ExitCode.USAGE),
@@ -47,12 +54,13 @@ _CODES: tuple[tuple[type[BerthError], ExitCode], ...] = (
 
 
 def exit_code_of(error: BerthError) -> ExitCode:
-    """Return the exit code that an error leads to."""
+    """Return the exit code of an error."""
     if isinstance(error, CommandError):
         return error.code
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
 def end_with(code: int) -> NoReturn:
-    """End the command that is running with an exit code."""
+    """Exit the running command with a code."""
+    # click's exit, not `sys.exit`, since `main` returns the code to its caller.
     click.get_current_context().exit(code)

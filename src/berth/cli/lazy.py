@@ -1,4 +1,8 @@
-"""Lazy commands: a module is imported when its command runs, so that `berth --help` is fast."""
+"""Command groups that import a command's module only when it runs.
+
+`berth --help` and shell completion would otherwise import NumPy, httpx and rich, which takes
+longer than most commands.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +15,10 @@ _COMMANDS = "berth.cli.commands"
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a command is, and the line that the list of commands shows for it.
+    """Location of a command and its line in the list of commands.
 
-    `where` is `module:attribute`, with the module below `berth.cli.commands`.
+    `where` is `module:attribute`, with the module relative to `berth.cli.commands`. `help` is a
+    short form of the command's help, which cannot be read without importing the module.
     """
 
     where: str
@@ -22,12 +27,12 @@ class LazyCommand:
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for.
+    """A group that knows its commands by name and imports a command on demand.
 
     Args:
-        name: of the group.
-        lazy: the commands, in the order in which help lists them.
-        options: what click.Group takes besides.
+        name: name of the group.
+        lazy: the commands, in the order of the help text.
+        options: further arguments of click.Group.
     """
 
     def __init__(
@@ -45,7 +50,7 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 - click's signature
         cmd_name: str,
     ) -> click.Command | None:
-        """Import a command; None when there is none of that name."""
+        """Import and return a command, or None if the name is unknown."""
         lazy = self._lazy.get(cmd_name)
         if lazy is None:
             return None
@@ -59,6 +64,7 @@ class LazyGroup(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         """Write the list of commands by section, without importing any."""
+        # click's own implementation calls `get_command` for every name.
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, lazy in self._lazy.items():
             sections.setdefault(lazy.section, []).append((name, lazy.help))

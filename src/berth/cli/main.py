@@ -1,4 +1,4 @@
-"""The `berth` command: the list of its parts, and the one place where errors become exit codes."""
+"""The `berth` command: the table of commands, and the conversion of errors to exit codes."""
 
 import sys
 import traceback
@@ -21,55 +21,59 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "server": LazyCommand("servers:servers", "Create, show, move and delete servers.", _CLOUD),
     "flavor": LazyCommand("flavors:flavors", "Manage flavors.", _CLOUD),
     "group": LazyCommand("server_groups:groups", "Manage server groups.", _CLOUD),
-    "quota": LazyCommand("quotas:quotas", "Limit what projects may have.", _CLOUD),
+    "quota": LazyCommand("quotas:quotas", "Show and set quotas of projects.", _CLOUD),
     "aggregate": LazyCommand("aggregates:aggregates", "Manage host aggregates.", _CLOUD),
     "host": LazyCommand("hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
-    "migration": LazyCommand("migrations:migrations", "List moves of servers.", _CLOUD),
+    "migration": LazyCommand("migrations:migrations", "List migrations of servers.", _CLOUD),
     "service": LazyCommand(
         "services:services", "List, enable and disable compute services.", _CLOUD
     ),
     "zone": LazyCommand("zones:zones", "Manage child zones, and keys between zones.", _CLOUD),
-    "explain": LazyCommand("decisions:explain", "Explain a decision that was made.", _CLOUD),
+    "explain": LazyCommand("decisions:explain", "Explain a decision.", _CLOUD),
     "capacity": LazyCommand(
         "capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
     ),
     "candidates": LazyCommand("candidates:candidates", "Explain allocation candidates.", _CLOUD),
     "audit": LazyCommand(
         "audit:audit",
-        "Find lost capacity and what else is wrong; mend it.",
+        "Find and repair lost capacity and other discrepancies.",
         _CLOUD,
     ),
     "state": LazyCommand("state:state", "Export the state of the fleet.", _CLOUD),
     "policy": LazyCommand("policy:policy", "Show, check and reload the policy.", _CLOUD),
-    "decide": LazyCommand("decide:decide", "Decide on files and explain every step.", _FILES),
+    "decide": LazyCommand(
+        "decide:decide", "Decide on a request file and explain every step.", _FILES
+    ),
     "up": LazyCommand("serving:up", "Run everything in one process.", _RUN),
     "api": LazyCommand("serving:api", "Run the HTTP API.", _RUN),
-    "placement": LazyCommand("serving:placement", "Run the Placement API alone.", _RUN),
+    "placement": LazyCommand("serving:placement", "Run only the Placement API.", _RUN),
     "scheduler": LazyCommand("serving:scheduler", "Run a scheduler.", _RUN),
     "agent": LazyCommand("serving:agent", "Run the agent of a compute host.", _RUN),
-    "ledger": LazyCommand("serving:ledger", "Look after the ledger.", _RUN),
+    "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
-    "user": LazyCommand("users:users", "Manage the users who have passwords.", _RUN),
-    "token-keys": LazyCommand("users:token_keys", "Look after the keys that seal tokens.", _RUN),
+    "user": LazyCommand("users:users", "Manage users with passwords.", _RUN),
+    "token-keys": LazyCommand("users:token_keys", "Manage the keys that seal tokens.", _RUN),
     "replay": LazyCommand("lab:replay", "Replay a workload against a running Berth.", "Try it out"),
-    "demo": LazyCommand("lab:demo", "Show Berth at work.", "Try it out"),
-    "demo-zones": LazyCommand("lab:demo_zones", "Show a tree of zones at work.", "Try it out"),
+    "demo": LazyCommand("lab:demo", "Run a demonstration.", "Try it out"),
+    "demo-zones": LazyCommand("lab:demo_zones", "Run a demonstration of zones.", "Try it out"),
 }
 
+# The convention of shells: 128 plus the number of SIGINT.
 _INTERRUPTED = 130
 
 
 @dataclass(slots=True)
 class Session:
-    """What the options before the command say."""
+    """Values of the options that precede the command."""
 
     debug: bool = False
 
 
 def _say_version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001, as click calls it
+    # Shell completion parses the command line without executing anything.
     if not value or context.resilient_parsing:
         return
-    # Not at the top: numpy takes longer to load than most commands take.
+    # Imported lazily: NumPy takes longer to load than most commands take to run.
     from berth.scheduling.engine.kernel import kernel  # noqa: PLC0415
 
     found = kernel()
@@ -83,20 +87,20 @@ def _say_version(context: click.Context, _: click.Parameter, value: bool) -> Non
     lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("--debug", is_flag=True, help="Show a traceback when something goes wrong.")
+@click.option("--debug", is_flag=True, help="Print a traceback on errors.")
 @click.option(
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_say_version,
-    help="Say which Berth this is, and whether it has its kernel.",
+    help="Print the version, and whether the compiled kernel is in use.",
 )
 @click.pass_obj
 def berth(session: Session, *, debug: bool) -> None:
     """Berth decides which host each instance runs on.
 
-    Commands that use a running Berth find it by --url or BERTH_URL.
+    Commands that use a running Berth connect to the address in --url or BERTH_URL.
     """
     session.debug = debug
 
@@ -106,9 +110,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     session = Session()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks
+            # A terminal without Unicode gets question marks instead of an encoding error.
+            stream.reconfigure(errors="replace")
     try:
-        # Without click's own handling, since it knows neither our errors nor our exit codes.
+        # click's standalone mode would end the process itself, and knows neither Berth's errors
+        # nor its exit codes.
         outcome: object = berth.main(
             None if arguments is None else list(arguments),
             prog_name="berth",
@@ -130,10 +136,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             traceback.print_exc()
         _say(
-            f"this is a fault in Berth: {type(error).__name__}: {error}; run `berth --debug ...` "
-            "again and report what it prints"
+            f"this is a bug in Berth: {type(error).__name__}: {error}; run the command again with "
+            "`berth --debug` and report the output"
         )
         return ExitCode.FAILED
+    # Without standalone mode click returns the code of an exit, or else the command's own value.
     return outcome if isinstance(outcome, int) else ExitCode.OK
 
 

@@ -1,4 +1,4 @@
-"""Output: tables for people, JSON for programs."""
+"""Output of commands: tables for people, JSON for programs."""
 
 import sys
 import unicodedata
@@ -15,16 +15,16 @@ from rich.text import Text
 
 F = TypeVar("F", bound=Callable[..., object])
 
+# Spaces between two columns of a table; rich's default padding.
 _GAP = 2
-"""Blanks between two columns of a table."""
+# Minimum width in characters of a wrapped column; below it, texts become unreadable.
 _TEXT_MIN = 16
-"""Characters that a column of longer texts needs at least to be of use beside the others."""
+# Width of files and pipes in characters, so large that rich never wraps.
 _UNLIMITED = 1_000_000
-"""Width of what is no terminal."""
 
 
 def json_option(command: F) -> F:
-    """Add `--json` to a command, as `as_json`."""
+    """Add the option `--json` to a command, as the parameter `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
@@ -34,7 +34,11 @@ def print_json(value: object) -> None:
 
 
 def plain(value: object) -> str:
-    """Return a value as one cell shows it, with nothing in it that a terminal would obey."""
+    """Return the text of a table cell, with control characters replaced.
+
+    Names come from users of the cloud. An escape sequence in one must not act on the terminal of
+    an administrator who lists it.
+    """
     match value:
         case None:
             return "-"
@@ -55,19 +59,20 @@ def print_table(
     right: Iterable[str] = (),
     wrap: Iterable[str] = (),
 ) -> None:
-    """Print rows under columns; on a terminal that is too narrow for that, a value a line.
+    """Print a table, or one value per line if the terminal is too narrow.
 
     Args:
-        columns: their headings.
-        rows: one cell a column.
-        title: a line above.
-        right: columns of numbers.
-        wrap: columns of text, which take the width that the others leave.
+        columns: headings of the columns.
+        rows: rows with one cell per column.
+        title: line above the table.
+        right: headings of right-aligned columns (numbers).
+        wrap: headings of text columns, which wrap within the width the others leave.
     """
     if title is not None:
         print_line(f"\n{title}", style="bold")
     numbers, texts = set(right), set(wrap)
     shown = [[plain(cell) for cell in row] for row in rows]
+    # rich would squeeze or cut cells; a cut uuid or host name is useless.
     if _width_of(columns, shown, texts) > console().width:
         _print_records(columns, shown)
         return
@@ -88,7 +93,7 @@ def print_table(
 def _width_of(
     columns: Sequence[str], rows: Sequence[Sequence[str]], texts: AbstractSet[str]
 ) -> int:
-    """Return the least number of characters in a line that no cell is cut at."""
+    """Return the minimum width in characters at which no cell is cut."""
     width = _GAP * (len(columns) - 1)
     for index, column in enumerate(columns):
         widest = max((cell_len(row[index]) for row in rows), default=0)
@@ -98,7 +103,7 @@ def _width_of(
 
 
 def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print each row as a block of lines, one a column."""
+    """Print each row as a block with one line per column."""
     for number, row in enumerate(rows):
         if number:
             print_line("")
@@ -106,7 +111,7 @@ def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Print one thing, a field a line."""
+    """Print the fields of one object, one per line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold")
@@ -116,21 +121,23 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 
 def print_line(text: str, *, style: str = "") -> None:
-    """Print one line as it is: nothing in it is taken for markup."""
+    """Print text verbatim, without interpreting markup."""
     lines = (plain(line) for line in text.split("\n"))
     console().print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def console() -> Console:
-    """Return a console on standard output; made anew, since tests and pipes replace it.
+    """Return a new console on standard output.
 
-    Only a terminal has a width: what goes to a file or to another program is never wrapped, or
-    cut, whatever COLUMNS says.
+    Only a terminal has a width: output to a file or a pipe is never wrapped or cut, regardless of
+    COLUMNS.
     """
+    # A new console each time, since a console keeps the stream it was created with, and tests
+    # replace standard output.
     width = None if sys.stdout.isatty() else _UNLIMITED
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def joined(pairs: Mapping[str, object]) -> str:
-    """Write a mapping in one cell: `a=1, b=2`."""
+    """Return a mapping as the text of one cell: `a=1, b=2`."""
     return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "-"

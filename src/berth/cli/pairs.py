@@ -1,4 +1,4 @@
-"""Pairs: options of the form KEY=VALUE."""
+"""Options of the form KEY=VALUE."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ import click
 def read_pairs(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Read KEY=VALUE options, for click's `callback`; a key may come more than once."""
+    """Parse KEY=VALUE options (a click `callback`); a key may occur several times."""
     pairs: dict[str, list[str]] = {}
     for value in values:
         key, equals, text = value.partition("=")
@@ -19,5 +19,5 @@ def read_pairs(
 
 
 def last_values(pairs: dict[str, list[str]]) -> dict[str, str]:
-    """Keep the last value of each key."""
+    """Return the last value of each key."""
     return {key: values[-1] for key, values in pairs.items()}

@@ -1,4 +1,4 @@
-"""Request files: one request as JSON, for `berth decide`. Friendlier than the domain's Request."""
+"""Request files of `berth decide`: one request as JSON, with more defaults than `Request` has."""
 
 import hashlib
 from collections.abc import Mapping
@@ -28,22 +28,22 @@ _ID_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class RequestDocument:
-    """What a request file may hold. Only `flavor` has to be there."""
+    """Contents of a request file. Only `flavor` is required."""
 
     flavor: Annotated[
         str | Flavor,
-        Meta(description="Fields of a flavor, or the id or name of one in the state file."),
+        Meta(description="Fields of a flavor, or the id or name of a flavor in the state file."),
     ]
     count: Annotated[
         int | None,
-        Meta(description="How many instances; 1 unless instance_uuids are given."),
+        Meta(description="Number of instances; by default that of instance_uuids, or 1."),
     ] = None
     request_id: Annotated[
-        str | None, Meta(description="Made from the content of the file when it is left out.")
+        str | None, Meta(description="Derived from the content of the file if omitted.")
     ] = None
     instance_uuids: Annotated[
         tuple[str, ...] | None,
-        Meta(description="One uuid an instance; made from request_id when left out."),
+        Meta(description="One uuid per instance; derived from request_id if omitted."),
     ] = None
     project_id: str = ""
     user_id: str = ""
@@ -57,7 +57,8 @@ class RequestDocument:
         ),
     ] = field(default_factory=dict[str, str | tuple[str, ...]])
     group_uuid: Annotated[
-        str | None, Meta(description="A server group of the state file; also hints.group.")
+        str | None,
+        Meta(description="A server group of the state file; hints.group is an alternative."),
     ] = None
     destination: Destination | None = None
     ignore_hosts: tuple[str, ...] = ()
@@ -65,34 +66,36 @@ class RequestDocument:
     force_nodes: tuple[str, ...] = ()
     retried: Annotated[
         tuple[tuple[str, str], ...],
-        Meta(description="[host, node] pairs where a build has failed."),
+        Meta(description="[host, node] pairs on which a build has failed."),
     ] = ()
     alternates: Annotated[
         tuple[tuple[str, str], ...],
-        Meta(description="[host, node] pairs of which the first that fits is taken."),
+        Meta(description="[host, node] pairs; the first that fits is used."),
     ] = ()
     operation: Annotated[
-        Operation, Meta(description="What the request is for; the multi driver looks at it.")
+        Operation, Meta(description="Purpose of the request; the multi driver routes by it.")
     ] = Operation.CREATE
     source_cell: Annotated[
-        str, Meta(description="The cell that a moved instance is in, when it may leave it.")
+        str, Meta(description="Current cell of a moved instance that may leave its cell.")
     ] = ""
 
 
 def read_request(path: Path, state: Snapshot) -> Request:
-    """Read a request file, and look up what it names in the state.
+    """Read a request file and resolve its flavor and server group in the state.
 
-    Equal documents make equal requests: ids that are left out are made from what is there.
+    Equal documents give equal requests: omitted ids are derived from the content.
 
     Raises:
-        InvalidInputError: the path in the file of what is wrong, and what it is.
+        InvalidInputError: the file is invalid; the error names the path of the problem.
     """
     parsed = read_json(path)
     document = convert_strictly(_with_flavor_names(parsed), RequestDocument, str(path))
+    # `Operation` accepts any string so that newer services can add operations; a file must not.
     if document.operation not in frozenset(Operation):
-        reason = f"{document.operation!s:.80} is none of {', '.join(Operation)}"
+        reason = f"{document.operation!s:.80} is not one of {', '.join(Operation)}"
         raise InvalidInputError(f"{path}: operation", reason)
     request_id = document.request_id or _request_id(parsed)
+    # The domain has lists only; a file may give a single value as a plain string.
     hints = {
         key: (value,) if isinstance(value, str) else value for key, value in document.hints.items()
     }
@@ -116,14 +119,16 @@ def read_request(path: Path, state: Snapshot) -> Request:
             operation=document.operation,
             source_cell=document.source_cell,
         )
-        _ = request.needs  # raises on specs that cannot be read
+        # Computed lazily: evaluate it here, so that invalid extra specs are reported with the
+        # file's name.
+        _ = request.needs
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: {error.field}", error.reason) from error
     return request
 
 
 def _with_flavor_names(parsed: object) -> object:
-    """Give a flavor that is written out an id and a name, which no rule reads."""
+    """Add an id and a name to an inline flavor; rules read neither."""
     if not isinstance(parsed, dict):
         return parsed
     document = cast("dict[str, object]", parsed)
@@ -135,6 +140,7 @@ def _with_flavor_names(parsed: object) -> object:
 
 
 def _request_id(parsed: object) -> str:
+    # Sorted keys: the order and layout of the file must not change the id, and with it the seed.
     content = msgspec.json.encode(parsed, order="sorted")
     return f"req-{hashlib.sha256(content).hexdigest()[:_ID_CHARS]}"
 
@@ -155,6 +161,7 @@ def _instance_uuids(document: RequestDocument, request_id: str) -> tuple[str, ..
 def _flavor(flavor: str | Flavor, state: Snapshot) -> Flavor:
     if isinstance(flavor, Flavor):
         return flavor
+    # Ids are added last and win over names, as in the commands that use a running Berth.
     by_key = {one.name: one for one in state.flavors}
     by_key |= {one.flavor_id: one for one in state.flavors}
     if flavor not in by_key:

@@ -1,4 +1,4 @@
-"""Servers by uuid or name, and waiting for what goes on with them."""
+"""Lookup of servers by uuid or name, and waiting for their tasks to end."""
 
 import re
 import time
@@ -11,49 +11,57 @@ from berth.cli.failures import CommandError, ExitCode
 PATH = "/v2.1/servers"
 HOST = "OS-EXT-SRV-ATTR:host"
 TASK = "OS-EXT-STS:task_state"
+# Polling starts fast, since simulated hosts act within milliseconds, and doubles up to two
+# seconds, so that a long wait does not load the service.
 FIRST_POLL_S = 0.05
 _LAST_POLL_S = 2.0
 
-wait_option = click.option("--wait", is_flag=True, help="Wait until it is done.")
+wait_option = click.option("--wait", is_flag=True, help="Wait for completion.")
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0),
     default=300.0,
     show_default=True,
-    help="Seconds to wait at most.",
+    help="Maximum time to wait, in seconds.",
 )
 
 
 def find_servers(api: ApiConnection, **filters: object) -> list[Json]:
-    """List servers in full; filters that are None are left out."""
+    """Return servers with all details; filters that are None are omitted."""
     return api.pages(f"{PATH}/detail", "servers", **filters)
 
 
 def find_server(api: ApiConnection, server: str) -> Json:
-    """Return the server with a uuid or, if there is just one, with a name.
+    """Return a server by its uuid, or by its name if that is unique.
 
     Raises:
-        CommandError: there is none, or more than one.
+        CommandError: no server or several servers match.
     """
     if is_uuid(server):
         found: Json = api.get(f"{PATH}/{segment(server)}")["server"]
         return found
+    # The API's `name` filter is a regular expression that matches anywhere in the name.
     named = find_servers(api, name=f"^{re.escape(server)}$")
     if not named:
         reason = f"no server {server!r} in your project; see `berth server list`"
         raise CommandError(reason, ExitCode.NOT_FOUND)
     if len(named) > 1:
-        reason = f"{len(named)} servers are called {server!r}; give a uuid"
+        reason = f"{len(named)} servers are named {server!r}; give a uuid"
         raise CommandError(reason, ExitCode.USAGE)
     return named[0]
 
 
 def pause(pause_s: float, ends_s: float, late: str) -> float:
-    """Sleep, and return how long to sleep next time.
+    """Sleep, and return the next pause in seconds.
+
+    Args:
+        pause_s: time to sleep.
+        ends_s: deadline on the monotonic clock.
+        late: start of the error message.
 
     Raises:
-        CommandError: the time would be over; its message begins with `late`.
+        CommandError: the deadline would pass during the sleep.
     """
     if time.monotonic() + pause_s > ends_s:
         raise CommandError(f"{late}; wait longer with --timeout")
@@ -62,15 +70,15 @@ def pause(pause_s: float, ends_s: float, late: str) -> float:
 
 
 def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
-    """Wait until nothing goes on with a server, and return it.
+    """Wait until a server has no task in progress, and return it.
 
     Args:
         api: the connection.
-        uuid: of the server.
-        ends_s: when to give up, of the monotonic clock.
+        uuid: uuid of the server.
+        ends_s: deadline on the monotonic clock.
 
     Raises:
-        CommandError: time is over, or what was asked for last has failed.
+        CommandError: the deadline has passed, or the last action failed.
     """
     pause_s = FIRST_POLL_S
     while True:
@@ -79,11 +87,14 @@ def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
         if task is None:
             break
         pause_s = pause(pause_s, ends_s, f"{uuid} is still {task}")
+    # A failed action ends like a successful one, with no task; only the newest entry of the
+    # history has its error.
     history = rows(api.get(f"{PATH}/{segment(uuid)}/os-instance-actions"), "instanceActions")
     if history and history[0].get("message"):
         reason = (
-            f"{history[0]['action']} failed, and server {uuid} is {found['status']}; `berth server "
-            f"actions {uuid}` tells where, and `berth explain {uuid}` whether hosts had room"
+            f"{history[0]['action']} failed, and server {uuid} is {found['status']}; see `berth "
+            f"server actions {uuid}` for the failed step and `berth explain {uuid}` for the choice "
+            "of hosts"
         )
         raise CommandError(reason)
     return found

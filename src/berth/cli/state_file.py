@@ -1,4 +1,4 @@
-"""State files: a whole fleet as JSON, as `berth state export` writes it."""
+"""State files: a complete fleet as JSON, as written by `berth state export`."""
 
 import math
 from collections import Counter
@@ -14,24 +14,26 @@ FORMAT = "berth-state/1"
 
 
 def read_state(path: Path) -> Snapshot:
-    """Read and check a state file.
+    """Read and validate a state file.
 
     Raises:
-        InvalidInputError: the path in the file of what is wrong, and what it is.
+        InvalidInputError: the file is invalid; the error names the path of the problem.
     """
     state = convert_strictly(read_json(path), Snapshot, str(path))
     if state.format != FORMAT:
         raise InvalidInputError(
-            f"{path}: format", f"{state.format[:80]!r} is not known; this Berth reads {FORMAT!r}"
+            f"{path}: format", f"{state.format[:80]!r} is unknown; this Berth reads {FORMAT!r}"
         )
     if not math.isfinite(state.now_s):
         raise InvalidInputError(f"{path}: now_s", "must be a finite number")
+    # The tables index by these keys; with a duplicate the last record would silently win.
     for name, keys in _keys(state).items():
         for key, count in Counter(keys).items():
             if count > 1:
-                raise InvalidInputError(f"{path}: {name}", f"{key} is there {count} times")
+                raise InvalidInputError(f"{path}: {name}", f"{key} occurs {count} times")
     for index, provider in enumerate(state.providers):
         for name, used in provider.used.items():
+            # Columns of the table are 64-bit integers, and sums of amounts must not overflow.
             if not 0 <= used <= AMOUNT_MAX:
                 where = f"{path}: providers[{index}].used.{name}"
                 raise InvalidInputError(where, f"{used} must be between 0 and {AMOUNT_MAX}")

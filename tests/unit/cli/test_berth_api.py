@@ -84,9 +84,9 @@ def test_a_trial_is_explained_with_all_hosts(run: Run, cloud: Cloud) -> None:
     cloud.add_flavor("small")
     found = (Counterfactual("RAMWeigher", "h9", "n9", 0.125),)
     answers = (
-        (TriedDecision.of(PLACED, found), "Who would have won, of all 2", "h9 (n9)"),
-        (TriedDecision.of(PLACED, ()), "Who would have won, of these 2", "the same"),
-        (PLACED, "Who would have won, of these 2", "the same"),
+        (TriedDecision.of(PLACED, found), "Best host without each weigher, of all 2", "h9 (n9)"),
+        (TriedDecision.of(PLACED, ()), "Best host without each weigher, of these 2", "the same"),
+        (PLACED, "Best host without each weigher, of these 2", "the same"),
     )
     words = ("server", "create", "web", "--flavor", "small", "--key", "k1", "--dry-run")
     for answer, title, name in answers:
@@ -201,7 +201,7 @@ def test_the_policy_is_shown_and_reloaded(run: Run, cloud: Cloud) -> None:
     assert json.loads(run("policy", "show", "--json").out) == POLICY
     path = ("POST", "/berth/v1/policy/reload")
     cloud.fixed[path] = (200, {"changed": True, "policy": POLICY})
-    assert "a changed policy is in force" in run("policy", "reload").out
+    assert "the changed policy is in force" in run("policy", "reload").out
     assert cloud.last.content == b""
     cloud.fixed[path] = (400, {"badRequest": {"message": "policy: p.toml: name: is required"}})
     ended = run("policy", "reload")

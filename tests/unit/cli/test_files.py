@@ -95,11 +95,11 @@ def twice(items: list[Any]) -> None:
         (lambda s: s.update(now_s="now"), "now_s", "Expected `float`"),
         (lambda s: s["hosts"][1].update(nam=1), "hosts[1].nam", "did you mean 'name'?"),
         (lambda s: s["hosts"][0].update(name=1), "hosts[0].name", "Expected `str`"),
-        (lambda s: twice(s["hosts"]), "hosts[].uuid", "h1/h1 is there 2 times"),
+        (lambda s: twice(s["hosts"]), "hosts[].uuid", "h1/h1 occurs 2 times"),
         (
             lambda s: s["hosts"].append({**s["hosts"][0], "uuid": "x"}),
             "hosts[].(name, node)",
-            "is there 2 times",
+            "occurs 2 times",
         ),
         (lambda s: twice(s["providers"]), "providers[].uuid", "2 times"),
         (lambda s: twice(s["services"]), "services[].host", "2 times"),

@@ -78,8 +78,8 @@ def test_a_fault_in_berth_shows_no_traceback(run: Run, monkeypatch: pytest.Monke
     assert ended.code == 1
     assert ended.err.splitlines() == [
         (
-            "berth: this is a fault in Berth: ZeroDivisionError: oh; run `berth --debug ...` "
-            "again and report what it prints"
+            "berth: this is a bug in Berth: ZeroDivisionError: oh; run the command again with "
+            "`berth --debug` and report the output"
         )
     ]
     ended = run("--debug", "policy", "check", "x")

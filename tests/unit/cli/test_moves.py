@@ -88,8 +88,8 @@ def test_a_dead_host_is_evacuated(run: Run, dead: Cloud) -> None:
     ended = run("host", "evacuate", "h1")
     assert ended.code == 0, ended.err
     assert ended.out.splitlines() == [
-        f"{UUID.format(1)} web: is evacuated",
-        f"{UUID.format(2)} db: is evacuated",
+        f"{UUID.format(1)} web: evacuation requested",
+        f"{UUID.format(2)} db: evacuation requested",
     ]
     listing = next(one for one in dead.asked if one.url.path == "/v2.1/servers/detail")
     assert dict(listing.url.params) == {"host": "h1", "all_tenants": "1"}

@@ -217,7 +217,7 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     answer = {"total": 1234, "hosts_total": 5, "hosts": hosts}
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, answer)
     ended = run("capacity", "--flavor", "small", "--az", "az1", "--hosts", 2)
-    assert "1,234 more of small fit, on 5 hosts" in ended.out
+    assert "1,234 more instances of small fit on 5 hosts" in ended.out
     assert "and 3 more hosts" in ended.out
     assert dict(cloud.last.url.params) == {
         "flavor": "id-small",
@@ -226,7 +226,7 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     }
     assert json.loads(run("capacity", "--flavor", "small", "--json").out) == answer
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 0, "hosts_total": 0})
-    assert "0 more of small fit" in run("capacity", "--flavor", "small").out
+    assert "0 more instances of small fit" in run("capacity", "--flavor", "small").out
 
 
 def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
@@ -247,7 +247,7 @@ def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
     assert cloud.last.url.query.decode() == query
     assert "1,200 providers in 3 trees" in ended.out
     assert "1,200 to 0" in ended.out
-    assert "no candidates: nothing is left after room (VCPU) of _A" in ended.out
+    assert "no candidates: no provider is left after room (VCPU) of _A" in ended.out
     assert json.loads(run("candidates", "explain", f"?{query}", "--json").out) == answer
     answer["ends_at"] = None
     assert "there are candidates in 3 trees" in run("candidates", "explain", query).out

@@ -1,1 +1,1 @@
-"""The commands of `berth`, one module a noun; each is imported when it runs."""
+"""The commands of `berth`, one module per group, imported when a command of it runs."""

@@ -1,4 +1,4 @@
-"""`berth aggregate`: named sets of hosts with metadata, by the compute API."""
+"""`berth aggregate`: named sets of hosts with metadata, through the compute API."""
 
 import click
 
@@ -45,11 +45,11 @@ def show(api: ApiConnection, *, aggregate: str, as_json: bool) -> None:
 
 @aggregates.command("create")
 @click.argument("name")
-@click.option("--az", help="The availability zone that it puts its hosts in.")
+@click.option("--az", help="Availability zone of its hosts.")
 @json_option
 @connected
 def create(api: ApiConnection, *, name: str, az: str | None, as_json: bool) -> None:
-    """Create an aggregate called NAME."""
+    """Create an aggregate named NAME."""
     body: Json = {"name": name}
     if az is not None:
         body["availability_zone"] = az
@@ -58,9 +58,11 @@ def create(api: ApiConnection, *, name: str, az: str | None, as_json: bool) -> N
 
 @aggregates.command("set")
 @click.argument("aggregate")
-@click.option("--name", help="A new name.")
-@click.option("--az", help="A new availability zone.")
-@click.option("--property", "pairs", multiple=True, callback=read_pairs, help="Metadata KEY=VALUE.")
+@click.option("--name", help="New name.")
+@click.option("--az", help="New availability zone.")
+@click.option(
+    "--property", "pairs", multiple=True, callback=read_pairs, help="Set metadata KEY=VALUE."
+)
 @click.option("--unset", multiple=True, metavar="KEY", help="Remove the metadata KEY.")
 @json_option
 @connected
@@ -77,9 +79,10 @@ def set_aggregate(
     """Change the name, the availability zone or the metadata of an aggregate."""
     body = {"name": name, "availability_zone": az}
     body = {key: value for key, value in body.items() if value is not None}
+    # The API removes a key whose value is null.
     metadata: dict[str, str | None] = {**last_values(pairs), **dict.fromkeys(unset)}
     if not body and not metadata:
-        raise click.UsageError("nothing to do; give --name, --az, --property or --unset")
+        raise click.UsageError("nothing to change; give --name, --az, --property or --unset")
     found = _find(api, aggregate)
     path = f"{_PATH}/{found['id']}"
     if body:
@@ -96,7 +99,7 @@ def set_aggregate(
 @json_option
 @connected
 def add_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
-    """Put a host in an aggregate."""
+    """Add a host to an aggregate."""
     _act_on_host(api, aggregate, "add_host", host, as_json=as_json)
 
 
@@ -106,7 +109,7 @@ def add_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) ->
 @json_option
 @connected
 def remove_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
-    """Take a host out of an aggregate."""
+    """Remove a host from an aggregate."""
     _act_on_host(api, aggregate, "remove_host", host, as_json=as_json)
 
 
@@ -114,7 +117,7 @@ def remove_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool)
 @click.argument("aggregate")
 @connected
 def delete(api: ApiConnection, *, aggregate: str) -> None:
-    """Delete an aggregate; take its hosts out first."""
+    """Delete an aggregate, which must have no hosts."""
     api.delete(f"{_PATH}/{_find(api, aggregate)['id']}")
 
 
@@ -130,7 +133,11 @@ def _all(api: ApiConnection) -> list[Json]:
 
 
 def _find(api: ApiConnection, aggregate: str) -> Json:
-    """Return the aggregate with an id, a uuid or a name; an id goes first."""
+    """Return the aggregate with an id, a uuid or a name, in this order of precedence.
+
+    Raises:
+        CommandError: no aggregate matches.
+    """
     known = _all(api)
     for key in ("id", "uuid", "name"):
         for one in known:

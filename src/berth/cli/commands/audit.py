@@ -1,4 +1,4 @@
-"""`berth audit`: what in the ledger should not be so, and mending what can be."""
+"""`berth audit`: find discrepancies in the ledger and repair those that are safe to repair."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,19 +10,22 @@ from berth.cli.failures import end_with
 from berth.cli.output import joined, json_option, print_json, print_line
 
 _PATH = "/berth/v1/audit"
+# Exit codes of this command only. They are those of `nova-manage placement audit`, so that
+# scripts written for it keep working.
 _FOUND = 3
 _MENDED = 4
-"""Exit codes of this command alone, those of `nova-manage placement audit`."""
 
 _AGE = click.FloatRange(0)
 
 
 @click.command("audit")
-@click.option("--fix", is_flag=True, help="Mend what is safe to mend; without it nothing changes.")
-@click.option("--host", metavar="HOST", help="Look at this host alone.")
-@click.option("--grace", type=_AGE, metavar="S", help="Say nothing of what is newer (60).")
-@click.option("--task-age", type=_AGE, metavar="S", help="Say nothing of newer tasks (900).")
-@click.option("--request-age", type=_AGE, metavar="S", help="Nor of newer pending requests (300).")
+@click.option(
+    "--fix", is_flag=True, help="Repair what is safe to repair; otherwise nothing changes."
+)
+@click.option("--host", metavar="HOST", help="Audit this host only.")
+@click.option("--grace", type=_AGE, metavar="S", help="Ignore records younger than S seconds (60).")
+@click.option("--task-age", type=_AGE, metavar="S", help="Ignore tasks younger than S (900).")
+@click.option("--request-age", type=_AGE, metavar="S", help="Ignore requests younger than S (300).")
 @json_option
 @connected
 def audit(
@@ -35,10 +38,11 @@ def audit(
     request_age: float | None,
     as_json: bool,
 ) -> None:
-    """Find lost capacity, stuck moves, and what else the ledger says that cannot be right.
+    """Find and repair lost capacity, stuck moves and other discrepancies in the ledger.
 
-    Ends with 3 when something was found, and with 4 when all of it is mended.
+    Exits with 3 when discrepancies were found, and with 4 when all of them were repaired.
     """
+    # Ages that are not given are left to the service, which knows the defaults.
     asked = {"host": host, "grace_s": grace, "task_s": task_age, "request_s": request_age}
     report = api.ask("POST" if fix else "GET", _PATH, params=asked)
     if as_json:
@@ -57,22 +61,23 @@ def _is_mended(found: Json) -> bool:
 def _print_report(report: Json, *, fix: bool) -> None:
     audited = part(report, "audited")
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in audited.items())
-    print_line(f"looked at {counts}, as of version {report['version']}")
+    print_line(f"audited {counts}, as of version {report['version']}")
     for found in rows(report, "discrepancies"):
         _print_found(found)
     if report.get("is_cut"):
-        print_line("\nthere are more; mend these first")
+        print_line("\nthere are more discrepancies; repair these first")
     others = report.get("others_total")
     if others:
-        print_line(f"\n{others:,} consumers were made through the Placement API; --json names them")
+        # Not discrepancies: clients of the Placement API made these and decide how long they live.
+        print_line(f"\n{others:,} consumers were made through the Placement API; --json lists them")
     _print_mended(part(report, "mended_by_agents"))
     _print_sum(report, fix=fix)
 
 
 def _print_mended(by_host: Json) -> None:
-    """Say what agents have mended by themselves, which is no fault any more."""
+    """Print the discrepancies that agents have repaired themselves; they do not count as found."""
     for host in sorted(by_host):
-        print_line(f"\n{host}: mended by its agent lately", style="bold")
+        print_line(f"\n{host}: recently repaired by its agent", style="bold")
         for note in rows(by_host, host):
             at = datetime.fromtimestamp(note["at_s"], UTC).isoformat(timespec="seconds")
             print_line(f"  {at} {note['code']}: {note['text']}")
@@ -96,10 +101,10 @@ def _print_found(found: Json) -> None:
 def _print_sum(report: Json, *, fix: bool) -> None:
     found = rows(report, "discrepancies")
     if not found:
-        print_line("\nnothing is wrong")
+        print_line("\nno discrepancies")
         return
     mended = sum(map(_is_mended, found))
     could = sum(1 for one in found if one.get("mend") is not None)
-    done = f"{mended:,} mended" if fix else f"`berth audit --fix` would try to mend {could:,}"
+    done = f"{mended:,} repaired" if fix else f"`berth audit --fix` would try to repair {could:,}"
     lost: dict[str, Any] = part(report, "lost")
-    print_line(f"\n{len(found):,} found, {done}; lost in all: {joined(lost)}")
+    print_line(f"\n{len(found):,} found, {done}; total lost: {joined(lost)}")

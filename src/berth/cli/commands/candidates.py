@@ -1,4 +1,4 @@
-"""`berth candidates`: why a query of the Placement API has candidates, or none."""
+"""`berth candidates`: explain the result of an allocation candidates query."""
 
 import click
 
@@ -18,11 +18,12 @@ def candidates() -> None:
 @json_option
 @connected
 def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
-    """Tell which constraint of a query leaves how many providers and trees.
+    """Show how many providers and trees each constraint of a query leaves.
 
-    QUERY is what follows the question mark of GET /placement/allocation_candidates, such as
+    QUERY is the query string of GET /placement/allocation_candidates, for example
     "resources=VCPU:1&required=HW_CPU_X86_VMX".
     """
+    # Appended verbatim: a query may repeat parameters, and their order decides some errors.
     answer = api.get(f"{_PATH}?{query.removeprefix('?')}")
     if as_json:
         print_json(answer)
@@ -39,7 +40,7 @@ def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
     else:
         group, constraint, names, *_ = _row(steps[ends_at])
         about = f" ({names})" if names else ""
-        print_line(f"no candidates: nothing is left after {constraint}{about} of {group}")
+        print_line(f"no candidates: no provider is left after {constraint}{about} of {group}")
 
 
 def _row(step: Json) -> tuple[str, str, str, str, str]:

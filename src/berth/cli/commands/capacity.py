@@ -1,4 +1,4 @@
-"""`berth capacity`: how many more instances of a flavor would fit now."""
+"""`berth capacity`: the number of further instances of a flavor that would fit now."""
 
 import click
 
@@ -9,14 +9,14 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 
 @click.command("capacity")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
-@click.option("--az", help="In this availability zone only.")
+@click.option("--az", help="Count this availability zone only.")
 @click.option(
     "--hosts",
     "hosts_max",
     type=click.IntRange(0),
     default=20,
     show_default=True,
-    help="Show so many.",
+    help="Maximum number of hosts to show.",
 )
 @json_option
 @connected
@@ -25,13 +25,15 @@ def capacity(
 ) -> None:
     """Count how many more instances of a flavor would fit, host by host."""
     found = find_flavor(api, flavor)
+    # The service accepts limits from 1 only; with --hosts 0 the one row is not printed.
     limit = None if as_json else max(hosts_max, 1)
     answer = api.get("/berth/v1/capacity", flavor=found["id"], availability_zone=az, limit=limit)
     if as_json:
         print_json(answer)
         return
     total, hosts_total = answer["total"], answer["hosts_total"]
-    print_line(f"{total:,} more of {found['name']} fit, on {hosts_total:,} hosts")
+    print_line(f"{total:,} more instances of {found['name']} fit on {hosts_total:,} hosts")
+    # The service sorts hosts by count, so the first rows are the best ones.
     best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
     if best:
         print_table(("Host", "Fit"), best, right=("Fit",))

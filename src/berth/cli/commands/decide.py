@@ -1,4 +1,4 @@
-"""`berth decide`: a decision on files, with every step that led to it."""
+"""`berth decide`: decide on a request file and a state file, and explain every step."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +29,7 @@ from berth.scheduling.plan.inspection import (
 from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
 
+# Number of hosts shown by default; a fleet's full tables are thousands of lines.
 _HOSTS_SHOWN = 20
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -40,14 +41,16 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--policy",
     "policy_path",
     type=_FILE,
-    help="Policy file, or a ready policy's name; else the default one.",
+    help="Policy file or name of a ready policy; by default `default`.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Else made from the id of the request.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Random seed; by default derived from the request id."
+)
 @click.option(
     "--hosts",
     "hosts_max",
     type=click.IntRange(0),
-    help=f"Show so many candidates and removed hosts; {_HOSTS_SHOWN}, or all with --json.",
+    help=f"Number of candidates and removed hosts to show; {_HOSTS_SHOWN}, or all with --json.",
 )
 @json_option
 def decide(
@@ -61,8 +64,8 @@ def decide(
 ) -> None:
     """Decide on a request without a running Berth, and explain every step.
 
-    Decides as the service does: equal files and seed, equal choice. Ends with 0 when all
-    instances are placed, 3 when the request is refused, 2 when a file is wrong.
+    The decision is the service's: equal files and seeds give equal choices. Exits with 0 when all
+    instances are placed, 3 when the request is refused, and 2 when a file is invalid.
     """
     policy = load_policy(policy_path)
     state = read_state(state_path)
@@ -73,6 +76,8 @@ def decide(
         table_of(state),
         request,
         policy,
+        # The time of the state, not of this machine: rules that depend on the time, such as
+        # whether a service is up, must decide as they would have then.
         now_s=state.now_s,
         seed=seed_of(request.request_id) if seed is None else seed,
         hosts_max=hosts_max,
@@ -89,7 +94,7 @@ def decide(
 def _decision(inspection: Inspection, request: Request) -> Decision:
     """Return the record that the service would keep.
 
-    It took no time at all, so that equal files give equal output.
+    Its duration is 0, so that equal files give equal output.
     """
     placed = inspection.refusal is None
     return Decision(
@@ -105,6 +110,7 @@ def _decision(inspection: Inspection, request: Request) -> Decision:
         project_id=request.project_id,
         amounts=request.needs.amounts,
         filters=inspection.instances[-1].filters if inspection.instances else (),
+        # Instances are placed all or none, so a refusal drops those that had found a host.
         placements=tuple(
             one.placement for one in inspection.instances if placed and one.placement is not None
         ),
@@ -118,7 +124,7 @@ def _print_inspection(inspection: Inspection) -> None:
         f"policy {inspection.policy_name} ({inspection.policy_hash}), driver {inspection.driver}, "
         f"seed {inspection.seed}, state {inspection.table_version}"
     )
-    # The first instance, and the one that found no host; those between differ little.
+    # The first instance, and the one that found no host; those in between differ little.
     shown = inspection.instances[:1]
     if inspection.refusal is not None and len(inspection.instances) > 1:
         shown += inspection.instances[-1:]
@@ -137,7 +143,8 @@ def _print_inspection(inspection: Inspection) -> None:
 def _print_instance(instance: InstanceInspection) -> None:
     print_line(f"\nInstance {instance.instance_uuid}", style="bold")
     if instance.placement is not None:
-        print_filters(instance.filters)  # a refusal has them too, with examples
+        # Not for a refused instance: the refusal prints the same filters with examples.
+        print_filters(instance.filters)
     if instance.removed:
         _print_removed(instance.removed, instance.removed_total)
     if instance.candidates:
@@ -145,28 +152,33 @@ def _print_instance(instance: InstanceInspection) -> None:
         title = f"Candidates, best first{_cut(len(scored), instance.candidates_total)}"
         print_scores(scored, title=title, places=[one.place for one in instance.candidates])
     if not instance.by_weight:
+        # Some drivers (a solver, for example) choose by costs; the weights are shown for
+        # comparison only.
         print_line("The driver does not choose by these weights.")
     if instance.placement is None:
         return
     if instance.by_weight:
         chosen = instance.placement.chosen
-        print_counterfactuals(instance.counterfactuals, chosen, title="Who would have won")
+        print_counterfactuals(
+            instance.counterfactuals, chosen, title="Best host without each weigher"
+        )
     else:
         _print_own_scores(instance.placement)
     print_line(f"Chosen: {full_name(instance.placement.host, instance.placement.node)}")
 
 
 def _print_own_scores(placement: Placement) -> None:
-    """Print what a driver that does not weigh went by, as far as its plan tells: costs, say."""
+    """Print the scores (such as costs) that a driver without weighers recorded in its plan."""
     recorded = (placement.chosen, *placement.runners_up)
     if len(recorded) > 1 or placement.chosen.parts:
-        print_scores(recorded, title="What the driver went by, the best hosts first")
-    title = f"Who would have won, of these {len(recorded)}"
+        print_scores(recorded, title="Scores used by the driver, best hosts first")
+    title = f"Best host without each score, of these {len(recorded)}"
     print_counterfactuals(counterfactuals(recorded), placement.chosen, title=title)
 
 
 def _print_removed(removed: Sequence[HostInspection], total: int) -> None:
-    """Print hosts by filters: which pass, and the first reason against a host."""
+    """Print a matrix of hosts and filters, with the first reason against each host."""
+    # Columns are numbered, since the names of a dozen filters do not fit side by side.
     columns = [str(index) for index, _ in enumerate(removed[0].verdicts, start=1)]
     rows = [
         [

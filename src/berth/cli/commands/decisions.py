@@ -1,4 +1,4 @@
-"""`berth explain`, and how filters, scores and refusals are shown."""
+"""`berth explain`, and the dry run of `berth server create`."""
 
 import click
 import msgspec
@@ -20,19 +20,19 @@ from berth.domain.compute.decision import (
 @json_option
 @connected
 def explain(api: ApiConnection, *, request: str, as_json: bool) -> None:
-    """Explain how the request REQUEST was decided: its id, or the uuid of one of its servers."""
+    """Explain the decision on a request. REQUEST is its id or the uuid of one of its servers."""
     request_id = _request_id(api, request)
     answer = api.find(f"/berth/v1/decisions/{segment(request_id)}")
     if answer is None:
-        reason = f"no decision about {request_id!r}; it waits for a scheduler, or never was"
+        reason = f"no decision on {request_id!r}; it waits for a scheduler or does not exist"
         raise CommandError(reason, ExitCode.NOT_FOUND)
     _print_answer(answer, Decision, as_json=as_json)
 
 
 def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
-    """Have the body of a create decided without doing it, and print the decision.
+    """Send the body of a create as a dry run, and print the decision.
 
-    Ends with 3 when it is refused.
+    Exits with 3 when the request is refused.
     """
     answer = api.ask("POST", "/berth/v1/decide", body=body, headers=headers)
     _print_answer(answer, TriedDecision, as_json=as_json)
@@ -47,13 +47,15 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
     try:
         print_decision(msgspec.convert(answer, kind))
     except msgspec.ValidationError as error:
-        raise CommandError(f"this client cannot read the answer ({error}); use --json") from error
+        # A newer service may send decisions in a form this client does not know.
+        raise CommandError(f"this client cannot read the response ({error}); use --json") from error
 
 
 def _request_id(api: ApiConnection, request: str) -> str:
-    """Return the id of the newest decision about an instance; anything else is an id already.
+    """Return the id of the newest decision on an instance; other texts are request ids already.
 
-    Of an instance in a child zone only the one is here that sent it there: of its creation.
+    For an instance in a child zone, this zone has only the decision that sent it there, which is
+    that of its creation.
     """
     if not is_uuid(request):
         return request

@@ -1,4 +1,4 @@
-"""`berth flavor`: the sizes that servers may have, by the compute API."""
+"""`berth flavor`: sizes of servers, through the compute API."""
 
 import click
 
@@ -28,8 +28,8 @@ def flavors() -> None:
 @click.option("--disk-gb", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--ephemeral-gb", type=click.IntRange(0), default=0)
 @click.option("--swap-mb", type=click.IntRange(0), default=0)
-@click.option("--id", "flavor_id", help="Made by Berth when left out.")
-@click.option("--description", help="A line about it.")
+@click.option("--id", "flavor_id", help="Id of the flavor; generated if omitted.")
+@click.option("--description", help="Description of the flavor.")
 @click.option("--private", is_flag=True, help="Hide it from other projects.")
 @property_option
 @json_option
@@ -49,7 +49,7 @@ def create(
     specs: dict[str, list[str]],
     as_json: bool,
 ) -> None:
-    """Create a flavor called NAME."""
+    """Create a flavor named NAME."""
     body: Json = {"name": name, "vcpus": vcpus, "ram": memory_mb, "disk": disk_gb}
     body |= {_EPHEMERAL: ephemeral_gb, "swap": swap_mb, _PUBLIC: not private}
     if flavor_id is not None:
@@ -57,6 +57,7 @@ def create(
     if description is not None:
         body["description"] = description
     made: Json = api.post(_PATH, {"flavor": body})["flavor"]
+    # The API creates a flavor without extra specs; these need a second request.
     if specs:
         made["extra_specs"] = _add_specs(api, made["id"], specs)
     _print_flavor(made, as_json=as_json)
@@ -71,7 +72,7 @@ def list_flavors(api: ApiConnection, *, as_json: bool) -> None:
     if as_json:
         print_json({"flavors": found})
     elif not found:
-        print_line("no flavors; make one with `berth flavor create`")
+        print_line("no flavors; create one with `berth flavor create`")
     else:
         table = [
             (one["id"], one["name"], one["vcpus"], one["ram"], one["disk"], _specs(one))
@@ -98,7 +99,7 @@ def show(api: ApiConnection, *, flavor: str, as_json: bool) -> None:
 @click.argument("flavor")
 @connected
 def delete(api: ApiConnection, *, flavor: str) -> None:
-    """Delete a flavor, by id or name; servers that have it keep it."""
+    """Delete a flavor, by id or name; existing servers keep it."""
     api.delete(f"{_PATH}/{segment(find_flavor(api, flavor)['id'])}")
 
 
@@ -116,9 +117,9 @@ def set_properties(
     unset: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Set or remove extra specs of a flavor; running servers keep what they had."""
+    """Set or remove extra specs of a flavor; existing servers are not affected."""
     if not specs and not unset:
-        raise click.UsageError("nothing to do; give --property KEY=VALUE or --unset KEY")
+        raise click.UsageError("nothing to change; give --property KEY=VALUE or --unset KEY")
     flavor_id = find_flavor(api, flavor)["id"]
     if specs:
         _add_specs(api, flavor_id, specs)
@@ -128,11 +129,12 @@ def set_properties(
 
 
 def find_flavor(api: ApiConnection, flavor: str) -> Json:
-    """Return the flavor with an id or a name.
+    """Return the flavor with an id or, failing that, a name.
 
     Raises:
-        CommandError: there is none.
+        CommandError: no flavor matches.
     """
+    # "" and "detail" would address the list instead of one flavor.
     found = api.find(f"{_PATH}/{segment(flavor)}") if flavor not in ("", "detail") else None
     if found is not None:
         by_id: Json = found["flavor"]
@@ -144,6 +146,7 @@ def find_flavor(api: ApiConnection, flavor: str) -> Json:
 
 
 def _all(api: ApiConnection) -> list[Json]:
+    # Nova's literal "None" selects public and private flavors; administrators get both.
     return api.pages(f"{_PATH}/detail", "flavors", is_public="None")
 
 

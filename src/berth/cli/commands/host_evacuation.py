@@ -1,4 +1,4 @@
-"""`berth host evacuate`: all servers of a host that is down are made anew elsewhere."""
+"""`berth host evacuate`: recreate all servers of a failed host on other hosts."""
 
 import time
 
@@ -19,17 +19,17 @@ from berth.cli.server_finding import (
 
 @click.command("evacuate")
 @click.argument("host")
-@click.option("--to", help="The one host for all; the scheduler spreads them otherwise.")
-@click.option("--stopped", is_flag=True, help="Leave them off there.")
+@click.option("--to", help="Target host of all servers; by default the scheduler chooses.")
+@click.option("--stopped", is_flag=True, help="Do not start the servers there.")
 @wait_option
 @timeout_option
 @connected
 def evacuate(
     api: ApiConnection, *, host: str, to: str | None, stopped: bool, wait: bool, timeout_s: float
 ) -> None:
-    """Make all servers of HOST anew on other hosts, since it is down.
+    """Recreate all servers of HOST, which must be down, on other hosts.
 
-    Says a line for each of them, and ends with 1 when that of one did not go well.
+    Prints a line for each server, and exits with 1 when any evacuation failed.
     """
     _check_down(api, host)
     args = {"host": to} if to else {}
@@ -39,6 +39,8 @@ def evacuate(
         try:
             ask_for(api, server["id"], "evacuate", args, None if stopped else KEEPS_POWER)
         except CommandError as error:
+            # One server that cannot be evacuated must not hold up the others, unless the service
+            # itself is away.
             failed += 1
             _say(server, str(error))
             if error.code is ExitCode.UNREACHABLE:
@@ -46,21 +48,25 @@ def evacuate(
             continue
         asked.append(server)
         if not wait:
-            _say(server, "is evacuated")
+            _say(server, "evacuation requested")
+    # All evacuations run at the same time, so the timeout is for all of them together.
     ends_s = time.monotonic() + timeout_s
     for server in asked if wait else ():
         failed += not _has_left(api, server, ends_s)
     if not asked and not failed:
         print_line(f"no servers on {host}")
+    # The failures are already printed, so the exit code needs no further message.
     if failed:
         end_with(ExitCode.FAILED)
 
 
 def _check_down(api: ApiConnection, host: str) -> None:
-    """Refuse to evacuate a host that lives.
+    """Check that a host is down.
+
+    The API checks this for each server as well; one clear error is better than one per server.
 
     Raises:
-        CommandError: it has no compute service, or one that is up.
+        CommandError: the host has no compute service, or one that is up.
     """
     found = rows(api.get("/v2.1/os-services", host=host), "services")
     mine = next((one for one in found if one.get("host") == host), None)
@@ -69,14 +75,14 @@ def _check_down(api: ApiConnection, host: str) -> None:
         raise CommandError(reason, ExitCode.NOT_FOUND)
     if mine.get("state") != "down":
         reason = (
-            f"the service of {host} is up; if the host is dead all the same, say so first with "
-            f"`berth service force-down {host}`"
+            f"the service of {host} is up; if the host has failed nevertheless, first mark it down "
+            f"with `berth service force-down {host}`"
         )
         raise CommandError(reason, ExitCode.CONFLICT)
 
 
 def _has_left(api: ApiConnection, server: Json, ends_s: float) -> bool:
-    """Wait until a server is elsewhere, and say where, or why it is not."""
+    """Wait for an evacuation, print its outcome, and return whether it succeeded."""
     try:
         now = wait_settled(api, server["id"], ends_s)
     except CommandError as error:

@@ -1,4 +1,4 @@
-"""`berth host set` and `berth host write-off`: what operators do to hosts."""
+"""`berth host set` and `berth host write-off`: maintenance of hosts."""
 
 import click
 
@@ -17,14 +17,14 @@ _PATH = "/berth/v1/hosts"
     multiple=True,
     required=True,
     metavar="CLASS=RATIO",
-    help="An allocation ratio (VCPU=4); 0 unsets it. May be repeated.",
+    help="Allocation ratio, for example VCPU=4; 0 unsets it. May be repeated.",
 )
 @json_option
 @connected
 def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json: bool) -> None:
     """Set allocation ratios of a host while it runs.
 
-    They count where no aggregate, and not the agent's settings, say another.
+    Ratios from an aggregate or from the agent's settings take precedence.
     """
     body = {"ratios": dict(map(_ratio, ratios))}
     host = api.ask("PUT", f"{_PATH}/{segment(name)}/ratios", body=body)
@@ -40,15 +40,16 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
 
 @click.command("write-off")
 @click.argument("host")
-@click.option("--yes", is_flag=True, help="Do it; without it nothing changes.")
+@click.option("--yes", is_flag=True, help="Write the host off; otherwise nothing changes.")
 @json_option
 @connected
 def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> None:
-    """End what moves have left on HOST, which is lost for good, and free its room.
+    """End moves that involve HOST, which is lost for good, and free their allocations.
 
-    Says what that is. Servers that are on the host are never touched. The service must be forced
-    down before, and silent.
+    Lists these moves. Servers on the host are never touched. The service must be forced down
+    first, and must have stopped sending heartbeats.
     """
+    # GET is the dry run of POST at the same path, so both print the same report.
     path = f"{_PATH}/{segment(host)}/write-off"
     found = api.ask("POST" if yes else "GET", path)
     if as_json:
@@ -71,13 +72,15 @@ def _print(found: Json) -> None:
         print_line(f"{len(moves):,} moves would end; freed on {host}: {freed}")
     stays = texts(found, "instances")
     if stays:
-        print_line(f"{len(stays):,} servers are on {host} and stay; evacuate or delete them:")
+        print_line(f"{len(stays):,} servers remain on {host}; evacuate or delete them:")
         for uuid in stays:
             print_line(f"  {uuid}")
     for move in rows(found, "waiting"):
-        print_line(f"{move['kind']} {move['id']} of {move['instance_uuid']} stays {move['stage']}")
+        print_line(
+            f"{move['kind']} {move['id']} of {move['instance_uuid']} remains {move['stage']}"
+        )
     if moves and not found["is_done"]:
-        print_line(f"`berth host write-off {host} --yes` does it")
+        print_line(f"run `berth host write-off {host} --yes` to end them")
 
 
 def _ratio(text: str) -> tuple[str, float]:
@@ -87,4 +90,4 @@ def _ratio(text: str) -> tuple[str, float]:
             return name, float(number)
     except ValueError:
         pass
-    raise CommandError(f"--ratio {text!r} must be CLASS=RATIO, VCPU=4 say", ExitCode.USAGE)
+    raise CommandError(f"--ratio {text!r} must be CLASS=RATIO, for example VCPU=4", ExitCode.USAGE)

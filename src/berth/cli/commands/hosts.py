@@ -1,4 +1,4 @@
-"""`berth host`: hosts with what they have and what of it is used."""
+"""`berth host`: hosts with their inventories and usage."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ _PATH = "/berth/v1/hosts"
 
 @click.group("host")
 def hosts() -> None:
-    """List and show hosts, and what is done to them."""
+    """List, show and maintain hosts."""
 
 
 hosts.add_command(evacuate)
@@ -23,11 +23,11 @@ hosts.add_command(write_off)
 
 
 @hosts.command("list")
-@click.option("--hypervisors", is_flag=True, help="As the compute API tells it.")
+@click.option("--hypervisors", is_flag=True, help="List the hypervisors of the compute API.")
 @json_option
 @connected
 def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
-    """List hosts with what is free of each resource class."""
+    """List hosts with the usage of each resource class."""
     if hypervisors:
         _print_hypervisors(api, as_json=as_json)
         return
@@ -37,6 +37,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
     elif not found:
         print_line("no hosts; start agents with `berth agent`")
     else:
+        # Hosts differ in their resource classes; the columns are the union of all.
         classes = sorted({name for host in found for name in part(host, "inventories")})
         table = [
             (
@@ -145,7 +146,7 @@ def _state(host: Json) -> str:
 
 
 def _ratio(host: Json, resource_class: str) -> str | None:
-    """Say the allocation ratio and who says so."""
+    """Return the allocation ratio of a resource class and its origin, or None."""
     inventory = part(part(host, "inventories"), resource_class)
     if not inventory:
         return None

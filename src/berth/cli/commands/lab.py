@@ -1,4 +1,4 @@
-"""`berth replay`, `berth demo` and `berth demo-zones`: Berth at work, or a workload for one."""
+"""`berth replay`, `berth demo` and `berth demo-zones`: workloads and demonstrations."""
 
 import asyncio
 import math
@@ -10,29 +10,31 @@ import click
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option
 
+# Each zone is a process, so the limit protects the machine.
 _ZONES_MAX = 40
+# Ready policies whose scores are on the same scale in every zone. The root compares offers of
+# different zones by their scores, so others would give arbitrary results.
 _COMPARABLE = ("spread", "balanced", "default", "pack")
-"""Ready policies whose scores mean the same in every zone."""
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False, exists=True, path_type=Path)
 
 _TRACE = click.option("--trace", type=_FOLDER, help="Folder with the files of the openb trace.")
 _VARIANT = click.option(
-    "--variant", default="default", show_default=True, help="Which pod list of the trace."
+    "--variant", default="default", show_default=True, help="Pod list of the trace."
 )
-_LIMIT = click.option("--limit", type=click.IntRange(1), help="Only so many requests.")
+_LIMIT = click.option("--limit", type=click.IntRange(1), help="Maximum number of requests.")
 
 
 def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
-    """Read `3,2`: three children, each with two of its own."""
+    """Parse a shape such as `3,2`: three children, each with two children."""
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise click.BadParameter("must be whole numbers with commas, 3,2 say")
+        raise click.BadParameter("must be whole numbers separated by commas, for example 3,2")
     shape = tuple(map(int, parts))
     zones = 1 + sum(math.prod(shape[:depth]) for depth in range(1, len(shape) + 1))
     if 0 in shape or zones > _ZONES_MAX:
-        raise click.BadParameter(f"must make 2 to {_ZONES_MAX} zones, each a process")
+        raise click.BadParameter(f"must give 2 to {_ZONES_MAX} zones; each is a process")
     return shape
 
 
@@ -60,11 +62,12 @@ def replay(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Replay a trace or a workload against a Berth that runs, and check every answer.
+    """Replay a trace or a workload against a running Berth, and check every response.
 
-    The service must have the hosts of the trace. Replaying again under the same key goes on
-    where an interrupted replay stopped: what is there is found, not made again.
+    The service must have the hosts of the trace. A replay with the same key resumes an
+    interrupted one: existing servers are found instead of being created again.
     """
+    # Wrong usage is reported before the imports, which take a second.
     if (trace is None) == (workload is None):
         raise click.UsageError("give one of --trace and --workload")
     from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
@@ -101,7 +104,7 @@ def demo(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Start a Berth of its own, give it work, and report what came of it."""
+    """Start a separate Berth, replay a workload against it, and report the results."""
     from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
     from berth.lab.generator import GeneratorSettings  # noqa: PLC0415 - as above
 
@@ -121,7 +124,7 @@ def demo(
     show_default=True,
     callback=_read_shape,
     metavar="N,N",
-    help="Children of the root, then of each of these, and so on.",
+    help="Number of children of the root, then of each child, and so on.",
 )
 @click.option("--hosts", type=click.IntRange(2, 1000), default=12, show_default=True)
 @click.option("--instances", type=click.IntRange(1, 1000), default=1000, show_default=True)
@@ -145,10 +148,10 @@ def demo_zones(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Start a tree of zones, place instances through its root, and show where they went and why.
+    """Start a tree of zones, place instances through its root, and explain the placements.
 
-    Each zone is a process with a ledger, keys, accounts and hosts of its own. All of it ends
-    with this command, and leaves nothing behind.
+    Each zone is a process with its own ledger, keys, accounts and hosts. The command stops all
+    zones and deletes their data when it ends.
     """
     from berth.cli.demo import zone_demo_run  # noqa: PLC0415 - keeps `berth --help` fast
 

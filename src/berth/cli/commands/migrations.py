@@ -1,4 +1,4 @@
-"""`berth migration`: moves of servers between hosts."""
+"""`berth migration`: migrations of servers between hosts."""
 
 import click
 
@@ -10,20 +10,20 @@ _PATH = "/v2.1/os-migrations"
 
 @click.group("migration")
 def migrations() -> None:
-    """List moves of servers."""
+    """List migrations of servers."""
 
 
 @migrations.command("list")
-@click.option("--host", help="Only those from or to this host.")
-@click.option("--server", help="Only those of the server with this uuid.")
-@click.option("--status", help="Only those with this status, running say.")
+@click.option("--host", help="Only migrations from or to this host.")
+@click.option("--server", help="Only migrations of the server with this uuid.")
+@click.option("--status", help="Only migrations with this status, for example running.")
 @click.option(
     "--type",
     "kind",
     type=click.Choice(["resize", "migration", "live-migration", "evacuation"]),
-    help="Only those of this kind.",
+    help="Only migrations of this type.",
 )
-@click.option("--since", help="Only those that changed since this time, in ISO 8601.")
+@click.option("--since", help="Only migrations changed since this time (ISO 8601).")
 @json_option
 @connected
 def list_migrations(
@@ -36,7 +36,7 @@ def list_migrations(
     since: str | None,
     as_json: bool,
 ) -> None:
-    """List moves of servers, newest first."""
+    """List migrations of servers, newest first."""
     filters = {
         "host": host,
         "instance_uuid": server,

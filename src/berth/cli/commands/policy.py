@@ -1,4 +1,4 @@
-"""`berth policy`: the rules in force, and whether a file could be put in force."""
+"""`berth policy`: show and reload the policy in force, and check policy files."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +10,7 @@ from berth.cli.connection import ApiConnection, Json, connected, part
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
 
+# These import NumPy, which `berth policy show` must not load.
 if TYPE_CHECKING:
     from berth.scheduling.evaluation.policy import Policy
     from berth.scheduling.lint.lint_warning import Finding
@@ -26,7 +27,7 @@ def policy() -> None:
 @json_option
 @connected
 def show(api: ApiConnection, *, as_json: bool) -> None:
-    """Show the policy that is in force."""
+    """Show the policy in force."""
     _print_policy(api.get(_PATH), as_json=as_json)
 
 
@@ -34,29 +35,31 @@ def show(api: ApiConnection, *, as_json: bool) -> None:
 @json_option
 @connected
 def reload(api: ApiConnection, *, as_json: bool) -> None:
-    """Have the policy file read again now; a wrong one changes nothing and ends with 1."""
+    """Reload the policy file now; an invalid file changes nothing and exits with 1."""
     answer = api.ask("POST", f"{_PATH}/reload")
     if as_json:
         print_json(answer)
         return
     changed = answer["changed"]
-    print_line("a changed policy is in force" if changed else "the policy has not changed")
+    print_line("the changed policy is in force" if changed else "the policy has not changed")
     _print_policy(part(answer, "policy"), as_json=False)
 
 
 @policy.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--state", type=click.Path(path_type=Path), help="Look at the fleet of a state file, too."
+    "--state",
+    type=click.Path(path_type=Path),
+    help="Check the policy against the fleet of a state file.",
 )
-@click.option("--strict", is_flag=True, help="End with 1 when there are findings.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when there are findings.")
 @json_option
 def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> None:
-    """Check a policy file without a running Berth, and tell what in it is probably not meant.
+    """Check a policy file without a running Berth, and list probable mistakes in it.
 
-    FILE may be the name of a policy that comes with Berth.
+    FILE may be the name of a policy that is shipped with Berth.
     """
-    from berth.config.policy_file import load_policy  # noqa: PLC0415 - it brings numpy
+    from berth.config.policy_file import load_policy  # noqa: PLC0415 - it imports NumPy
 
     checked = load_policy(file)
     findings = _findings(checked, state)
@@ -69,13 +72,13 @@ def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> Non
         for one in findings:
             print_line(f"{one.where}: {one.text}", style="yellow")
         if not findings:
-            print_line("nothing odd was found")
+            print_line("no findings")
     if strict and findings:
         raise click.exceptions.Exit(int(ExitCode.FAILED))
 
 
 def _findings(checked: "Policy", state: Path | None) -> "list[Finding]":
-    from berth.cli.state_file import read_state  # noqa: PLC0415 - it brings numpy
+    from berth.cli.state_file import read_state  # noqa: PLC0415 - it imports NumPy
     from berth.scheduling.lint.policy_lint import lint_fleet, lint_policy  # noqa: PLC0415
     from berth.tables.host.feed import table_of  # noqa: PLC0415
 
@@ -114,7 +117,7 @@ def _print_policy(answer: Json, *, as_json: bool) -> None:
 
 
 def _cell(value: object) -> object:
-    """Write a list of rules in one cell."""
+    """Return a list of rules as the text of one cell; other values unchanged."""
     if not isinstance(value, list):
         return value
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""`berth quota`: what projects may have, by the compute API."""
+"""`berth quota`: quotas of projects, through the compute API."""
 
 import click
 
@@ -8,13 +8,14 @@ from berth.cli.output import json_option, print_json, print_table
 
 _PATH = "/v2.1/os-quota-sets"
 _CLASS_PATH = "/v2.1/os-quota-class-sets/default"
+# Nova's quota sets have more names; Berth enforces only these.
 _NAMES = ("instances", "cores", "ram", "server_groups", "server_group_members")
 _LIMIT = click.IntRange(-1, 2**31 - 1)
 
 
 @click.group("quota")
 def quotas() -> None:
-    """Manage what projects may have; ram is in MiB, -1 is no limit."""
+    """Show and set quotas of projects; ram is in MiB, and -1 means no limit."""
 
 
 @quotas.command("show")
@@ -22,7 +23,7 @@ def quotas() -> None:
 @json_option
 @connected
 def show(api: ApiConnection, *, project: str | None, as_json: bool) -> None:
-    """Show what PROJECT may have and has, or without one what each may have by itself."""
+    """Show the limits and the usage of PROJECT; without PROJECT, the default limits."""
     if project is None:
         limits = part(api.get(_CLASS_PATH), "quota_class_set")
         rows = [(name, limits[name], None) for name in _NAMES]
@@ -45,13 +46,13 @@ def show(api: ApiConnection, *, project: str | None, as_json: bool) -> None:
 @click.option("--ram", type=_LIMIT, help="MiB.")
 @click.option("--server-groups", type=_LIMIT)
 @click.option("--server-group-members", type=_LIMIT, help="Instances in one group.")
-@click.option("--force", is_flag=True, help="Even below what the project has.")
+@click.option("--force", is_flag=True, help="Allow limits below the current usage.")
 @json_option
 @connected
 def set_limits(
     api: ApiConnection, /, *, project: str | None, force: bool, as_json: bool, **limits: int | None
 ) -> None:
-    """Set limits of PROJECT, or without one of every project that has none of its own."""
+    """Set limits of PROJECT; without PROJECT, the default limits of all projects."""
     named: Json = {name: limit for name, limit in limits.items() if limit is not None}
     if not named:
         raise CommandError("nothing to set; see `berth quota set --help`", ExitCode.USAGE)
@@ -71,7 +72,7 @@ def set_limits(
 @click.argument("project")
 @connected
 def unset(api: ApiConnection, *, project: str) -> None:
-    """Take all limits of PROJECT's own away; those of every project hold for it again."""
+    """Remove all limits of PROJECT, so that the default limits apply again."""
     api.delete(f"{_PATH}/{segment(project)}")
 
 

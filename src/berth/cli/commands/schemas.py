@@ -1,6 +1,6 @@
-"""JSON Schemas of the state file, the request file and notifications, made from their types.
+"""JSON Schemas of the state file, the request file and notifications, generated from their types.
 
-`python -m berth.cli.commands.schemas docs/reference` writes them again after a type has changed.
+`python -m berth.cli.commands.schemas docs/reference` updates the files after a type has changed.
 """
 
 import sys
@@ -42,7 +42,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _AMOUNT: Schema = {"minimum": 0, "maximum": AMOUNT_MAX}
 _UNIT: Schema = {"minimum": 1, "maximum": AMOUNT_MAX}
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb")
-# What the types check themselves when they are made, which msgspec cannot know.
+# Limits that the types check in `__post_init__`, which msgspec cannot see.
 _LIMITS: Mapping[str, Mapping[str, Schema]] = {
     "Flavor": dict.fromkeys(_SIZES, _AMOUNT),
     "Inventory": {
@@ -72,16 +72,18 @@ def request_schema() -> Schema:
     definitions = schema["$defs"]
     count = {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}
     properties = definitions["RequestDocument"]["properties"]
+    # `read_request` checks these limits itself, so the types do not have them.
     properties["count"]["anyOf"] = [count, {"type": "null"}]
     uuids = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
     uuids |= {"minItems": 1, "maxItems": COUNT_MAX}
     properties["instance_uuids"]["anyOf"] = [uuids, {"type": "null"}]
+    # An inline flavor gets its id and name from `read_request`.
     definitions["Flavor"]["required"] = ["vcpus", "memory_mb"]
     return schema
 
 
 def notification_schema() -> Schema:
-    """Return the schema of a notification; what it does not know may be in newer ones."""
+    """Return the schema of a notification; it allows unknown fields, which newer versions add."""
     (body, *payloads), definitions = msgspec.json.schema_components(
         (NotificationBody, *_PAYLOADS.values()),
         schema_hook=_anything,
@@ -99,7 +101,7 @@ def notification_schema() -> Schema:
 
 
 def rendered(schema: Schema) -> str:
-    """Return a schema as it is kept in the documentation."""
+    """Return a schema as the text of its file in the documentation."""
     return (
         msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
     )
@@ -109,7 +111,7 @@ def _schema(kind: type, title: str) -> Schema:
     schema = msgspec.json.schema(kind, schema_hook=_anything)
     for name, definition in schema["$defs"].items():
         if definition.get("type") == "object":
-            # An enum is a definition too, and has no fields.
+            # Enums are definitions as well, but have no fields. Readers refuse unknown fields.
             definition["additionalProperties"] = False
             definition["description"] = _one_line(definition.get("description", ""))
         for field, limits in _LIMITS.get(name, {}).items():
@@ -134,7 +136,7 @@ def _files() -> Iterator[tuple[str, Schema]]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write all schemas into a folder."""
+    """Write all schemas to a folder."""
     for name, schema in _files():
         (folder / name).write_text(rendered(schema), "utf-8")
 

@@ -1,4 +1,4 @@
-"""`berth server start` and the like: what is done with servers that are there."""
+"""`berth server start` and the other actions on existing servers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,10 @@ from berth.cli.server_finding import (
 )
 
 KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
-"""The newest version in which an evacuated server runs again if it ran before."""
+"""Header with the newest microversion in which an evacuated server keeps its power state.
+
+From 2.95 on an evacuated server is always stopped.
+"""
 
 _Act = Callable[[ApiConnection, Json], None]
 
@@ -32,7 +35,7 @@ def ask_for(
     args: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Ask for something to be done with a server; see `ApiConnection.get` for errors."""
+    """Request an action on a server; see `ApiConnection.get` for errors."""
     body = {action: args}
     api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
 
@@ -45,8 +48,10 @@ def _act_on(
     wait: bool,
     timeout_s: float,
 ) -> None:
-    """Do something with each of some servers; with `wait` say what they are when it is done."""
+    """Perform an action on several servers; with `wait`, print their status when it is done."""
+    # All names are resolved first, so that a misspelt one stops the command before any action.
     found = [find_server(api, name) for name in names]
+    # All actions are requested before the first wait, so that they run at the same time.
     for server in found:
         act(api, server)
     ends_s = time.monotonic() + timeout_s
@@ -58,7 +63,7 @@ def _act_on(
 
 
 def _plain(name: str, action: str, text: str, args: object = None) -> click.Command:
-    """Make a command for an action whose arguments are always the same."""
+    """Return a command for an action with fixed arguments."""
 
     @click.command(name, help=text)
     @click.argument("server", nargs=-1, required=True)
@@ -78,7 +83,7 @@ def _plain(name: str, action: str, text: str, args: object = None) -> click.Comm
 
 @click.command("reboot")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--hard", is_flag=True, help="Without asking the guest first.")
+@click.option("--hard", is_flag=True, help="Reset without shutting the guest down.")
 @wait_option
 @timeout_option
 @connected
@@ -100,7 +105,7 @@ def reboot(
 @timeout_option
 @connected
 def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
-    """Give SERVER another flavor; then confirm or revert it."""
+    """Resize SERVER to another flavor; then confirm or revert it."""
     wanted = find_flavor(api, flavor)["id"]
 
     def act(api: ApiConnection, found: Json) -> None:
@@ -111,14 +116,14 @@ def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_
 
 @click.command("rebuild")
 @click.argument("server")
-@click.option("--image", help="Id of the image; its own otherwise.")
+@click.option("--image", help="Id of the image; by default the server's own.")
 @wait_option
 @timeout_option
 @connected
 def rebuild(
     api: ApiConnection, *, server: str, image: str | None, wait: bool, timeout_s: float
 ) -> None:
-    """Make SERVER anew of an image, where it is. What is on its disks is lost."""
+    """Rebuild SERVER from an image on its current host. All data on its disks is lost."""
 
     def act(api: ApiConnection, found: Json) -> None:
         own = part(found, "image").get("id")
@@ -131,14 +136,17 @@ def rebuild(
 
 @click.command("migrate")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--host", help="Where to; the scheduler chooses otherwise.")
+@click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
 @connected
 def migrate(
     api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
-    """Stop servers and start them on other hosts; then confirm or revert it."""
+    """Migrate stopped servers to other hosts; then confirm or revert.
+
+    Running servers are stopped, and started again on their new hosts.
+    """
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "migrate", {"host": host} if host else None)
@@ -148,16 +156,17 @@ def migrate(
 
 @click.command("live-migrate")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--host", help="Where to; the scheduler chooses otherwise.")
+@click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
 @connected
 def live_migrate(
     api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
-    """Move servers to other hosts while they run."""
+    """Move running servers to other hosts."""
 
     def act(api: ApiConnection, found: Json) -> None:
+        # With "auto" the service decides whether the disks must be copied.
         args = {"host": host, "block_migration": "auto"}
         ask_for(api, found["id"], "os-migrateLive", args)
 
@@ -166,8 +175,8 @@ def live_migrate(
 
 @click.command("evacuate")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--host", help="Where to; the scheduler chooses otherwise.")
-@click.option("--stopped", is_flag=True, help="Leave them off there.")
+@click.option("--host", help="Target host; by default the scheduler chooses.")
+@click.option("--stopped", is_flag=True, help="Do not start the servers there.")
 @wait_option
 @timeout_option
 @connected
@@ -180,7 +189,7 @@ def evacuate(
     wait: bool,
     timeout_s: float,
 ) -> None:
-    """Make servers anew on other hosts, since theirs is down."""
+    """Recreate servers, whose host must be down, on other hosts."""
 
     def act(api: ApiConnection, found: Json) -> None:
         args = {"host": host} if host else {}
@@ -191,8 +200,8 @@ def evacuate(
 
 @click.command("unshelve")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--az", help="Availability zone; an empty one for any.")
-@click.option("--host", help="Where; the scheduler chooses otherwise.")
+@click.option("--az", help="Availability zone; empty for any.")
+@click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
 @connected
@@ -208,6 +217,7 @@ def unshelve(
     """Start shelved servers again."""
     args: Json = {}
     if az is not None:
+        # An empty option becomes null, which removes the zone that the server is pinned to.
         args["availability_zone"] = az or None
     if host is not None:
         args["host"] = host
@@ -220,10 +230,10 @@ def unshelve(
 
 @click.command("lock")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--reason", help="Why.")
+@click.option("--reason", help="Reason, shown to users.")
 @connected
 def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> None:
-    """Keep everybody but administrators from changing servers."""
+    """Lock servers, so that only administrators can change them."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "lock", {"locked_reason": reason} if reason else None)
@@ -236,7 +246,7 @@ def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> 
 @click.option("--state", type=click.Choice(["active", "error"]), default="error", show_default=True)
 @connected
 def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> None:
-    """Say what servers are, and give up whatever goes on with them."""
+    """Set the state of servers, and abandon their task."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "os-resetState", {"state": state})
@@ -249,7 +259,8 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
 @json_option
 @connected
 def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
-    """List what was asked of SERVER, newest first, with its steps."""
+    """List the actions on SERVER with their steps, newest first."""
+    # The list has no steps; each action must be fetched for them.
     path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
     found = [
         part(api.get(f"{path}/{segment(one['request_id'])}"), "instanceAction")
@@ -274,20 +285,20 @@ def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
 @json_option
 @connected
 def migrations(api: ApiConnection, *, server: str, as_json: bool) -> None:
-    """List the moves of SERVER, newest first."""
+    """List the migrations of SERVER, newest first."""
     uuid = find_server(api, server)["id"]
     found = api.pages("/v2.1/os-migrations", "migrations", "uuid", instance_uuid=uuid)
     print_migrations(found, as_json=as_json)
 
 
 ACTIONS: Final[tuple[click.Command, ...]] = (
-    _plain("start", "os-start", "Start servers that are off."),
-    _plain("stop", "os-stop", "Turn servers off."),
+    _plain("start", "os-start", "Start stopped servers."),
+    _plain("stop", "os-stop", "Stop servers."),
     reboot,
-    _plain("pause", "pause", "Have servers stand still; they keep their memory."),
-    _plain("unpause", "unpause", "Let paused servers go on."),
-    _plain("suspend", "suspend", "Store the memory of servers on disk and turn them off."),
-    _plain("resume", "resume", "Let suspended servers go on."),
+    _plain("pause", "pause", "Pause servers; their memory stays on the host."),
+    _plain("unpause", "unpause", "Continue paused servers."),
+    _plain("suspend", "suspend", "Save the memory of servers to disk and stop them."),
+    _plain("resume", "resume", "Resume suspended servers."),
     resize,
     _plain("confirm", "confirmResize", "Confirm a resize or migration."),
     _plain("revert", "revertResize", "Revert a resize or migration."),
@@ -295,11 +306,11 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     live_migrate,
     evacuate,
     rebuild,
-    _plain("shelve", "shelve", "Store servers away; they give their room back."),
-    _plain("offload", "shelveOffload", "Have shelved servers leave their hosts."),
+    _plain("shelve", "shelve", "Shelve servers, which frees their resources."),
+    _plain("offload", "shelveOffload", "Remove shelved servers from their hosts."),
     unshelve,
     lock,
-    _plain("unlock", "unlock", "Undo a lock."),
+    _plain("unlock", "unlock", "Unlock servers."),
     reset_state,
     actions,
     migrations,

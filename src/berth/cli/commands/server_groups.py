@@ -1,4 +1,4 @@
-"""`berth group`: server groups, by the compute API."""
+"""`berth group`: server groups, through the compute API."""
 
 import click
 
@@ -19,13 +19,17 @@ def groups() -> None:
 @groups.command("create")
 @click.argument("name")
 @click.option("--policy", type=click.Choice([str(one) for one in GroupPolicy]), required=True)
-@click.option("--max-per-host", type=click.IntRange(1), help="With anti-affinity; 1 if not given.")
+@click.option(
+    "--max-per-host",
+    type=click.IntRange(1),
+    help="Maximum per host, for anti-affinity; 1 by default.",
+)
 @json_option
 @connected
 def create(
     api: ApiConnection, *, name: str, policy: str, max_per_host: int | None, as_json: bool
 ) -> None:
-    """Create a server group called NAME."""
+    """Create a server group named NAME."""
     body: Json = {"name": name, "policy": policy}
     if max_per_host is not None:
         body["rules"] = {_MAX: max_per_host}
@@ -33,7 +37,7 @@ def create(
 
 
 @groups.command("list")
-@click.option("--all", "all_projects", is_flag=True, help="Of all projects.")
+@click.option("--all", "all_projects", is_flag=True, help="List groups of all projects.")
 @json_option
 @connected
 def list_groups(api: ApiConnection, *, all_projects: bool, as_json: bool) -> None:
@@ -63,7 +67,7 @@ def show(api: ApiConnection, *, group: str, as_json: bool) -> None:
 @click.argument("group")
 @connected
 def delete(api: ApiConnection, *, group: str) -> None:
-    """Delete a server group, by uuid or name; its members go on running."""
+    """Delete a server group, by uuid or name; its members keep running."""
     api.delete(f"{_PATH}/{segment(find_group(api, group)['id'])}")
 
 
@@ -71,17 +75,19 @@ def find_group(api: ApiConnection, group: str) -> Json:
     """Return the server group with a uuid or a name.
 
     Raises:
-        CommandError: there is none, or there are several of that name.
+        CommandError: no group or several groups match.
     """
     if is_uuid(group):
         by_uuid: Json = api.get(f"{_PATH}/{segment(group)}")["server_group"]
         return by_uuid
+    # Names are not unique, and an administrator may refer to another project's group. The API
+    # ignores the parameter for others.
     named = [one for one in _all(api, all_projects=True) if one["name"] == group]
     if not named:
         reason = f"no server group {group!r}; see `berth group list`"
         raise CommandError(reason, ExitCode.NOT_FOUND)
     if len(named) > 1:
-        reason = f"{len(named)} server groups are called {group!r}; give a uuid"
+        reason = f"{len(named)} server groups are named {group!r}; give a uuid"
         raise CommandError(reason, ExitCode.USAGE)
     return named[0]
 
@@ -99,7 +105,7 @@ def _print_group(group: Json, *, as_json: bool) -> None:
             "id": group["id"],
             "name": group["name"],
             "policy": group.get("policy"),
-            "most per host": part(group, "rules").get(_MAX),
+            "max per host": part(group, "rules").get(_MAX),
             "members": ", ".join(texts(group, "members")) or None,
         }
     )

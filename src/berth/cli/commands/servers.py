@@ -1,4 +1,4 @@
-"""`berth server`: instances, by the compute API."""
+"""`berth server`: servers, through the compute API."""
 
 import time
 from collections.abc import Sequence
@@ -23,12 +23,14 @@ from berth.cli.server_finding import (
     wait_option,
 )
 
+# Starts of fault messages that mean a lack of capacity. A server's fault has no error code of its
+# own, so the texts have to tell these apart from failed builds.
 _NO_ROOM = ("No valid host", "Other schedulers took the room")
 
 
 @click.group("server")
 def servers() -> None:
-    """Create, list, show and delete servers, and do things with them."""
+    """Create, list, show, change and delete servers."""
 
 
 for _command in ACTIONS:
@@ -39,14 +41,14 @@ for _command in ACTIONS:
 @click.argument("name")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
 @click.option("--image", help="Id of the image.")
-@click.option("--count", type=click.IntRange(1), help="How many, all or none.")
-@click.option("--min", "count_min", type=click.IntRange(1), help="How many at least.")
-@click.option("--max", "count_max", type=click.IntRange(1), help="How many at most.")
+@click.option("--count", type=click.IntRange(1), help="Number of servers, all or none.")
+@click.option("--min", "count_min", type=click.IntRange(1), help="Minimum number of servers.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="Maximum number of servers.")
 @click.option("--az", help="Availability zone; ZONE:HOST forces a host.")
 @click.option("--hint", "hints", multiple=True, callback=read_pairs, help="Scheduler hint K=V.")
 @click.option("--group", help="Server group: uuid or name.")
-@click.option("--key", help="Idempotency key: creating again under it makes nothing twice.")
-@click.option("--dry-run", is_flag=True, help="Only decide where they would go, and explain it.")
+@click.option("--key", help="Idempotency key; a repeated create with the same key creates nothing.")
+@click.option("--dry-run", is_flag=True, help="Only decide and explain, without creating servers.")
 @wait_option
 @timeout_option
 @json_option
@@ -69,18 +71,22 @@ def create(
     timeout_s: float,
     as_json: bool,
 ) -> None:
-    """Create one or more servers called NAME.
+    """Create one or more servers named NAME.
 
-    Ends with 3 when no host has room for them, and 1 when one is in ERROR for another reason.
+    Exits with 3 when no host has room for them, and with 1 when one is in ERROR for another
+    reason.
     """
     if count is not None and (count_min is not None or count_max is not None):
         raise click.UsageError("give --count, or --min and --max, not both")
+    # As in the compute API: --min alone also sets the maximum, --max alone leaves the minimum 1.
     least, most = count_min or count or 1, count_max or count or count_min or 1
     if dry_run and wait:
-        raise click.UsageError("--dry-run makes nothing to wait for; give one of the two")
+        raise click.UsageError("--dry-run creates no servers to wait for; omit --wait")
     if least > most:
         raise click.UsageError(f"--min {least} is above --max {most}")
+    # The API requires `networks` from microversion 2.37 on.
     server: Json = {"name": name, "flavorRef": find_flavor(api, flavor)["id"], "networks": "none"}
+    # The response to a create names one server only; the reservation id finds all of them.
     server |= {"min_count": least, "max_count": most, "return_reservation_id": most > 1}
     if image is not None:
         server["imageRef"] = image
@@ -104,11 +110,11 @@ def create(
 
 
 @servers.command("list")
-@click.option("--host", help="Only those on this host.")
-@click.option("--status", help="Only those with this status, ACTIVE say.")
-@click.option("--reservation-id", help="Only those made by one request.")
-@click.option("--name", help="Only those whose name matches this expression.")
-@click.option("--all", "all_projects", is_flag=True, help="Of all projects.")
+@click.option("--host", help="Only servers on this host.")
+@click.option("--status", help="Only servers with this status, for example ACTIVE.")
+@click.option("--reservation-id", help="Only servers of one request.")
+@click.option("--name", help="Only servers whose name matches this regular expression.")
+@click.option("--all", "all_projects", is_flag=True, help="List servers of all projects.")
 @json_option
 @connected
 def list_servers(
@@ -168,7 +174,8 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
 @timeout_option
 @connected
 def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
-    """Delete servers, by uuid or name; --wait until their room is free."""
+    """Delete servers; with --wait, until their resources are free."""
+    # All names are resolved first, so that a misspelt one stops the command before any deletion.
     uuids = [find_server(api, one)["id"] for one in server]
     for uuid in uuids:
         api.delete(f"{PATH}/{segment(uuid)}")
@@ -185,18 +192,19 @@ def _is_there(api: ApiConnection, uuid: str) -> bool:
 
 
 def _group_uuid(api: ApiConnection, group: str) -> str:
-    from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only this option needs it
+    from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only --group needs it
 
     uuid: str = find_group(api, group)["id"]
     return uuid
 
 
 def _scalars(hints: dict[str, list[str]]) -> dict[str, str | list[str]]:
+    # Some hints of the API accept a single string only.
     return {key: values[0] if len(values) == 1 else values for key, values in hints.items()}
 
 
 def _made(api: ApiConnection, answer: Json) -> list[Json]:
-    """Return the servers that a create has made."""
+    """Return the servers that a create request has created."""
     reservation_id = answer.get("reservation_id")
     if reservation_id is not None:
         return find_servers(api, reservation_id=reservation_id)
@@ -216,14 +224,19 @@ def _wait_built(api: ApiConnection, made: list[Json], timeout_s: float) -> list[
 
 
 def _check_built(api: ApiConnection, made: list[Json]) -> None:
-    """Fail when a server is in ERROR, saying why."""
+    """Check that no server is in ERROR.
+
+    Raises:
+        CommandError: a server is in ERROR; the message has its fault.
+    """
     failed = next((server for server in made if server["status"] == "ERROR"), None)
     if failed is None:
         return
+    # A server from a list may lack its fault.
     full = failed if "fault" in failed else api.get(f"{PATH}/{segment(failed['id'])}")["server"]
     message = str(part(full, "fault").get("message", "no reason is known"))
     no_room = message.startswith(_NO_ROOM)
-    hint = f"`berth explain {failed['id']}` tells more" if no_room else "delete it and try again"
+    hint = f"see `berth explain {failed['id']}`" if no_room else "delete it and try again"
     code = ExitCode.NO_VALID_HOST if no_room else ExitCode.FAILED
     raise CommandError(f"server {failed['id']} is in ERROR: {message} ({hint})", code)
 

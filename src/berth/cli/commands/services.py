@@ -1,4 +1,4 @@
-"""`berth service`: whether hosts may get new instances, by the compute API."""
+"""`berth service`: compute services of hosts, through the compute API."""
 
 import click
 
@@ -7,6 +7,7 @@ from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 _PATH = "/v2.1/os-services"
+# The compute API reports Berth's agents under Nova's name, which its clients look for.
 _BINARY = "nova-compute"
 
 
@@ -16,7 +17,7 @@ def services() -> None:
 
 
 @services.command("list")
-@click.option("--host", help="Only the one of this host.")
+@click.option("--host", help="Only the service of this host.")
 @json_option
 @connected
 def list_services(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
@@ -35,17 +36,17 @@ def list_services(api: ApiConnection, *, host: str | None, as_json: bool) -> Non
 @json_option
 @connected
 def enable(api: ApiConnection, *, host: str, as_json: bool) -> None:
-    """Let a host get new instances."""
+    """Enable new instances on a host."""
     _change(api, host, {"status": "enabled"}, as_json=as_json)
 
 
 @services.command("disable")
 @click.argument("host")
-@click.option("--reason", help="Why, for whoever wonders.")
+@click.option("--reason", help="Reason, shown to administrators.")
 @json_option
 @connected
 def disable(api: ApiConnection, *, host: str, reason: str | None, as_json: bool) -> None:
-    """Give a host no new instances; those it has go on running."""
+    """Disable new instances on a host; existing ones keep running."""
     body: Json = {"status": "disabled"}
     if reason is not None:
         body["disabled_reason"] = reason
@@ -54,11 +55,11 @@ def disable(api: ApiConnection, *, host: str, reason: str | None, as_json: bool)
 
 @services.command("force-down")
 @click.argument("host")
-@click.option("--unset", is_flag=True, help="Take it back.")
+@click.option("--unset", is_flag=True, help="Remove the mark.")
 @json_option
 @connected
 def force_down(api: ApiConnection, *, host: str, unset: bool, as_json: bool) -> None:
-    """Say that a host is down, without waiting for its heartbeats to stop."""
+    """Mark a host as down without waiting for its heartbeats to stop."""
     _change(api, host, {"forced_down": not unset}, as_json=as_json)
 
 

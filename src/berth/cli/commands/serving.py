@@ -1,4 +1,4 @@
-"""`berth up`, `api`, `placement` and the other processes: options into settings, then run."""
+"""`berth up`, `api`, `placement` and other processes: convert options to settings and run."""
 
 import asyncio
 import gc
@@ -19,66 +19,76 @@ F = TypeVar("F", bound=Callable[..., object])
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
-# Every option's name is the key of its setting, `section__key`.
+# The parameter name of every option is the key of its setting, `section__key`. Options have no
+# defaults, so that one that is not given does not override the file or the environment.
 _CONFIG = [click.option("--config", type=_FILE, help="TOML file with settings.")]
 _LEDGER = [
     click.option("--data", "ledger__data_dir", type=_FOLDER, help="Folder for the ledger."),
     click.option("--ledger", "ledger__url", help="URL of the ledger, instead of --data."),
 ]
 _BUS = [
-    click.option("--bus", "bus__url", help="URL of the broker that processes call each other by."),
+    click.option("--bus", "bus__url", help="URL of the broker between processes."),
 ]
-_POLICY = [click.option("--policy", "policy__path", type=_FILE, help="Policy file or ready name.")]
+_POLICY = [
+    click.option(
+        "--policy", "policy__path", type=_FILE, help="Policy file or name of a ready policy."
+    )
+]
 _AUTH = [
     click.option(
         "--insecure-listen",
         "api__insecure_listen",
         is_flag=True,
-        help="Allow noauth where other machines can reach it.",
+        help="Allow noauth on an address that other machines can reach.",
     ),
     click.option(
         "--auth",
         "auth__mode",
         type=click.Choice([str(mode) for mode in AuthMode]),
-        help="How callers are known.",
+        help="Authentication of callers.",
     ),
     click.option(
-        "--htpasswd", "auth__htpasswd", type=_FILE, help="Users, for http_basic and identity."
+        "--htpasswd",
+        "auth__htpasswd",
+        type=_FILE,
+        help="File of users, for http_basic and identity.",
     ),
 ]
 _API = [
-    click.option("--listen", "api__listen", metavar="HOST:PORT", help="Where to listen."),
+    click.option("--listen", "api__listen", metavar="HOST:PORT", help="Address to listen on."),
     *_AUTH,
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
 ]
 _PLACEMENT = [
-    click.option("--listen", "placement__listen", metavar="HOST:PORT", help="Where to listen."),
+    click.option(
+        "--listen", "placement__listen", metavar="HOST:PORT", help="Address to listen on."
+    ),
     *_AUTH,
     click.option(
         "--policy-file",
         "placement__policy_file",
         type=_FILE,
-        help="Rules in place of Placement's own.",
+        help="File of rules that override the default policy.",
     ),
     click.option(
         "--enforce-new-defaults",
         "placement__enforce_new_defaults",
         is_flag=True,
-        help="Administrators may do only what the rules say.",
+        help="Do not grant administrators more than the rules do.",
     ),
     click.option(
         "--cors-origin",
         "placement__cors_origins",
         multiple=True,
         metavar="ORIGIN",
-        help="Where pages of browsers may come from; again for several.",
+        help="Origin whose pages may call the API. May be repeated.",
     ),
     click.option(
         "--cors-header",
         "placement__cors_headers",
         multiple=True,
         metavar="NAME",
-        help="What browsers may send; again for several.",
+        help="Request header that browsers may send. May be repeated.",
     ),
 ]
 _FLEET = [
@@ -87,22 +97,22 @@ _FLEET = [
         "agent__fake_hosts",
         type=click.IntRange(0),
         metavar="N",
-        help="So many made-up hosts.",
+        help="Number of simulated hosts.",
     ),
-    click.option("--fleet", "agent__fleet", type=_FILE, help="JSON list of made-up hosts."),
+    click.option("--fleet", "agent__fleet", type=_FILE, help="JSON list of simulated hosts."),
 ]
 _SIZE = [
-    click.option("--vcpus", "agent__vcpus", type=click.IntRange(0), help="Of each host."),
-    click.option("--memory-mb", "agent__memory_mb", type=click.IntRange(0), help="Of each host."),
-    click.option("--disk-gb", "agent__disk_gb", type=click.IntRange(0), help="Of each host."),
+    click.option("--vcpus", "agent__vcpus", type=click.IntRange(0), help="CPUs per host."),
+    click.option("--memory-mb", "agent__memory_mb", type=click.IntRange(0), help="MiB per host."),
+    click.option("--disk-gb", "agent__disk_gb", type=click.IntRange(0), help="GiB per host."),
 ]
 _HOST = [
-    click.option("--host", "agent__host", help="The name of the host."),
+    click.option("--host", "agent__host", help="Name of the host."),
     click.option(
         "--driver",
         "agent__driver",
         type=click.Choice([str(driver) for driver in AgentDriver]),
-        help="What runs guests there.",
+        help="Driver that runs the guests.",
     ),
     click.option("--guests", "virt__state_dir", type=_FOLDER, help="Folder for the guests."),
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
@@ -121,7 +131,7 @@ def _options(*groups: list[Callable[[F], F]]) -> Callable[[F], F]:
 
 
 def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
-    """Read settings with the options of a command on top; one that is not given says nothing."""
+    """Read the settings; options that are given override the file and the environment."""
     given = {
         key.replace("__", "."): value
         for key, value in options.items()
@@ -132,7 +142,10 @@ def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
 
 @contextmanager
 def _quick_imports() -> Generator[None]:
-    """Import without looking for garbage: of a second or two it would take a sixth."""
+    """Disable garbage collection during imports, which saves a sixth of their time.
+
+    Imports allocate many objects and release almost none, so collections find nothing.
+    """
     gc.disable()
     try:
         yield
@@ -143,10 +156,11 @@ def _quick_imports() -> Generator[None]:
 @click.command("up")
 @_options(_API, _LEDGER, _BUS, _POLICY, _FLEET, _SIZE, _CONFIG)
 def up(*, config: Path | None, **options: object) -> None:
-    """Run everything in one process: API, scheduler, ledger and made-up hosts."""
+    """Run everything in one process: API, scheduler, ledger and simulated hosts."""
+    # Settings first: an error in them is reported at once, not after seconds of imports.
     settings = _settings(config, options)
     with _quick_imports():
-        from berth.app import processes  # noqa: PLC0415 - its parts are not needed for --help
+        from berth.app import processes  # noqa: PLC0415 - --help does not need it
 
     processes.run_up(settings)
 
@@ -154,7 +168,7 @@ def up(*, config: Path | None, **options: object) -> None:
 @click.command("api")
 @_options(_API, _LEDGER, _BUS, _POLICY, _CONFIG)
 def api(*, config: Path | None, **options: object) -> None:
-    """Run the HTTP API; schedulers take up what it accepts."""
+    """Run the HTTP API; schedulers process the requests it accepts."""
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import processes  # noqa: PLC0415 - see `up`
@@ -165,7 +179,7 @@ def api(*, config: Path | None, **options: object) -> None:
 @click.command("placement")
 @_options(_PLACEMENT, _LEDGER, _CONFIG)
 def placement(*, config: Path | None, **options: object) -> None:
-    """Run the Placement API alone, at the root path."""
+    """Run only the Placement API, at the root path."""
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import placement  # noqa: PLC0415 - see `up`
@@ -176,7 +190,7 @@ def placement(*, config: Path | None, **options: object) -> None:
 @click.command("scheduler")
 @_options(_LEDGER, _BUS, _POLICY, _CONFIG)
 def scheduler(*, config: Path | None, **options: object) -> None:
-    """Run a scheduler; several may run on one ledger."""
+    """Run a scheduler; several schedulers may share a ledger."""
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import processes  # noqa: PLC0415 - see `up`
@@ -187,7 +201,7 @@ def scheduler(*, config: Path | None, **options: object) -> None:
 @click.command("agent")
 @_options(_HOST, _FLEET, _SIZE, _LEDGER, _CONFIG)
 def agent(*, config: Path | None, **options: object) -> None:
-    """Run the agent of a compute host, or of a made-up fleet."""
+    """Run the agent of a compute host or of a simulated fleet."""
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import processes  # noqa: PLC0415 - see `up`
@@ -197,18 +211,19 @@ def agent(*, config: Path | None, **options: object) -> None:
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look after the ledger."""
+    """Manage the ledger's schema."""
 
 
 @ledger.command("migrate")
 @_options(_LEDGER, _CONFIG)
 def migrate(*, config: Path | None, **options: object) -> None:
-    """Make the ledger's tables, or bring them up to date."""
+    """Create the ledger's tables, or upgrade them."""
     settings = _settings(config, options)
     from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - see `up`
     from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
+    # Unlike a database server, a new SQLite ledger needs its folder to be created.
     if settings.ledger.url is None:
         settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)
     asyncio.run(migrate_ledger(ledger_url_of(settings.ledger)))
@@ -218,7 +233,7 @@ def migrate(*, config: Path | None, **options: object) -> None:
 @ledger.command("show")
 @_options(_LEDGER, _CONFIG)
 def show(*, config: Path | None, **options: object) -> None:
-    """Show which schema the ledger has, and which processes can work with it."""
+    """Show the ledger's schema and the processes that can use it."""
     settings = _settings(config, options)
     from berth.adapters.ledger import SCHEMA, schema_of  # noqa: PLC0415 - see `up`
     from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
@@ -228,13 +243,13 @@ def show(*, config: Path | None, **options: object) -> None:
     if found is None:
         print_line("the ledger has no tables yet")
     else:
-        print_line(f"schema {found.revision}, for processes with {found.readable_by} or newer")
+        print_line(f"schema {found.revision}, for processes of {found.readable_by} or newer")
     print_line(f"this Berth has schema {SCHEMA}")
 
 
 @click.group("db")
 def db() -> None:
-    """Upgrade the ledger; `berth ledger` under the name that other services have for it."""
+    """Upgrade the ledger; an alias of `berth ledger` for users of OpenStack's `db` commands."""
 
 
 db.add_command(migrate, "upgrade")

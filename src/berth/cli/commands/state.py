@@ -1,4 +1,4 @@
-"""`berth state`: the whole fleet in one file, for `berth decide`."""
+"""`berth state`: export the whole fleet to one file, for `berth decide`."""
 
 import sys
 from pathlib import Path
@@ -20,18 +20,19 @@ def state() -> None:
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write; standard output when left out.",
+    help="Output file; by default standard output.",
 )
 @connected
 def export(api: ApiConnection, *, output: Path | None) -> None:
-    """Write all that decisions depend on as JSON; `berth decide --state` reads it."""
+    """Export everything decisions depend on as JSON, for `berth decide --state`."""
     with api.stream(_PATH) as pieces:
         if output is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
-        # Under another name first, so that a broken connection leaves no half a file.
+        # Written under another name and then renamed, so that a broken connection cannot leave a
+        # partial file or destroy the previous one.
         part = output.with_name(f"{output.name}.part")
         try:
             with part.open("wb") as file:

@@ -1,4 +1,4 @@
-"""`berth user`: the users who have passwords, in an htpasswd file with bcrypt."""
+"""`berth user` and `berth token-keys`: the files of users and of token keys."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from berth.cli.output import print_line
 
 @click.group("token-keys")
 def token_keys() -> None:
-    """Look after the keys that seal tokens."""
+    """Manage the keys that seal tokens."""
 
 
 @token_keys.command("rotate")
@@ -25,17 +25,17 @@ def token_keys() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     envvar="BERTH_AUTH_TOKEN_KEYS",
-    help="The file; made when it is not there.",
+    help="File of the keys; created if missing.",
 )
 @click.option(
     "--keep",
     type=click.IntRange(2, 16),
     default=3,
     show_default=True,
-    help="Keys there may be afterwards; tokens of the dropped ones are void.",
+    help="Number of keys to keep; tokens of dropped keys become invalid.",
 )
 def rotate(*, path: Path, keep: int) -> None:
-    """Put a new key first; running servers take it up within a second or two."""
+    """Add a new key as the first; running servers use it within a second or two."""
     from berth.config.key_file import rotate_keys  # noqa: PLC0415 - not needed for --help
 
     count = rotate_keys(path, kept=keep)
@@ -43,13 +43,14 @@ def rotate(*, path: Path, keep: int) -> None:
 
 
 _NAME = re.compile(r"(?!#)[^\s:]{1,255}")
+# bcrypt ignores everything after 72 bytes. Longer passwords are refused, since truncation would
+# accept any suffix.
 _PASSWORD_BYTES_MAX = 72
-"""bcrypt looks at no more."""
 
 
 @click.group("user")
 def users() -> None:
-    """Manage the users who have passwords."""
+    """Manage users with passwords."""
 
 
 @users.command("add")
@@ -59,12 +60,12 @@ def users() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     envvar="BERTH_AUTH_HTPASSWD",
-    help="The file; made when it is not there.",
+    help="File of the users; created if missing.",
 )
-@click.option("--project", help="The project that the user works in; the user's own if not given.")
+@click.option("--project", help="Project of the user; by default one with the user's name.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool) -> None:
-    """Add the user NAME, or change the password, and the project if given, of one."""
+    """Add the user NAME, or change the user's password and, if given, project."""
     _check_name(name, "NAME")
     if project is not None:
         _check_name(project, "--project")
@@ -74,6 +75,7 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
         lines = htpasswd.read_text("utf-8").splitlines() if htpasswd.exists() else []
         others = [line for line in lines if line.partition(":")[0] != name]
         kept = next((line.partition(" ")[2] for line in lines if line not in others), "")
+        # The project is stored as a comment, so that other programs can read the file.
         comment = kept if project is None else f"# project={project}"
         line = f"{name}:{hashed} {comment}".rstrip()
         _write_private(htpasswd, "\n".join([*others, line, ""]))
@@ -85,11 +87,14 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
 
 def _check_name(name: str, what: str) -> None:
     if _NAME.fullmatch(name) is None or not name.isprintable():
-        reason = f"{what} must be 1 to 255 printable characters without space, colon or leading #"
+        reason = (
+            f"{what} must have 1 to 255 printable characters, no space or colon, and no leading #"
+        )
         raise CommandError(reason, ExitCode.USAGE)
 
 
 def _read_password(*, from_stdin: bool) -> bytes:
+    # No option takes the password itself: command lines are visible to other users of the machine.
     if from_stdin:
         password = sys.stdin.readline().rstrip("\n")
     else:
@@ -104,12 +109,16 @@ def _read_password(*, from_stdin: bool) -> bytes:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file at once, readable by its owner alone unless it was otherwise before."""
+    """Replace a file atomically; a new file is readable by its owner only, others keep their mode.
+
+    A running server may read the file at any moment and must never see a partial one.
+    """
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
+            # Synced before the rename, or a power failure could leave an empty file.
             file.flush()
             os.fsync(file.fileno())
         Path(part).chmod(mode)

@@ -1,4 +1,7 @@
-"""The account of a child zone: its password comes from anywhere but the command line."""
+"""Options for the account in a child zone. The password is never taken from the command line.
+
+Command lines are visible to all users of a machine.
+"""
 
 import os
 import sys
@@ -13,20 +16,20 @@ from berth.cli.failures import CommandError, ExitCode
 F = TypeVar("F", bound=Callable[..., object])
 
 _VARIABLE = "BERTH_ZONE_PASSWORD"
+# More than any password has. It bounds the read if the option names a large file by mistake.
 _BYTES_MAX = 8 * 1024
-"""More than the longest password has, so that a wrong file is refused and not read whole."""
 
 
 def account_options(command: F) -> F:
-    """Add the options of an account in the child zone, as `zone_user` and `zone_password_file`."""
+    """Add the options of the account in a child zone: `zone_user` and `zone_password_file`."""
     options = (
         click.option(
             "--zone-password-file",
             metavar="FILE",
-            help="Has the account's password in its first line; - is standard input. Otherwise "
-            f"{_VARIABLE} has it, or it is asked for.",
+            help="File with the account's password in its first line; - is standard input. By "
+            f"default {_VARIABLE} or a prompt.",
         ),
-        click.option("--zone-user", metavar="USER", help="The account that the zone gave to this."),
+        click.option("--zone-user", metavar="USER", help="This zone's account in the child zone."),
     )
     for option in options:
         command = option(command)
@@ -34,14 +37,14 @@ def account_options(command: F) -> F:
 
 
 def password_of(user: str, path: str | None) -> str:
-    """Return the password of an account: from a file, the environment, or who sits there.
+    """Return the password of an account from a file, the environment, or a prompt.
 
     Args:
-        user: whose it is, for the question.
-        path: the file; `-` is standard input.
+        user: name of the account, for the prompt.
+        path: the file; `-` is standard input, and None means the environment or a prompt.
 
     Raises:
-        CommandError: there is none to be had, or it is empty.
+        CommandError: no source is available, or the password is empty.
     """
     if path is not None:
         password = _first_line(path)
@@ -65,6 +68,7 @@ def _first_line(path: str) -> str:
             with Path(path).open(encoding="utf-8") as file:
                 line = file.readline(_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no text in UTF-8"
+        # The message of a decoding error would quote bytes of the password.
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise CommandError(f"{path} cannot be read: {reason}", ExitCode.USAGE) from error
     return line.rstrip("\r\n")

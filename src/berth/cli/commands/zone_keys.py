@@ -1,6 +1,7 @@
-"""`berth zone keys` and `berth zone parents`: files of keys, on the machines of a zone.
+"""`berth zone keys` and `berth zone parents`: the key files on a zone's machines.
 
-What is imported within the commands loads a library of cryptography, which --help does not need.
+The commands import their modules themselves, since these load a cryptography library that --help
+does not need.
 """
 
 import time
@@ -17,7 +18,7 @@ _key_file = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     envvar="BERTH_ZONES_KEY_FILE",
-    help="The file of the zone's private keys.",
+    help="File of the zone's private keys.",
 )
 _parents_file = click.option(
     "--file",
@@ -25,42 +26,42 @@ _parents_file = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     envvar="BERTH_ZONES_PARENTS_FILE",
-    help="The file of the parents.",
+    help="File of the parents' public keys.",
 )
 
 
 @click.group("keys")
 def keys() -> None:
-    """Look after the private keys of a zone."""
+    """Manage the private keys of a zone."""
 
 
 @keys.command("create")
 @_key_file
 def create(*, path: Path) -> None:
-    """Make the file, and print the public keys for the zone's children."""
+    """Create the file, and print the public keys for the zone's children."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.create(path)
-    print_line(f"{path} made; copy it to all schedulers and APIs of the zone")
+    print_line(f"{path} created; copy it to all schedulers and APIs of the zone")
     print_line(_for_children(zone_keys.public_text(path)))
 
 
 @keys.command("rotate")
 @_key_file
 def rotate(*, path: Path) -> None:
-    """Put new keys in and drop the oldest; what was sealed shortly before stays good.
+    """Add new keys and drop the oldest; recently sealed data stays readable.
 
-    Statements are signed from now on with what was the next key, so first see to it that all
-    children have the keys that `berth zone keys public` prints. It waits until servers that use
-    this file sign with that one; where others use copies, copy it to them before the children are
-    told what it prints.
+    The previously next key signs all statements from now on, so first make sure that all children
+    have the keys that `berth zone keys public` prints. The command waits until servers that use
+    this file sign with that key. If other servers use copies of the file, update the copies before
+    you give the printed keys to the children.
     """
     from berth.config import watched_files, zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.rotate(path)
-    # A child that is told at once would drop the key that servers here still sign with.
+    # A child that got the new keys at once would drop the key that servers here still sign with.
     time.sleep(watched_files.RELOAD_WITHIN_S)
-    print_line(f"{path} has new keys, and servers that use it have taken them up")
+    print_line(f"{path} has new keys, and the servers that read it use them")
     print_line(_for_children(zone_keys.public_text(path)))
 
 
@@ -75,7 +76,7 @@ def public(*, path: Path) -> None:
 
 @click.group("parents")
 def parents() -> None:
-    """Say which parents a zone trusts."""
+    """Manage the parents that a zone trusts."""
 
 
 @parents.command("add")
@@ -83,7 +84,7 @@ def parents() -> None:
 @click.argument("public_keys", nargs=-1, required=True)
 @_parents_file
 def add(*, name: str, public_keys: tuple[str, ...], path: Path) -> None:
-    """Trust the parent that calls itself NAME, by the keys that it prints; others are dropped."""
+    """Trust the parent named NAME by the given public keys, which replace its previous ones."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     was_there = name in zone_keys.parents(path)
@@ -97,7 +98,7 @@ def add(*, name: str, public_keys: tuple[str, ...], path: Path) -> None:
 @_parents_file
 @json_option
 def list_parents(*, path: Path, as_json: bool) -> None:
-    """List the parents that are trusted."""
+    """List the trusted parents."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     found = {
@@ -117,12 +118,12 @@ def list_parents(*, path: Path, as_json: bool) -> None:
 @click.argument("name")
 @_parents_file
 def remove(*, name: str, path: Path) -> None:
-    """Trust a parent no more."""
+    """Stop trusting a parent."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     if not zone_keys.remove_parent(path, name):
         raise CommandError(f"no parent {name!r} in {path}", ExitCode.NOT_FOUND)
-    print_line(f"parent {name} removed from {path}; servers that run see it in a second or two")
+    print_line(f"parent {name} removed from {path}; running servers notice within two seconds")
 
 
 def _for_children(public_text: str) -> str:

@@ -1,4 +1,4 @@
-"""`berth zone`: child zones, by the API between zones."""
+"""`berth zone`: child zones, through the API between zones."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -18,19 +18,25 @@ _PATH = "/zones"
 
 
 def _read_weight(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    """Refuse what JSON has no number for."""
+    """Refuse NaN and the infinities, which JSON cannot represent."""
     if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value} is no number that weights can be compared by")
+        raise click.BadParameter(f"{value} is not a finite number")
     return value
 
 
 def _weights(command: F) -> F:
-    """Add the options of what the weights of a zone count here."""
+    """Add the options that convert a child zone's weights to this zone's scale."""
     scale = click.option(
-        "--weight-scale", type=float, callback=_read_weight, help="Its weights times this; first 1."
+        "--weight-scale",
+        type=float,
+        callback=_read_weight,
+        help="Factor of its weights; initially 1.",
     )
     offset = click.option(
-        "--weight-offset", type=float, callback=_read_weight, help="And this added; first 0."
+        "--weight-offset",
+        type=float,
+        callback=_read_weight,
+        help="Added to its weights; initially 0.",
     )
     return offset(scale(command))
 
@@ -49,7 +55,7 @@ zones.add_command(parents)
 @click.argument("api_url")
 @account_options
 @_weights
-@click.option("--disable", is_flag=True, help="Do not ask it yet.")
+@click.option("--disable", is_flag=True, help="Send it no requests yet.")
 @json_option
 @connected
 def add(
@@ -64,7 +70,7 @@ def add(
     disable: bool,
     as_json: bool,
 ) -> None:
-    """Add the zone that calls itself NAME, with its API at API_URL."""
+    """Add the child zone named NAME, with its API at API_URL."""
     if zone_user is None and zone_password_file is not None:
         raise click.UsageError("--zone-password-file needs --zone-user")
     fields = {
@@ -111,19 +117,19 @@ def list_zones(api: ApiConnection, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(api: ApiConnection, *, zone: str, as_json: bool) -> None:
-    """Show a child zone, and what it tells of itself."""
+    """Show a child zone with its reported capabilities."""
     _print_zone(_find(api, zone), as_json=as_json)
 
 
 @zones.command("set")
 @click.argument("zone")
-@click.option("--api-url", help="Where its API is.")
+@click.option("--api-url", help="URL of its API.")
 @account_options
-@click.option("--new-password", is_flag=True, help="Ask for a new password of its account.")
-@click.option("--no-account", is_flag=True, help="Forget the account; it wants none.")
+@click.option("--new-password", is_flag=True, help="Set a new password of the account.")
+@click.option("--no-account", is_flag=True, help="Remove the account.")
 @_weights
 @click.option(
-    "--enable/--disable", "is_enabled", default=None, help="Whether it gets new requests."
+    "--enable/--disable", "is_enabled", default=None, help="Whether to send it new requests."
 )
 @json_option
 @connected
@@ -141,12 +147,13 @@ def set_zone(
     is_enabled: bool | None,
     as_json: bool,
 ) -> None:
-    """Change what is kept of a child zone; what is not given stays."""
+    """Change the settings of a child zone; options that are omitted change nothing."""
     is_new = new_password or zone_password_file is not None
     if no_account and (is_new or zone_user is not None):
-        raise click.UsageError("--no-account leaves no user and no password to be set")
+        raise click.UsageError("--no-account excludes --zone-user and passwords; omit one")
     fields = {
         "api_url": api_url,
+        # An empty text removes the value; None is not sent and keeps it.
         "username": "" if no_account else zone_user,
         "password": "" if no_account else None,
         "weight_offset": weight_offset,
@@ -154,8 +161,9 @@ def set_zone(
         "is_enabled": is_enabled,
     }
     if not _given(fields) and not is_new:
-        raise click.UsageError("nothing to do; see `berth zone set --help` for what can be changed")
+        raise click.UsageError("nothing to change; see `berth zone set --help`")
     path = _path_of(_find(api, zone))
+    # Asked last, so that an unknown zone is reported before a prompt.
     if is_new:
         fields["password"] = password_of(zone_user or zone, zone_password_file)
     _print_zone(api.put(path, {"zone": _given(fields)})["zone"], as_json=as_json)
@@ -165,10 +173,10 @@ def set_zone(
 @click.argument("zone")
 @connected
 def remove(api: ApiConnection, *, zone: str) -> None:
-    """Forget a child zone; what it runs goes on running there, till it is added again."""
+    """Remove a child zone; its servers keep running there, out of reach until it is added again."""
     found = _find(api, zone)
     api.delete(_path_of(found))
-    print_line(f"zone {found['name']} removed; what it runs goes on running there")
+    print_line(f"zone {found['name']} removed; its servers keep running there")
 
 
 def _given(fields: Json) -> Json:
@@ -180,10 +188,10 @@ def _path_of(zone: Json) -> str:
 
 
 def _find(api: ApiConnection, zone: str) -> Json:
-    """Return the zone with a name, or else with a number.
+    """Return the child zone with a name or, failing that, a number.
 
     Raises:
-        CommandError: there is none.
+        CommandError: no zone matches.
     """
     found = rows(api.get(f"{_PATH}/detail"), "zones")
     for key in ("name", "id"):

@@ -1,4 +1,4 @@
-"""The demo: a fleet, a service in a process of its own, and a replay against it."""
+"""The demo: a simulated fleet, a service in its own process, and a replay against it."""
 
 import asyncio
 import shutil
@@ -30,15 +30,16 @@ from berth.lab.workload import Workload
 from berth.lab.workload_replay import DEVICE_PREFIX, ReplayOptions, replay
 from berth.ports.virt import ChildReport
 
+# Seconds for the service to register all hosts, and for it to stop before it is killed.
 _START_S = 90.0
 _STOP_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to show: a published trace, or a made-up workload.
+    """Options of the demo, which replays a published trace or a generated workload.
 
-    `keep` leaves the service running with what it has.
+    `keep` leaves the service and its data in place afterwards.
     """
 
     trace: Path | None = None
@@ -51,11 +52,15 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions) -> ReplayReport:
-    """Start a service, replay against it, print the summary, and stop it unless it is kept.
+    """Start a service, replay a workload against it, and print the summary.
+
+    The service is stopped afterwards unless `keep` is set.
 
     Raises:
-        UnavailableError: the service did not start, or went away.
+        UnavailableError: the service did not start, or ended during the replay.
     """
+    # The service is a process of its own, so that the client's work does not distort its
+    # latencies.
     console = _console(as_json=options.as_json)
     workload = _workload(options)
     folder = Path(tempfile.mkdtemp(prefix="berth-demo-"))
@@ -81,7 +86,7 @@ def run_demo(options: DemoOptions) -> ReplayReport:
 async def watched_replay(
     workload: Workload, connection: ServiceConnection, options: ReplayOptions, *, as_json: bool
 ) -> ReplayReport:
-    """Replay with a progress bar; with `as_json` it goes to standard error."""
+    """Replay with a progress bar, which goes to standard error if `as_json` is set."""
     arrivals = len(workload.arrivals)
     total = arrivals if options.limit is None else min(options.limit, arrivals)
     with progress_bar(_console(as_json=as_json), total) as progress:
@@ -89,7 +94,7 @@ async def watched_replay(
 
 
 def print_report(report: ReplayReport, *, as_json: bool) -> None:
-    """Print the summary for people, or as JSON."""
+    """Print the summary as text or as JSON."""
     if as_json:
         print_json(report)
     else:
@@ -97,16 +102,16 @@ def print_report(report: ReplayReport, *, as_json: bool) -> None:
 
 
 def read_workload(trace: Path | None, variant: str, file: Path | None) -> Workload:
-    """Read a workload from a trace's folder, or else from a JSON file.
+    """Read a workload from the folder of a trace, or else from a JSON file.
 
     Raises:
         OpenbTraceError: the trace cannot be read.
-        InvalidInputError: the file cannot be read.
+        InvalidInputError: the file is not a workload, or neither source is given.
     """
     if trace is not None:
         return read_openb(trace, variant=variant)
     if file is None:
-        raise InvalidInputError("workload", "name a folder with a trace or a workload file")
+        raise InvalidInputError("workload", "give the folder of a trace or a workload file")
     try:
         return msgspec.json.decode(file.read_bytes(), type=Workload)
     except msgspec.DecodeError as error:
@@ -154,7 +159,7 @@ def _command(options: DemoOptions, workload: Workload, folder: Path, url: str) -
     listen = url.removeprefix("http://")
     command = [sys.executable, "-m", "berth.cli.main", "up", "--listen", listen]
     command += ["--data", str(folder / "data"), "--fleet", str(fleet)]
-    # The fleet of the trace counts its processors in thousandths, which has a policy of its own.
+    # The trace counts CPUs in thousandths, for which the policy `openb` is made.
     return command if options.trace is None else [*command, "--policy", "openb"]
 
 
@@ -162,11 +167,16 @@ def _command(options: DemoOptions, workload: Workload, folder: Path, url: str) -
 def _service(
     command: list[str], folder: Path, url: str, hosts: int, *, keep: bool
 ) -> Generator[int]:
-    """Run the service while the body runs, and longer when it is to be kept; yields its pid."""
+    """Run the service while the body runs, or beyond it with `keep`; yield its process id."""
     log = folder / "berth.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=keep
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            # In a session of its own a kept service survives Ctrl-C and the end of the terminal.
+            start_new_session=keep,
         )
     finished = False
     try:
@@ -174,6 +184,7 @@ def _service(
         yield process.pid
         finished = True
     finally:
+        # A service whose replay failed is stopped even with `keep`.
         if not (keep and finished):
             process.send_signal(signal.SIGTERM)
             try:
@@ -190,30 +201,32 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, hosts: int, lo
             break
         try:
             answer = httpx.get(f"{url}/berth/v1/status", timeout=5.0, trust_env=False)
+            # An API that answers is not enough: requests before the last host has registered
+            # would be refused, and the results would depend on timing.
             if answer.is_success and answer.json()["hosts"]["total"] >= hosts:
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.1)
     tail = log.read_text("utf-8", "replace")[-2000:]
-    raise UnavailableError(f"the service did not start; the end of its log:\n{tail}")
+    raise UnavailableError(f"the service did not start; its log ends with:\n{tail}")
 
 
 def _tell_how_to_go_on(console: Console, options: DemoOptions, url: str, pid: int) -> None:
     if options.keep:
         lines = [
-            f"Berth is still running at {url}. Look around:",
+            f"Berth is still running at {url}. To explore it:",
             f"  export BERTH_URL={url}",
             "  berth host list; berth server list; berth explain REQUEST-ID",
-            f"Stop it: kill {pid}",
+            f"To stop it: kill {pid}",
         ]
     else:
         again = "make demo DEMO_ARGS=--keep"
         if options.trace is not None:
             again = f"make demo TRACE={options.trace} DEMO_ARGS=--keep"
         lines = [
-            f"Berth was stopped. To keep it running afterwards and look around: {again}",
-            "To start one of your own: berth up --data DIR --fake-hosts 10",
+            f"Berth was stopped. To keep it running and explore it: {again}",
+            "To start your own: berth up --data DIR --fake-hosts 10",
         ]
     for line in lines:
         console.print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A replay on the terminal: its progress bar and its summary."""
+"""Progress bar and summary of a replay on the terminal."""
 
 import re
 from collections.abc import Generator
@@ -24,14 +24,15 @@ _FONT_FACE = re.compile(r"@font-face \{[^}]*\}")
 def progress_bar(
     console: Console, total: int, *, doing: str = "replaying", of: str = "requests"
 ) -> Generator[workload_replay.Progress]:
-    """Show a progress bar while the body runs; yields what the replay is to call.
+    """Show a progress bar while the body runs; yield the callback that updates it.
 
     Args:
-        console: where to; on one that is no terminal a line is printed every tenth of the way.
-        total: how many are to come.
-        doing: what is done to them.
-        of: what they are.
+        console: output console; if it is not a terminal, a line is printed at every tenth.
+        total: expected number of items.
+        doing: label of the bar.
+        of: plural noun of the items.
     """
+    # Escape sequences of a bar would fill a log file, hence plain lines without a terminal.
     if not console.is_terminal:
         yield _lines(console, total, of)
         return
@@ -65,10 +66,11 @@ def _lines(console: Console, total: int, of: str) -> workload_replay.Progress:
 
 
 def save_picture(report: ReplayReport, file: Path) -> None:
-    """Write the summary as an SVG picture that needs nothing from the network."""
+    """Write the summary as a self-contained SVG picture."""
     console = Console(record=True, width=_PICTURE_WIDTH, file=StringIO(), highlight=False)
     show_report(console, report)
     svg = console.export_svg(title="make demo")
+    # rich's template loads a web font. The picture must not fetch anything from the network.
     file.write_text(_FONT_FACE.sub("", svg).replace("Fira Code", "ui-monospace"), "utf-8")
 
 
@@ -128,8 +130,9 @@ def _show_refusals(console: Console, report: ReplayReport) -> None:
     for reason, count in reasons:
         table.add_row(reason, f"{count:,}")
     console.print(table)
-    console.print("Some of them, and what would have fitted (berth explain REQUEST-ID has it all):")
+    console.print("Examples, with what would have fitted (for details: berth explain REQUEST-ID):")
     for reason, _ in reasons:
         same = [one for one in report.refusals if one.reason == reason]
         for one in same[:_REFUSALS_SHOWN]:
+            # Hints contain names from the workload, which may look like markup.
             console.print(f"  [dim]{one.request_id}[/] {escape(one.hint)}", soft_wrap=True)

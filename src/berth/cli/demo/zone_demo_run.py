@@ -1,4 +1,4 @@
-"""The demo of zones: a tree of real zones on this machine, a thousand instances, and a look."""
+"""The demo of zones: places instances through the root of a tree of zones on this machine."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ from berth.lab.zone_tenant import RequestOutcome, TreeTenant
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 
 _SETTINGS = {
-    # Whole processors are easier to add up.
+    # Without overcommitment the numbers of the report add up at a glance.
     "agent.initial_cpu_allocation_ratio": 1.0,
     "log.level": "warning",
 }
@@ -27,10 +27,10 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class ZoneDemoOptions:
-    """What to show.
+    """Options of the demo of zones.
 
-    `shape` is that of the tree, as `tree_of` takes it; `hosts` are of each zone, and `policy` is
-    the ready policy of all of them. `keep` leaves the zones running until Ctrl-C.
+    `shape` is the shape of the tree as `tree_of` takes it, `hosts` the number of hosts per zone,
+    and `policy` the ready policy of all zones. `keep` leaves the zones running until Ctrl-C.
     """
 
     shape: Sequence[int] = (3, 2)
@@ -43,10 +43,10 @@ class ZoneDemoOptions:
 
 
 def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
-    """Start a tree, place instances through its root, show where they are, and end the tree.
+    """Start a tree of zones, place instances through its root, print a report, stop the tree.
 
     Raises:
-        UnavailableError: a zone did not start, or went away.
+        UnavailableError: a zone did not start, or ended during the demo.
     """
     console = Console(stderr=options.as_json, highlight=False)
     settings = {**_SETTINGS, "policy.path": options.policy}
@@ -56,7 +56,7 @@ def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
             started_s = _start(tree, console)
             report = _place(tree, options, console, started_s)
         except BerthError:
-            _show_logs(tree, console)  # they go with the zones
+            _show_logs(tree, console)  # they are deleted with the zones
             raise
         if options.as_json:
             print_json(report)
@@ -64,13 +64,17 @@ def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
             show_report(report)
         if options.keep:
             show_access(console, tree)
+            # Ctrl-C and the other signals end the wait; leaving the block stops the zones.
             threading.Event().wait()
     return report
 
 
 @contextmanager
 def _signals_as_interrupts() -> Generator[None]:
-    """Have what ends this process end it as Ctrl-C does, so that no zone is left behind."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that cleanup stops every zone.
+
+    By default these signals end the process at once and leave the zones running.
+    """
     names = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(name, signal.default_int_handler) for name in names]
     try:
@@ -81,14 +85,14 @@ def _signals_as_interrupts() -> Generator[None]:
 
 
 def _start(tree: ZoneTree, console: Console) -> float:
-    """Start all zones, and return how long it took in seconds."""
+    """Start all zones, and return the time taken in seconds."""
     began_s = time.monotonic()
-    console.print(f"Starting {len(tree)} zones, each a process with a ledger and hosts of its own:")
+    console.print(f"Starting {len(tree)} zones, each a process with its own ledger and hosts:")
     tree.start(tell=lambda name: console.print(f"  {name} at {tree[name].url}"))
     tree.adopt()
     tree.wait_until_active()
     took_s = time.monotonic() - began_s
-    console.print(f"All zones are active, after {took_s:.1f} s.")
+    console.print(f"All zones are active after {took_s:.1f} s.")
     return took_s
 
 
@@ -96,7 +100,7 @@ def _show_logs(tree: ZoneTree, console: Console) -> None:
     for zone in tree:
         lines = [line for line in zone.said.splitlines() if "listens on" not in line]
         if lines:
-            console.print(f"{zone.name} says:")
+            console.print(f"Log of {zone.name}:")
             console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
@@ -108,7 +112,7 @@ def _place(
         tenant = TreeTenant(user, operator)
         tenant.make_flavors(FLAVORS)
         outcomes, placed_s = _place_all(tenant, options, console)
-        console.print("Looking where they are.")
+        console.print("Collecting the placements.")
         refused = tenant.refused(oversized_request(fleet))
         return report_on(tenant, tree, DemoRun(outcomes, refused, started_s, placed_s))
 

@@ -1,4 +1,4 @@
-"""The demo of zones on the terminal: where everything is, why, and whether it adds up."""
+"""Report of the demo of zones on the terminal: placements, their reasons, and the checks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _REQUESTS_SHOWN = 8
 
 
 def show_report(report: ZoneReport) -> None:
-    """Print what came of the demo."""
+    """Print the report of the demo."""
     _show_zones(report)
     _show_requests(report.requests)
     if report.explained is not None:
@@ -29,13 +29,14 @@ def show_report(report: ZoneReport) -> None:
 
 
 def show_access(console: Console, tree: ZoneTree) -> None:
-    """Say how to look around in zones that go on running."""
+    """Print how to access zones that keep running."""
+    # The accounts exist only in this demo and end with it, so their passwords may be shown.
     console.print("\nThe zones are still running. In another terminal:", soft_wrap=True)
     for zone in tree:
         admin = zone.admin
         words = f"BERTH_URL={zone.url} BERTH_USER={admin.user} BERTH_PASSWORD={admin.password}"
         console.print(f"  {words} berth server list  # {zone.name}", markup=False, soft_wrap=True)
-    console.print("Ctrl-C ends all of them.")
+    console.print("Press Ctrl-C to stop all of them.")
 
 
 def _show_zones(report: ZoneReport) -> None:
@@ -54,10 +55,10 @@ def _show_zones(report: ZoneReport) -> None:
     title = f"{report.instances:,} instances are in {len(report.zones)} zones"
     print_table(columns, rows, title=title, right=columns[1:])
     counts = [f"level {level}: {count:,}" for level, count in enumerate(report.instances_by_level)]
-    print_line(f"By level, the root first: {', '.join(counts)}.")
+    print_line(f"By level, root first: {', '.join(counts)}.")
     print_line(
-        "Weights: the scores of the hosts that were chosen, the best and the last. All zones have "
-        "one scale, so the best host of the whole tree is next, wherever it is."
+        "Weights: scores of the first and the last chosen host. All zones use one scale, so the "
+        "next instance goes to the best host of the whole tree, whichever zone it is in."
     )
 
 
@@ -69,13 +70,13 @@ def _weights(zone: ZoneShare) -> str | None:
 
 def _show_requests(requests: Sequence[RequestOutcome]) -> None:
     largest = sorted(requests, key=lambda one: -one.count)[:_REQUESTS_SHOWN]
-    columns = ("Reservation", "Asked", "Flavor", "Seconds", "In")
+    columns = ("Reservation", "Requested", "Flavor", "Seconds", "Zones")
     rows = [
         (one.reservation_id, one.count, one.flavor, f"{one.took_s:.2f}", _places(one))
         for one in largest
     ]
     title = f"The largest of {len(requests)} requests, each all or nothing"
-    print_table(columns, rows, title=title, right=("Asked", "Seconds"), wrap=("In",))
+    print_table(columns, rows, title=title, right=("Requested", "Seconds"), wrap=("Zones",))
 
 
 def _places(outcome: RequestOutcome) -> str:
@@ -93,10 +94,10 @@ def _show_explained(explained: ExplainedRequest) -> None:
         for part in explained.parts
     ]
     columns = ("Zone", "Instances", "First weight", "Last weight")
-    print_table(columns, rows, title="What each zone offered and gave", right=columns[1:])
-    print_line("Offers are taken by weight, whichever zone they are of, until all have a place.")
+    print_table(columns, rows, title="Offers accepted from each zone", right=columns[1:])
+    print_line("Offers of all zones are accepted in order of weight until every instance has one.")
     hosts = [part.first for part in explained.parts]
-    print_scores(hosts, title="What each zone chose first, and why, by its own record")
+    print_scores(hosts, title="First choice of each zone, from its own record")
 
 
 def _show_refused(refused: TenantRefusal) -> None:
@@ -108,11 +109,11 @@ def _show_refused(refused: TenantRefusal) -> None:
 def _show_listed(listed: ListedReservation) -> None:
     print_line(f"\nGET /servers?reservation_id={listed.reservation_id} at the root", style="bold")
     rows = [(one.uuid, one.name, one.status, one.zone) for one in listed.servers[:_SERVERS_SHOWN]]
-    print_table(("ID", "Name", "Status", "Is in"), rows)
+    print_table(("ID", "Name", "Status", "Zone"), rows)
     zones = Counter(one.zone for one in listed.servers)
     print_line(
         f"{len(listed.servers)} servers of {len(zones)} zones in {listed.took_s * 1000:,.0f} ms; "
-        "which zone each is in is what the demo knows, not the tenant."
+        "the demo knows the zone of each server, the tenant does not."
     )
 
 
@@ -127,6 +128,6 @@ def _show_checks(report: ZoneReport) -> None:
         print_line(f"BROKEN: {fault}", style="bold red")
     if not report.faults:
         print_line(
-            "Checked: each instance is in exactly one zone and runs, the root lists just these, "
-            "and the audit of each zone finds nothing."
+            "Checked: each instance runs in exactly one zone, the root lists exactly these "
+            "instances, and the audit of each zone finds no discrepancies."
         )

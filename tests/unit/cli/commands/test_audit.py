@@ -43,7 +43,7 @@ def test_a_clean_audit_ends_with_0(run: Run, cloud: Cloud) -> None:
     ended = run("audit")
     assert ended.code == 0
     assert "3 hosts, 3 providers, 2 instances, 0 migrations, 2 consumers" in ended.out
-    assert "nothing is wrong" in ended.out
+    assert "no discrepancies" in ended.out
 
 
 def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> None:
@@ -55,7 +55,7 @@ def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> Non
         "orphaned_allocation: instance i-1 was deleted 2 days ago",
         "host: h1",
         "to do: `berth audit --fix` frees it",
-        "1 found, `berth audit --fix` would try to mend 1; lost in all: VCPU=2",
+        "1 found, `berth audit --fix` would try to repair 1; total lost: VCPU=2",
         "4 consumers were made through the Placement API",
     ):
         assert said in ended.out
@@ -72,7 +72,7 @@ def test_a_fix_ends_with_4_when_all_is_mended(
     assert ended.code == code
     if report is MENDED:
         assert "fix: freed VCPU 2 in version 10" in ended.out
-        assert "1 found, 1 mended" in ended.out
+        assert "1 found, 1 repaired" in ended.out
     if report.is_cut:
         assert "there are more" in ended.out
 

@@ -59,9 +59,9 @@ def test_the_costs_that_a_driver_goes_by_are_told(run: Run, words: list[str]) ->
     ended = run(*words, "--policy", str(path))
     assert ended.code == 0, ended.err
     assert "The driver does not choose by these weights." in ended.out
-    assert "What the driver went by, the best hosts first" in ended.out
+    assert "Scores used by the driver, best hosts first" in ended.out
     assert "0.250 × -1 (4,096)" in ended.out
-    assert "Who would have won, of these 4" in ended.out
+    assert "Best host without each score, of these 4" in ended.out
     assert re.search(r"without compute_fill_first +big +-1\n", ended.out)
     assert "Chosen: small\n" in ended.out
 

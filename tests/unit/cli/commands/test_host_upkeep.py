@@ -56,8 +56,8 @@ def test_a_write_off_is_told_before_it_is_done(run: Run, cloud: Cloud) -> None:
     for said in (
         "evacuation 7 of i-1, left_behind: VCPU=2",
         "1 moves would end; freed on h1: VCPU=2",
-        "1 servers are on h1 and stay",
-        "evacuation 8 of i-1 stays leaving",
+        "1 servers remain on h1",
+        "evacuation 8 of i-1 remains leaving",
         "berth host write-off h1 --yes",
     ):
         assert said in ended.out
@@ -91,6 +91,6 @@ def test_what_agents_have_mended_is_no_fault(run: Run, cloud: Cloud) -> None:
     cloud.fixed["GET", "/berth/v1/audit"] = (200, msgspec.to_builtins(report))
     ended = run("audit", "--host", "h1")
     assert ended.code == 0
-    assert "h1: mended by its agent lately" in ended.out
+    assert "h1: recently repaired by its agent" in ended.out
     assert "1970-01-01T00:00:00+00:00 orphaned_allocation: instance i-1" in ended.out
     assert dict(cloud.last.url.params) == {"host": "h1"}

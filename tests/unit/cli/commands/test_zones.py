@@ -293,4 +293,4 @@ def test_a_zone_is_removed(run: Run, tree: Cloud) -> None:
     """And it is said what that does not do."""
     ended = run("zone", "remove", "east")
     assert (tree.last.method, tree.last.url.path) == ("DELETE", "/zones/2")
-    assert ended.out == "zone east removed; what it runs goes on running there\n"
+    assert ended.out == "zone east removed; its servers keep running there\n"
