@@ -58,6 +58,8 @@ _VERSIONS = (
     ),
 )
 
+# Creating a token is the only public operation that reads a body. `_KNOWN` operations need no
+# project, so that a user without one can show and revoke its tokens.
 _AUTH = (
     ApiOperation(
         "POST",

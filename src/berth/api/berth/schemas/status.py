@@ -3,6 +3,7 @@
 from berth.api.codec import View
 
 
+# A disabled service may be up or down; it is counted once, as an operator's decision.
 class HostCounts(View):
     """Numbers of hosts by the state of their service; disabled ones are neither up nor down."""
 

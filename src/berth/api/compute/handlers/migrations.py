@@ -30,7 +30,7 @@ _PAGED = (2, 59)
 _ABORT_EARLY = (2, 65)
 _BEFORE = (2, 66)
 _OWNED = (2, 80)
-# Nova's ids of migrations and flavors are 32-bit columns, and clients parse them as such.
+# Ids of migrations and flavors are 32-bit integers in Nova.
 _NUMBER_MAX = 2**31 - 1
 
 

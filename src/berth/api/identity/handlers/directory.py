@@ -97,6 +97,7 @@ async def list_domains(call: Call) -> Answer:
 
 async def show_domain(call: Call) -> Answer:
     """Show a domain."""
+    # By id only, as in Keystone; clients look a name up in the list.
     if call.key("domain_id") != DOMAIN:
         raise NotFoundError("domain", call.key("domain_id"))
     return Answer(DomainAnswer(domain=_domain(call)))

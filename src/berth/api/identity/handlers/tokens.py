@@ -64,6 +64,7 @@ def _tokens(call: Call) -> Tokens:
 
 
 async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Person, Token | None]:
+    # Exactly one method: several would mean multi-factor authentication, which Berth does not have.
     if choice.methods == ["password"] and choice.password is not UNSET:
         user = choice.password.user
         # Failed attempts are counted per address and user.

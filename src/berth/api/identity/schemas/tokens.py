@@ -139,6 +139,7 @@ class TokenView(View):
     audit_ids: list[str]
     issued_at: str
     expires_at: str
+    # Like Keystone's, unscoped tokens lack these fields, by which clients tell them apart.
     is_domain: bool | UnsetType = UNSET
     project: TokenProject | UnsetType = UNSET
     roles: list[RoleView] | UnsetType = UNSET

@@ -70,7 +70,7 @@ async def revert(call: Call, instance: Instance, _: object) -> Answer:
 async def migrate(call: Call, instance: Instance, args: object) -> Answer:
     """Migrate a server cold: it is stopped for the move."""
     target = MoveTarget()
-    # Nova ignores the arguments before 2.56, and old clients send various values there.
+    # Nova accepts and ignores any arguments before 2.56.
     if call.version >= _COLD_HOST and args is not None:
         target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
     await call.parts.operations.migrate(instance.uuid, target, caller_of(call))
@@ -112,7 +112,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     """Evacuate a server from a host that is down: rebuild it on another one."""
     asked, version = read(args, Evacuate, "evacuate"), call.version
     keeps_disk = _is_on_shared_storage(asked, version)
-    # The order of the checks and the texts are Nova's, which clients match.
+    # The order of the checks and their texts are Nova's.
     if keeps_disk and asked.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
     host = None if asked.host is UNSET else asked.host
@@ -147,7 +147,7 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     """Unshelve a server, on any host or in a named zone or host."""
     target = MoveTarget()
-    # Nova ignores the arguments before 2.77.
+    # Nova accepts and ignores any arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
         target = _where_to_unshelve(call, read(args, Unshelve, "unshelve"))
         await _check_place(call, instance, target)
