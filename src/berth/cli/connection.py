@@ -127,9 +127,9 @@ class ApiConnection:
         try:
             document = cast("object", answer.json())
         except ValueError as error:
-            raise CommandError(f"{self._what(answer)} is not JSON; is --url right?") from error
+            raise CommandError(f"{self._what(answer)} is not JSON; check --url") from error
         if not isinstance(document, dict):
-            raise CommandError(f"{self._what(answer)} is not an object; is --url right?")
+            raise CommandError(f"{self._what(answer)} is not a JSON object; check --url")
         return cast("Json", document)
 
     @contextmanager

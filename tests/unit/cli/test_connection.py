@@ -70,7 +70,7 @@ def test_proxies_are_for_other_machines(run: Run, cloud: Cloud, host: str, proxi
         (500, "", 1, "Internal Server Error"),
         (503, {"serviceUnavailable": {"message": "later"}}, 5, "later"),
         (200, "<html>", 1, "is not JSON"),
-        (200, [], 1, "is not an object"),
+        (200, [], 1, "is not a JSON object"),
         (418, {"odd": 3}, 1, "odd"),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_report_says_where_and_why(capsys: pytest.CaptureFixture[str]) -> None
         "zone-1-plain-00",
         "The zones below have too little room, too.",
         "uuid-1",
-        "3 instances in 0.5 s, 6 a second",
+        "3 instances in 0.5 s, 6 per second",
         "each instance is in exactly one zone",
     ):
         assert text in out

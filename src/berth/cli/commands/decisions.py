@@ -59,6 +59,8 @@ def _request_id(api: ApiConnection, request: str) -> str:
     """
     if not is_uuid(request):
         return request
+    # An instance has a `decision_id` of its own once a move has been decided; before that the
+    # decision is that of the request which created it.
     instance = api.find(f"/berth/v1/instances/{segment(request)}")
     if instance is not None:
         return str(instance.get("decision_id") or instance["request_id"])

@@ -183,7 +183,7 @@ def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: 
     for uuid in uuids if wait else ():
         pause_s = FIRST_POLL_S
         while _is_there(api, uuid):
-            pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted")
+            pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted yet")
 
 
 def _is_there(api: ApiConnection, uuid: str) -> bool:

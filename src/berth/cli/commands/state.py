@@ -25,6 +25,7 @@ def state() -> None:
 @connected
 def export(api: ApiConnection, *, output: Path | None) -> None:
     """Export everything decisions depend on as JSON, for `berth decide --state`."""
+    # Streamed without parsing, since the state of a large fleet need not fit in memory twice.
     with api.stream(_PATH) as pieces:
         if output is None:
             for piece in pieces:

@@ -42,6 +42,8 @@ def rotate(*, path: Path, keep: int) -> None:
     print_line(f"{path} has {count} keys; the first one seals new tokens")
 
 
+# The format of the file: a colon ends a name, a blank starts the comment of a line, and a line
+# that begins with # is a comment.
 _NAME = re.compile(r"(?!#)[^\s:]{1,255}")
 # bcrypt ignores everything after 72 bytes. Longer passwords are refused, since truncation would
 # accept any suffix.

@@ -87,7 +87,7 @@ def _places(outcome: RequestOutcome) -> str:
 
 def _show_explained(explained: ExplainedRequest) -> None:
     request = explained.request
-    print_line(f"\nWhy {request.count} × {request.flavor} are where they are", style="bold")
+    print_line(f"\nThe placement of {request.count} × {request.flavor}", style="bold")
     print_decision(explained.decision)
     rows = [
         (part.zone, part.instances, f"{part.first.score:.4f}", f"{part.last.score:.4f}")
@@ -112,8 +112,8 @@ def _show_listed(listed: ListedReservation) -> None:
     print_table(("ID", "Name", "Status", "Zone"), rows)
     zones = Counter(one.zone for one in listed.servers)
     print_line(
-        f"{len(listed.servers)} servers of {len(zones)} zones in {listed.took_s * 1000:,.0f} ms; "
-        "the demo knows the zone of each server, the tenant does not."
+        f"{len(listed.servers)} servers in {len(zones)} zones, listed in "
+        f"{listed.took_s * 1000:,.0f} ms; only the demo, not the tenant, knows their zones."
     )
 
 
@@ -121,13 +121,13 @@ def _show_checks(report: ZoneReport) -> None:
     placed = sum(one.count for one in report.requests if one.is_placed)
     print_line(
         f"\n{placed:,} instances in {report.placed_s:.1f} s, "
-        f"{placed / report.placed_s:,.0f} a second",
+        f"{placed / report.placed_s:,.0f} per second",
         style="bold",
     )
     for fault in report.faults:
         print_line(f"BROKEN: {fault}", style="bold red")
     if not report.faults:
         print_line(
-            "Checked: each instance runs in exactly one zone, the root lists exactly these "
+            "Checked: each instance is in exactly one zone and runs, the root lists exactly these "
             "instances, and the audit of each zone finds no discrepancies."
         )
