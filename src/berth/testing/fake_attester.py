@@ -11,10 +11,10 @@ class FakeAttester:
     """Returns the levels that a test sets; see the port `Attester`.
 
     Attributes:
-        levels: the level by node; other nodes are unknown.
+        levels: the level of each node; other nodes are unknown.
         is_away: whether calls fail as if the service were unreachable.
-        asked: the nodes of each call.
-        valid_s: for how many seconds an attestation is valid.
+        asked: the nodes of each successful call.
+        valid_s: validity of an attestation in seconds.
     """
 
     def __init__(self, levels: Mapping[str, str], clock: Clock, *, valid_s: float = 60.0) -> None:

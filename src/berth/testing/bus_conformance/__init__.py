@@ -1,6 +1,6 @@
-"""The conformance suite of the bus port: what every message bus must do.
+"""Conformance suite of the bus port: the behaviour required of every message bus.
 
-To hold a bus to it, subclass in a test module and say how to make one:
+To test a bus, subclass the suite in a test module and override the `bus` fixture:
 
     class TestMyBus(BusConformance):
         @pytest.fixture
@@ -8,8 +8,8 @@ To hold a bus to it, subclass in a test module and say how to make one:
             async with MyBus.open("amqp://localhost") as bus:
                 yield bus
 
-The fixture's bus must be empty: nobody serves anything on it. A bus that cannot know what other
-processes serve says so (`knows_all_servers`). Tests need pytest-asyncio in its `auto` mode.
+The fixture's bus must have no servers. A bus that cannot know the servers of other processes sets
+`knows_all_servers` to False. The tests require pytest-asyncio in `auto` mode.
 """
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
@@ -29,23 +29,24 @@ __all__ = ["BusConformance"]
 
 
 class BusConformance(CallTests, CastTests, ContextTests, FailureTests):
-    """Everything that holds for any bus."""
+    """All conformance tests of a bus."""
 
     knows_all_servers: ClassVar[bool] = True
-    """It says of a command that nobody serves, unasked, that nobody does."""
+    """Whether `serves` returns False for every command without a server."""
 
     @pytest.fixture
     def bus(self) -> Bus:
-        """Make a bus; to be said by whoever uses the suite."""
+        """Return a bus without servers; each subclass overrides this fixture."""
         raise NotImplementedError
 
     async def test_a_bus_tells_whether_a_command_is_served(self, bus: Bus) -> None:
-        """From the first server's start to the last one's end; ending twice does no harm."""
+        """`serves` is true while any server runs; stopping a server is idempotent."""
         stop = bus.serve(ASK, answering(""))
         also_stop = bus.serve(ASK, answering(""))
         bus.serve(OTHER, answering(""), server="host-1")
         assert bus.serves(ASK)
         assert bus.serves(OTHER, server="host-1")
+        # The second stop must not remove the other server of the same command.
         stop()
         stop()
         assert bus.serves(ASK)

@@ -1,4 +1,4 @@
-"""Calls: one server answers."""
+"""Conformance tests of calls, which exactly one server answers."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 # ruff: noqa: ARG001 - a handler takes its letter, whatever it does with it
@@ -22,15 +22,15 @@ from berth.testing.bus_conformance.letters import (
 
 
 class CallTests:
-    """Calls on any bus."""
+    """Tests of `call`."""
 
     async def test_a_call_brings_back_the_answer(self, bus: Bus) -> None:
-        """The handler gets the arguments and the caller its reply."""
+        """The handler receives the arguments, and the caller receives the reply."""
         bus.serve(ASK, answering("re: "))
         assert await bus.call(ASK, Letter("hello"), timeout_s=PATIENCE_S) == Reply("re: hello")
 
     async def test_arguments_arrive_as_they_were_sent(self, bus: Bus) -> None:
-        """Also nested ones, and of the types that the command names."""
+        """Arguments arrive unchanged and with their declared types, even nested ones."""
         letter = Letter("héllo", ("a", "b"), {"x": 1}, Letter("inner"))
         came: list[Letter] = []
 
@@ -41,28 +41,30 @@ class CallTests:
         bus.serve(ASK, keep)
         await bus.call(ASK, letter, timeout_s=PATIENCE_S)
         assert came == [letter]
+        # A decoder without the declared type would leave a plain mapping here.
         assert isinstance(came[0].inner, Letter)
 
     async def test_a_command_reaches_only_its_own_servers(self, bus: Bus) -> None:
-        """Commands of one topic are told apart by name."""
+        """Commands of one topic are distinguished by name."""
         bus.serve(OTHER, answering("other "))
         bus.serve(ASK, answering("asked "))
         assert await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S) == Reply("asked x")
 
     async def test_without_a_server_a_call_fails_at_once(self, bus: Bus) -> None:
-        """It says that nobody serves the command."""
+        """A call without a server fails, and the error names the command."""
         with pytest.raises(UnavailableError, match=r"post\.ask"):
             await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S)
 
     async def test_a_call_is_answered_by_one_server(self, bus: Bus) -> None:
-        """Of several, each is asked sooner or later."""
+        """Each call reaches one server, and repeated calls reach every server."""
         bus.serve(ASK, answering("1"))
         bus.serve(ASK, answering("2"))
+        # Were servers chosen at random, 20 calls would miss one of two once in 500,000 runs.
         replies = [await bus.call(ASK, Letter(""), timeout_s=PATIENCE_S) for _ in range(20)]
         assert set(replies) == {Reply("1"), Reply("2")}
 
     async def test_what_is_served_by_one_goes_to_the_same_server(self, bus: Bus) -> None:
-        """Until that ends; then to another one, and to that each time."""
+        """A `by_one` command goes to one server until that stops, and then to another."""
         stops = [bus.serve(BY_ONE, answering(name)) for name in ("1", "2", "3")]
         for _ in range(3):
             replies = [await bus.call(BY_ONE, Letter(""), timeout_s=PATIENCE_S) for _ in range(10)]
@@ -72,7 +74,8 @@ class CallTests:
             await bus.call(BY_ONE, Letter(""), timeout_s=IMPATIENCE_S)
 
     async def test_calls_do_not_wait_for_one_another(self, bus: Bus) -> None:
-        """A server works on several calls at once."""
+        """A server handles several calls concurrently."""
+        # Neither handler passes the barrier alone, so sequential handling would time out.
         both = asyncio.Barrier(2)
 
         async def meet(letter: Letter) -> Reply:
@@ -84,7 +87,7 @@ class CallTests:
         assert await asyncio.gather(*calls) == [Reply("a"), Reply("b")]
 
     async def test_who_waits_too_long_is_told_so_and_the_server_goes_on(self, bus: Bus) -> None:
-        """A late answer is lost, what was ordered is done."""
+        """A call that times out fails; its handler still finishes, and the reply is dropped."""
         gate, done = asyncio.Event(), asyncio.Event()
 
         async def take_time(letter: Letter) -> Reply:
@@ -99,7 +102,7 @@ class CallTests:
         await asyncio.wait_for(done.wait(), PATIENCE_S)
 
     async def test_a_caller_who_goes_away_does_not_stop_the_server(self, bus: Bus) -> None:
-        """Cancelling a call cancels the waiting only."""
+        """Cancelling a call cancels only the caller's wait, not the handler."""
         begun, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def take_time(letter: Letter) -> Reply:
@@ -110,6 +113,7 @@ class CallTests:
 
         bus.serve(ASK, take_time)
         call = asyncio.create_task(bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S))
+        # Cancelled only once the handler runs; before that the call might not have been sent.
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Casts and fanouts: nobody waits."""
+"""Conformance tests of casts and fanouts, whose senders do not wait for replies."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -21,10 +21,10 @@ from berth.testing.bus_conformance.letters import (
 
 
 class CastTests:
-    """Casts and fanouts on any bus."""
+    """Tests of `cast` and `fanout`."""
 
     async def test_a_fanout_reaches_every_server_and_does_not_wait(self, bus: Bus) -> None:
-        """It returns before they have answered, and does not care what they answer."""
+        """A fanout returns before its servers reply, and ignores their replies and errors."""
         gate, all_came = asyncio.Event(), asyncio.Event()
         came: list[str] = []
 
@@ -48,11 +48,11 @@ class CastTests:
         assert sorted(came) == ["1x", "2x"]
 
     async def test_a_fanout_without_servers_is_no_error(self, bus: Bus) -> None:
-        """There was nobody to tell."""
+        """A fanout without servers succeeds."""
         await bus.fanout(ASK, Letter("x"))
 
     async def test_a_cast_reaches_one_server_and_does_not_wait(self, bus: Bus) -> None:
-        """Of two servers one gets it; the sender goes on before that is done."""
+        """A cast reaches one of two servers and returns before its handler finishes."""
         gate, kept = asyncio.Event(), Keeping()
 
         async def take(letter: Letter) -> Reply:
@@ -65,27 +65,30 @@ class CastTests:
             await bus.cast(ASK, Letter(f"{number}"), timeout_s=PATIENCE_S)
         assert kept.texts == []
         gate.set()
+        # Sorted by `wait_for`: a bus need not keep the order of casts across servers.
         assert await kept.wait_for(6) == ["0", "1", "2", "3", "4", "5"]
 
     async def test_a_cast_that_nobody_takes_is_told(self, bus: Bus) -> None:
-        """Without a server the sender learns it at once."""
+        """A cast without a server fails at once, and the error names the command."""
         with pytest.raises(UnavailableError, match=r"post\.ask"):
             await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)
 
     async def test_a_failed_cast_is_nobody_elses_trouble(self, bus: Bus) -> None:
-        """The sender does not hear of it, and the server goes on."""
+        """A handler's error does not reach the sender of a cast, and the bus keeps working."""
         kept = Keeping()
         stop = bus.serve(ASK, refusing(ConflictError("no")))
         await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)
         stop()
         bus.serve(ASK, kept)
         await bus.call(ASK, Letter("y"), timeout_s=PATIENCE_S)
+        # "x" may be there too: a bus may hand a cast to the server that runs when it arrives.
         assert "y" in kept.texts
 
     async def test_a_named_server_gets_what_names_it(self, bus: Bus) -> None:
-        """Calls and casts to one of several reach it alone."""
+        """Calls and casts that name a server reach that server only."""
         one, two = Keeping(), Keeping()
         bus.serve(ASK, one, server="host-1")
+        # Dots separate the parts of a routing key in AMQP; a host name must survive them.
         bus.serve(ASK, two, server="host-2.example")
         await bus.cast(ASK, Letter("a"), timeout_s=PATIENCE_S, server="host-1")
         await bus.cast(ASK, Letter("b"), timeout_s=PATIENCE_S, server="host-2.example")
@@ -95,7 +98,7 @@ class CastTests:
         assert await two.wait_for(1) == ["b"]
 
     async def test_who_has_a_name_is_not_sent_what_names_nobody(self, bus: Bus) -> None:
-        """And nobody else is sent what names a server that is not there."""
+        """A named server gets no unnamed casts, and no calls that name another server."""
         bus.serve(ASK, answering(""), server="host-1")
         with pytest.raises(UnavailableError):
             await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)
@@ -103,7 +106,7 @@ class CastTests:
             await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S, server="host-2")
 
     async def test_a_fanout_reaches_named_servers_too(self, bus: Bus) -> None:
-        """Every server of the command gets it once."""
+        """A fanout reaches every server of its command once, named or not."""
         kept = Keeping()
         bus.serve(ASK, kept)
         bus.serve(ASK, kept, server="host-1")

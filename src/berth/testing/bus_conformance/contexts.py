@@ -1,7 +1,7 @@
-"""Contexts: what goes with a command beside its arguments."""
+"""Conformance tests of contexts: the metadata that accompanies a command's arguments."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
-# ruff: noqa: TID251 - and deadlines are told by the clock of the system
+# ruff: noqa: TID251 - deadlines are times of the system clock
 
 import time
 
@@ -12,10 +12,10 @@ _TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class ContextTests:
-    """Contexts on any bus whose deadlines are told by the system's clock."""
+    """Tests of contexts, for a bus whose deadlines are times of the system clock."""
 
     async def test_a_server_knows_the_context_of_its_caller(self, bus: Bus) -> None:
-        """Request id and trace are the caller's, in calls, casts and fanouts."""
+        """Calls, casts and fanouts carry the caller's request id and trace."""
         kept = Keeping()
         bus.serve(ASK, kept)
         CONTEXT.set(Context("req-1", None, _TRACE))
@@ -27,7 +27,7 @@ class ContextTests:
         assert {one.traceparent for one in kept.contexts} == {_TRACE}
 
     async def test_a_server_knows_how_long_its_caller_waits(self, bus: Bus) -> None:
-        """The deadline is that of the call, or an earlier one that the caller has itself."""
+        """The deadline is the call's, or the caller's own deadline when that is earlier."""
         kept = Keeping()
         bus.serve(ASK, kept)
         before_s = time.time()
@@ -37,11 +37,12 @@ class ContextTests:
         await bus.call(ASK, Letter("y"), timeout_s=5)
         first_s, second_s = (one.deadline_s for one in kept.contexts)
         assert first_s is not None
+        # The clock is read before and after, since the bus reads it somewhere in between.
         assert before_s + 5 <= first_s <= time.time() + 5
         assert second_s == soon_s
 
     async def test_a_context_ends_with_its_command(self, bus: Bus) -> None:
-        """What is served next, and the caller, have their own."""
+        """A context applies to its command only, not to the next one or to the caller."""
         kept = Keeping()
         bus.serve(ASK, kept)
         CONTEXT.set(Context("req-1"))

@@ -1,4 +1,4 @@
-"""What is sent in the suite, and servers of all kinds."""
+"""The commands, payloads and handlers of the bus conformance suite."""
 
 # ruff: noqa: ARG001 - a handler takes its letter, whatever it does with it
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from berth.ports.bus import CONTEXT, Command, Context
 
 PATIENCE_S = 10.0
-"""Long enough for anything that is to come."""
+"""Seconds to wait for an event that must happen."""
 
 IMPATIENCE_S = 0.05
+"""Timeout in seconds of a call that must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What is sent."""
+    """The arguments of the suite's commands."""
 
     text: str
     tags: tuple[str, ...] = ()
@@ -26,7 +27,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What comes back."""
+    """The reply of the suite's commands."""
 
     text: str
 
@@ -37,7 +38,7 @@ OTHER: Command[Letter, Reply] = Command("post", "other", Letter, Reply)
 
 
 def answering(text: str) -> Callable[[Letter], Awaitable[Reply]]:
-    """Return a handler that puts its own text before the letter's."""
+    """Return a handler that replies with its own text followed by the letter's."""
 
     async def answer(letter: Letter) -> Reply:
         return Reply(f"{text}{letter.text}")
@@ -46,7 +47,7 @@ def answering(text: str) -> Callable[[Letter], Awaitable[Reply]]:
 
 
 def refusing(error: Exception) -> Callable[[Letter], Awaitable[Reply]]:
-    """Return a handler that raises."""
+    """Return a handler that raises an error."""
 
     async def refuse(letter: Letter) -> Reply:
         raise error
@@ -55,7 +56,7 @@ def refusing(error: Exception) -> Callable[[Letter], Awaitable[Reply]]:
 
 
 class Keeping:
-    """A server that keeps the letters that come, with their contexts."""
+    """A handler that records the texts and contexts of the letters it receives."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -63,7 +64,7 @@ class Keeping:
         self._came = asyncio.Condition()
 
     async def __call__(self, letter: Letter) -> Reply:
-        """Keep a letter."""
+        """Record a letter, and reply with its text."""
         async with self._came:
             self.texts.append(letter.text)
             self.contexts.append(CONTEXT.get())
@@ -71,7 +72,7 @@ class Keeping:
         return Reply(letter.text)
 
     async def wait_for(self, count: int) -> list[str]:
-        """Wait until so many have come, and return their texts in order of the alphabet."""
+        """Wait until `count` letters have arrived, and return all texts, sorted."""
         async with asyncio.timeout(PATIENCE_S), self._came:
             await self._came.wait_for(lambda: len(self.texts) >= count)
         return sorted(self.texts)
