@@ -1,7 +1,7 @@
-"""The conformance suite of the virt port: what every driver of a compute host must do.
+"""Conformance suite of the virt port: the behaviour required of every compute driver.
 
-To hold a driver to it, subclass in a test module and say how to make a rig: two hosts, and the
-means to do to their guests what no driver would:
+To test a driver, subclass the suite in a test module and provide a rig: two hosts, and a way to
+inject events into their guests that no driver method triggers, such as a crash:
 
     class TestMyDriver(DriverConformance):
         @pytest.fixture
@@ -14,9 +14,9 @@ means to do to their guests what no driver would:
         def instance(self) -> Instance:
             return stub_instance(Image("the stub guest's, on these hosts"))
 
-Its instances boot the stub guest (`berth.adapters.virt.stub_guest`), or what writes the same
-lines to its serial console. No guest is there when a test begins. A test that asks for a verb
-which the driver lacks is skipped. Tests need pytest-asyncio in its `auto` mode.
+The instances boot the stub guest (`berth.adapters.virt.stub_guest`), or another guest that writes
+the same lines to its serial console. Each test starts with no guests on either host. A test that
+needs a feature which the driver lacks is skipped. The tests require pytest-asyncio in `auto` mode.
 """
 
 from berth.testing.driver_conformance.adopting import AdoptingTests
@@ -52,4 +52,4 @@ class DriverConformance(
     DiskTests,
     HintTests,
 ):
-    """Everything that holds for any driver."""
+    """All conformance tests of a working driver."""

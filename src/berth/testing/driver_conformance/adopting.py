@@ -1,4 +1,4 @@
-"""Adopting: guests outlive the agent, and the next one finds them."""
+"""Conformance tests of adoption: guests outlive the agent, and a new driver finds them."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -20,15 +20,16 @@ from berth.testing.driver_conformance.rig import (
 
 
 class AdoptingTests(RigFixtures):
-    """What a second driver on the same host finds."""
+    """Tests of what a second driver on the same host reports."""
 
     async def test_a_running_guest_is_found_running(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It was not started again, and obeys."""
+        """A new driver does not restart a running guest, and controls it like its own."""
         await start(driver, instance)
         driver = await rig.open()
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
+        # A restarted agent may repeat a build that was finished; the guest must not boot twice.
         await driver.spawn(instance)
         if DriverFeature.CONSOLE in driver.verbs:
             assert len(await starts(driver, instance)) == 1
@@ -41,7 +42,7 @@ class AdoptingTests(RigFixtures):
     async def test_guests_that_do_not_run_are_found_as_they_were(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """Stopped, paused or suspended."""
+        """Stopped, paused and suspended guests keep their power state across drivers."""
         needs(driver, DriverFeature.PAUSE, DriverFeature.SUSPEND)
         await start(driver, instance)
         await start(driver, other)
@@ -59,9 +60,10 @@ class AdoptingTests(RigFixtures):
     async def test_a_guest_that_ended_meanwhile_is_told_by_how_it_did(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """One that turned itself off is stopped, one whose process died has crashed."""
+        """A guest that powered off is stopped; a guest whose process died has crashed."""
         await start(driver, instance)
         await start(driver, other)
+        # With the driver closed, no event can be received: the cause must be found afterwards.
         await rig.close()
         await rig.turn_off(instance.uuid)
         await rig.crash(other.uuid)
@@ -72,11 +74,12 @@ class AdoptingTests(RigFixtures):
     async def test_an_orphan_is_reported_and_left_alone(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """It is no other's, nor started a second time; it goes only when it is destroyed."""
+        """An orphan stays an orphan, cannot be spawned again, and is removed only by `destroy`."""
         await start(driver, instance)
         await start(driver, other)
         await rig.close()
         await rig.forget(instance.uuid)
+        # Opened twice, since adopting an orphan must not turn it into an ordinary guest.
         for _ in range(2):
             driver = await rig.open()
             orphan = await guest_of(driver, instance)

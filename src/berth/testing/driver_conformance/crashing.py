@@ -1,4 +1,4 @@
-"""Crashes: guests that end without being asked."""
+"""Conformance tests of crashes: guests whose processes die."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -14,12 +14,12 @@ from berth.testing.driver_conformance.rig import (
 
 
 class CrashTests(RigFixtures):
-    """What becomes of a guest whose process dies."""
+    """Tests of guests whose processes die."""
 
     async def test_a_crash_is_seen(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """With a reason, and of the one guest only."""
+        """A crashed guest is reported with a reason; other guests are not affected."""
         await start(driver, instance)
         await start(driver, other)
         await rig.crash(instance.uuid)
@@ -32,7 +32,7 @@ class CrashTests(RigFixtures):
     async def test_what_crashed_starts_again(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It begins anew, and is no crashed one any more."""
+        """A crashed guest boots again on `spawn`, and is then running."""
         await start(driver, instance)
         await rig.crash(instance.uuid)
         await start(driver, instance, count=2)
@@ -41,16 +41,17 @@ class CrashTests(RigFixtures):
     async def test_what_crashed_can_be_stopped(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Then somebody knows of it, and it is stopped like others."""
+        """`stop` acknowledges the crash: the guest is stopped afterwards."""
         await start(driver, instance)
         await rig.crash(instance.uuid)
+        # The grace must not be waited for: a guest without a process cannot shut down.
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 
     async def test_what_crashed_can_be_destroyed(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It is gone then."""
+        """`destroy` removes a crashed guest."""
         await start(driver, instance)
         await rig.crash(instance.uuid)
         await driver.destroy(instance.uuid)

@@ -1,4 +1,4 @@
-"""Disks: they follow a stopped guest to another host, or wait where every host finds them."""
+"""Conformance tests of disks: cold moves to another host, and disks in shared storage."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts, and writes some bytes
 
@@ -24,19 +24,19 @@ Giving = Callable[[str], Awaitable[str]]
 
 
 async def stopped(rig: DriverRig, driver: VirtDriver, instance: Instance, value: int) -> None:
-    """Make a stopped guest with something on its disk."""
+    """Create a stopped guest whose root disk is filled with a byte value."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     await rig.write_disk(instance.uuid, value)
 
 
 class DiskTests(RigFixtures):
-    """What `offer_disks`, `fetch_disks`, `store_disks` and `drop_stored` do."""
+    """Tests of `offer_disks`, `fetch_disks`, `store_disks` and `drop_stored`."""
 
     async def test_a_stopped_guest_keeps_what_is_on_its_disk(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """Over a start, a stop and a larger disk."""
+        """The content of a disk survives a start, a stop and an enlargement."""
         needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 3)
         flavor = replace(with_disk.flavor, root_gb=with_disk.flavor.root_gb + 1)
@@ -49,12 +49,13 @@ class DiskTests(RigFixtures):
     async def test_another_host_makes_a_guest_of_the_disks(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance, way: str
     ) -> None:
-        """Stopped, once, and the first stays as it is until it is destroyed."""
+        """Fetching creates one stopped guest; the source guest is unchanged until destroyed."""
         needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         give: Giving = getattr(driver, way)
         address = await give(with_disk.uuid)
+        # Both sides are called twice: a move that resumes after a crash repeats its last step.
         assert await give(with_disk.uuid) == address
         for _ in range(2):
             await there.fetch_disks(with_disk, address)
@@ -72,11 +73,12 @@ class DiskTests(RigFixtures):
     async def test_an_offer_ends_when_the_guest_starts_or_goes(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """Nobody gets disks that are written to, or none."""
+        """`spawn` and `destroy` withdraw an offer: no host copies a disk in use or removed."""
         needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         address = await driver.offer_disks(with_disk.uuid)
+        # Reopened, since the driver that withdraws an offer need not be the one that made it.
         driver = await rig.open()
         await driver.spawn(with_disk)
         with pytest.raises(BuildError):
@@ -91,7 +93,7 @@ class DiskTests(RigFixtures):
     async def test_an_offer_ends_when_its_guest_is_to_be_off_or_of_another_size(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """A move that was given up leaves nothing behind, and is not in the way of a resize."""
+        """`stop` and `resize` withdraw an offer: an abandoned move does not block a resize."""
         needs(driver, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
@@ -110,7 +112,7 @@ class DiskTests(RigFixtures):
     async def test_stored_disks_stay_until_they_are_dropped(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """Also when the guest that had them is gone; dropping them twice does no harm."""
+        """Stored disks outlive their guest, and `drop_stored` is idempotent."""
         needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 9)
         address = await driver.store_disks(with_disk.uuid)
@@ -127,7 +129,7 @@ class DiskTests(RigFixtures):
     async def test_what_was_stored_is_found_again_until_it_is_dropped(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """By a driver that was opened anew, on the host that has stored it and on no other."""
+        """`leftovers` lists stored disks after a restart, on the host that stored them only."""
         needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 9)
         assert await driver.leftovers() == []
@@ -137,6 +139,7 @@ class DiskTests(RigFixtures):
         (found,) = await driver.leftovers()
         assert (found.instance_uuid, found.address) == (with_disk.uuid, address)
         assert found.since_s > 0
+        # Were both hosts to report the same disks, each would start the same cleanup.
         there = await rig.open(THERE)
         assert await there.leftovers() == []
         await driver.drop_stored(found.address)
@@ -145,8 +148,9 @@ class DiskTests(RigFixtures):
     async def test_disks_are_given_of_stopped_guests_only(
         self, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """Neither of a running one nor of none."""
+        """Disks of a running guest or of an unknown guest are refused."""
         needs(driver, DriverFeature.DISKS)
+        # The first round has no guest, the second a running one.
         for _ in range(2):
             with pytest.raises(DriverError):
                 await driver.offer_disks(with_disk.uuid)
@@ -160,8 +164,9 @@ class DiskTests(RigFixtures):
     async def test_disks_come_from_proper_addresses_only(
         self, driver: VirtDriver, with_disk: Instance, wrong: str
     ) -> None:
-        """Nothing is left of a guest whose disks cannot be had."""
+        """An invalid address fails the build and leaves no guest."""
         needs(driver, DriverFeature.DISKS)
+        # Addresses travel between hosts: they must never name arbitrary files of this one.
         with pytest.raises(BuildError):
             await driver.fetch_disks(with_disk, wrong)
         assert await powers(driver) == {}

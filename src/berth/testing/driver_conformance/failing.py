@@ -1,4 +1,4 @@
-"""Failing: what holds for a driver that cannot start anything."""
+"""Conformance tests of a driver that cannot start any guest."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -13,12 +13,12 @@ from berth.testing.builders import make_instance
 
 
 class FailingDriverConformance:
-    """What holds for a driver that cannot start anything; give a `driver` that fails."""
+    """Tests of a driver that cannot start any guest; a subclass overrides `driver`."""
 
     @pytest.fixture
     def driver(self) -> VirtDriver:
-        """Make a driver that fails; to be said by whoever uses the suite."""
-        raise NotImplementedError("a conformance suite is subclassed, with a driver")
+        """Return a driver whose builds fail; each subclass overrides this fixture."""
+        raise NotImplementedError("subclass the conformance suite and override `driver`")
 
     @pytest.fixture
     def instance(self) -> Instance:
@@ -28,7 +28,7 @@ class FailingDriverConformance:
     async def test_a_failed_build_says_so_and_leaves_nothing(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It may be tried again, and destroyed."""
+        """A failed build raises `BuildError` and leaves no guest; retry and `destroy` work."""
         for _ in range(2):
             with pytest.raises(BuildError):
                 await driver.spawn(instance)

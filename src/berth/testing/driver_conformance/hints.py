@@ -1,4 +1,4 @@
-"""Hints: events say that it is worth while to look."""
+"""Conformance tests of guest events, which are hints that a power state has changed."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -13,20 +13,21 @@ _PATIENCE_S = 30.0
 
 
 async def hint_of(events: AsyncIterator[GuestEvent], instance: Instance, power: Power) -> None:
-    """Wait until a hint says that a guest does something."""
+    """Wait for an event that reports a power state of an instance's guest."""
     async with asyncio.timeout(_PATIENCE_S):
+        # Other events are skipped: events are hints, and drivers may send more than one a change.
         async for event in events:
             if (event.instance_uuid, event.power) == (instance.uuid, power):
                 return
 
 
 class HintTests(RigFixtures):
-    """What `events` yields."""
+    """Tests of `events`."""
 
     async def test_who_follows_hears_of_what_happens(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Of a crash too, which nobody asked for."""
+        """Every subscriber receives the events of verbs and of crashes."""
         needs(driver, DriverFeature.EVENTS)
         await start(driver, instance)
         first, second = driver.events(), driver.events()
@@ -41,7 +42,7 @@ class HintTests(RigFixtures):
     async def test_a_guest_that_turns_itself_off_is_heard_of(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """After an adoption too."""
+        """A guest that powers off causes an event, even under a driver that adopted it."""
         needs(driver, DriverFeature.EVENTS)
         await start(driver, instance)
         driver = await rig.open()
@@ -53,10 +54,11 @@ class HintTests(RigFixtures):
     async def test_nobody_has_to_listen(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Guests are listed as they are, whether somebody fetches the hints or not."""
+        """Guests are listed correctly while no subscriber reads the events."""
         needs(driver, DriverFeature.EVENTS, DriverFeature.PAUSE)
         events = driver.events()
         await start(driver, instance)
+        # Enough events to fill a small queue: an idle subscriber must not block the driver.
         for _ in range(20):
             await driver.pause(instance.uuid)
             await driver.unpause(instance.uuid)

@@ -1,4 +1,4 @@
-"""Live migration: a running guest goes to another host."""
+"""Conformance tests of live migration: a running guest moves to another host."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -24,12 +24,12 @@ from berth.testing.driver_conformance.rig import (
 
 
 class MovingTests(RigFixtures):
-    """What `take_in`, `hand_over` and `cancel_hand_over` do."""
+    """Tests of `take_in`, `hand_over` and `cancel_hand_over`."""
 
     async def test_a_guest_goes_on_where_it_was_taken_in(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It does not begin anew, and nothing of it stays; it may come back."""
+        """A guest moves without a reboot, leaves nothing on the source, and can move back."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
@@ -37,6 +37,7 @@ class MovingTests(RigFixtures):
             await source.hand_over(instance.uuid, await target.take_in(instance))
             assert await powers(source) == {}
             assert await powers(target) == {instance.uuid: Power.RUNNING}
+            # Zero starts are allowed: the console's history may stay on the source.
             if DriverFeature.CONSOLE in target.verbs:
                 assert len(await starts(target, instance)) <= 1
         await driver.stop(instance.uuid, grace_s=60)
@@ -45,7 +46,7 @@ class MovingTests(RigFixtures):
     async def test_a_guest_waits_until_it_has_arrived(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """So its agent can tell whether one that has left the other host is here."""
+        """`waits` is set until the guest arrives, so that the agent can tell whether it did."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
@@ -58,7 +59,7 @@ class MovingTests(RigFixtures):
     async def test_a_guest_that_has_moved_can_do_what_others_can(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It is suspended, resumed, reset and stopped like one that was built there."""
+        """A migrated guest supports suspend, resume, reset and stop like any other guest."""
         needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.SUSPEND, DriverFeature.RESET)
         there = await rig.open(THERE)
         await start(driver, instance)
@@ -74,7 +75,7 @@ class MovingTests(RigFixtures):
     async def test_a_paused_guest_stays_paused(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It goes on there when it is told."""
+        """A paused guest arrives paused, and runs after `unpause` on the target."""
         needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.PAUSE)
         there = await rig.open(THERE)
         await start(driver, instance)
@@ -87,7 +88,7 @@ class MovingTests(RigFixtures):
     async def test_disks_go_along(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """What was written on them is there."""
+        """The disks move with the guest and keep their content."""
         needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.DISKS)
         there = await rig.open(THERE)
         await start(driver, with_disk)
@@ -102,12 +103,13 @@ class MovingTests(RigFixtures):
     async def test_a_target_waits_at_one_address(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It is paused, also for an agent that comes later, and can be destroyed."""
+        """`take_in` is idempotent, even across drivers; the waiting guest can be destroyed."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         address = await there.take_in(instance)
         assert await there.take_in(instance) == address
         assert await powers(there) == {instance.uuid: Power.PAUSED}
+        # The source may already know the address, so a restarted target must keep it.
         there = await rig.open(THERE)
         assert await there.take_in(instance) == address
         assert await powers(there) == {instance.uuid: Power.PAUSED}
@@ -121,11 +123,12 @@ class MovingTests(RigFixtures):
     async def test_what_waits_does_nothing_else(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It is neither started nor told to go on: what it is to be has not come."""
+        """A waiting guest can be neither started nor unpaused: its memory has not arrived."""
         needs(driver, DriverFeature.LIVE_MIGRATION, DriverFeature.PAUSE)
         await driver.take_in(instance)
         with pytest.raises(DriverError):
             await driver.unpause(instance.uuid)
+        # Drivers may refuse `spawn` or ignore it; only a guest that runs would be wrong.
         with contextlib.suppress(BuildError):
             await driver.spawn(instance)
         assert await powers(driver) == {instance.uuid: Power.PAUSED}
@@ -133,7 +136,7 @@ class MovingTests(RigFixtures):
     async def test_without_a_target_a_guest_stays(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Nobody waits at the address; afterwards it may go to one where somebody does."""
+        """`hand_over` to an address without a target fails; the guest can still move later."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
@@ -149,7 +152,7 @@ class MovingTests(RigFixtures):
     async def test_only_what_runs_is_handed_over(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A stopped guest stays, and one that is not here cannot go."""
+        """`hand_over` of a stopped or unknown guest fails and changes nothing."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         address = await there.take_in(instance)
@@ -164,10 +167,11 @@ class MovingTests(RigFixtures):
     async def test_a_move_that_is_cancelled_leaves_the_guest_running(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Nothing of it stays on the other host once that is destroyed."""
+        """The guest keeps running after a cancel, and `destroy` clears the target host."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)
+        # Cancelling without a move in progress does nothing.
         await driver.cancel_hand_over(instance.uuid)
         address = await there.take_in(instance)
         await rig.stall(instance.uuid)
@@ -181,6 +185,7 @@ class MovingTests(RigFixtures):
         driver, there = await rig.open(), await rig.open(THERE)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
+        # Repeated, because the target may still be closing the connection of the cancelled move.
         async def has_gone() -> bool:
             await there.destroy(instance.uuid)
             return await powers(there) == {}

@@ -1,4 +1,4 @@
-"""Power: starting, stopping, resetting and destroying guests."""
+"""Conformance tests of power: starting, stopping, resetting and destroying guests."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -26,12 +26,12 @@ _SHORT_S = 0.3
 
 
 class PowerTests(RigFixtures):
-    """What `spawn`, `stop`, `reset` and `destroy` do."""
+    """Tests of `spawn`, `stop`, `reset`, `destroy` and `console`."""
 
     async def test_what_is_started_runs_until_it_is_destroyed(
         self, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """Each for itself."""
+        """Guests run independently of each other until they are destroyed."""
         await driver.spawn(instance)
         await driver.spawn(other)
         running = {instance.uuid: Power.RUNNING, other.uuid: Power.RUNNING}
@@ -44,7 +44,7 @@ class PowerTests(RigFixtures):
     async def test_starting_what_runs_is_a_success(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It goes on running, once."""
+        """`spawn` of a running guest succeeds and does not start it again."""
         await start(driver, instance)
         await driver.spawn(instance)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
@@ -54,7 +54,7 @@ class PowerTests(RigFixtures):
     async def test_stopping_and_destroying_what_is_not_there_is_a_success(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Before it was ever started, and after it was destroyed."""
+        """`stop` and `destroy` succeed before the first start and after a `destroy`."""
         await driver.destroy(instance.uuid)
         await driver.stop(instance.uuid, grace_s=_LONG_S)
         await driver.spawn(instance)
@@ -66,7 +66,7 @@ class PowerTests(RigFixtures):
     async def test_what_was_destroyed_can_be_started_again(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Nothing is left that would be in the way."""
+        """`destroy` leaves nothing that would block another `spawn` of the same instance."""
         for _ in range(2):
             await start(driver, instance)
             assert await powers(driver) == {instance.uuid: Power.RUNNING}
@@ -75,7 +75,7 @@ class PowerTests(RigFixtures):
     async def test_instances_are_started_beside_one_another(
         self, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """Two builds at once end as two builds one after the other; of one guest, as one."""
+        """Concurrent builds of two instances make two guests; of one instance, one guest."""
         await asyncio.gather(driver.spawn(instance), driver.spawn(other), driver.spawn(instance))
         assert set(await powers(driver)) == {instance.uuid, other.uuid}
         await asyncio.gather(driver.destroy(instance.uuid), driver.destroy(other.uuid))
@@ -84,8 +84,9 @@ class PowerTests(RigFixtures):
     async def test_a_build_that_is_given_up_can_be_destroyed(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Whatever it had begun."""
+        """`destroy` cleans up after a cancelled build, whatever the build had created."""
         build = asyncio.ensure_future(driver.spawn(instance))
+        # Two turns of the event loop let the build start without letting it finish.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         build.cancel()
@@ -97,8 +98,9 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_listens_stops_when_asked(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It stays on the host, stopped, and takes less than the whole grace."""
+        """A guest that handles the power button stops before the grace period ends."""
         await start(driver, instance)
+        # The grace exceeds the timeout, so a driver that waits for all of it fails.
         async with asyncio.timeout(_LONG_S):
             for _ in range(2):
                 await driver.stop(instance.uuid, grace_s=10 * _LONG_S)
@@ -107,8 +109,9 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_is_still_starting_stops_when_asked(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """The power button is pressed until it is heard."""
+        """The driver repeats the power button event until the guest reacts."""
         await start(driver, instance)
+        # A guest that has just been reset does not listen yet and misses the first event.
         if DriverFeature.RESET in driver.verbs:
             await driver.reset(instance.uuid)
         async with asyncio.timeout(_LONG_S):
@@ -118,7 +121,7 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_does_not_listen_is_cut_off_after_the_grace(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """And not before."""
+        """A guest that ignores the power button is killed after the grace, not before it."""
         await start(driver, instance)
         await rig.deafen(instance.uuid)
         stop = asyncio.ensure_future(driver.stop(instance.uuid, grace_s=_SHORT_S))
@@ -131,7 +134,7 @@ class PowerTests(RigFixtures):
     async def test_without_a_grace_a_guest_is_cut_off_at_once(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """One that hangs too."""
+        """A grace of 0 kills the guest at once, even a hung guest."""
         await start(driver, instance)
         await rig.deafen(instance.uuid)
         await driver.stop(instance.uuid, grace_s=0)
@@ -140,7 +143,7 @@ class PowerTests(RigFixtures):
     async def test_what_was_stopped_starts_again(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It begins anew."""
+        """A stopped guest boots again on `spawn`."""
         await start(driver, instance)
         await driver.stop(instance.uuid, grace_s=0)
         await start(driver, instance, count=2)
@@ -149,7 +152,7 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_turned_itself_off_is_stopped(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Nobody says that it crashed."""
+        """A guest that powered itself off is reported as stopped, not as crashed."""
         await start(driver, instance)
         await rig.turn_off(instance.uuid)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
@@ -158,7 +161,7 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_is_reset_begins_anew(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """One that hangs too."""
+        """`reset` reboots a running guest, even a hung guest."""
         needs(driver, DriverFeature.RESET)
         await start(driver, instance)
         await driver.reset(instance.uuid)
@@ -169,7 +172,7 @@ class PowerTests(RigFixtures):
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
     async def test_only_what_runs_is_reset(self, driver: VirtDriver, instance: Instance) -> None:
-        """A stopped guest and none at all are refused, and nothing starts."""
+        """`reset` of a stopped or unknown guest is refused and starts nothing."""
         needs(driver, DriverFeature.RESET)
         with pytest.raises(DriverError):
             await driver.reset(instance.uuid)
@@ -182,7 +185,7 @@ class PowerTests(RigFixtures):
     async def test_a_console_gives_the_end_of_what_was_written(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """No more of it than was asked for, and none of a guest that is not there."""
+        """`console` returns at most `bytes_max` bytes, and fails for an unknown guest."""
         needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         text = await driver.console(instance.uuid, bytes_max=1_000)

@@ -1,4 +1,4 @@
-"""What the parts of the driver's conformance suite share."""
+"""The rig interface, fixtures and helpers of the driver conformance suite."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -14,6 +14,7 @@ from berth.ports.virt import DriverFeature, Guest, Power, VirtDriver
 from berth.testing.builders import make_instance, make_uuid
 from berth.testing.stub_guest import Ready, starts_of
 
+# Without KVM, a guest on a loaded machine takes seconds to boot.
 _PATIENCE_S = 30.0
 _POLL_S = 0.01
 _CONSOLE_BYTES = 10_000
@@ -21,42 +22,42 @@ HERE, THERE = 0, 1
 
 
 class DriverRig(Protocol):
-    """Two hosts, and what can happen to guests there."""
+    """Two hosts, and the events that a test can inject into their guests."""
 
     async def open(self, host: int = HERE) -> VirtDriver:
-        """Return a driver of a host; that the host had before is gone, as when its agent died."""
+        """Return a new driver of a host; the previous one is dropped as if its agent had died."""
         ...
 
     async def crash(self, instance_uuid: str, host: int = HERE) -> None:
-        """End a guest as if its process had died."""
+        """Kill the process of a guest."""
         ...
 
     async def turn_off(self, instance_uuid: str, host: int = HERE) -> None:
-        """Have a guest turn itself off."""
+        """Make a guest power itself off."""
         ...
 
     async def deafen(self, instance_uuid: str, host: int = HERE) -> None:
-        """Have a guest not hear the power button any more."""
+        """Make a guest ignore the power button."""
         ...
 
     async def forget(self, instance_uuid: str, host: int = HERE) -> None:
-        """Lose the record of a guest while no driver is open; the guest goes on."""
+        """Remove the driver's record of a running guest while no driver is open."""
         ...
 
     async def stall(self, instance_uuid: str) -> None:
-        """Have the live migration of a guest to THERE take for ever."""
+        """Make the live migration of a guest to `THERE` never finish."""
         ...
 
     async def write_disk(self, instance_uuid: str, value: int, host: int = HERE) -> None:
-        """Write a byte, again and again, to the root disk of a stopped guest."""
+        """Fill the beginning of a stopped guest's root disk with a byte value."""
         ...
 
     async def read_disk(self, instance_uuid: str, host: int = HERE) -> int:
-        """Return the byte that `write_disk` wrote; 0 when it did not."""
+        """Return the byte that `write_disk` wrote, or 0 when it wrote none."""
         ...
 
     def remains(self) -> Sequence[str]:
-        """Name what is left of guests: processes, files, offers."""
+        """Return the names of remaining processes, files and offers of guests."""
         ...
 
     async def close(self) -> None:
@@ -66,10 +67,15 @@ class DriverRig(Protocol):
 
 @asynccontextmanager
 async def clean(rig: DriverRig) -> AsyncGenerator[DriverRig]:
-    """Check after a test that guests, once destroyed, leave nothing."""
+    """Destroy all guests after a test.
+
+    Raises:
+        AssertionError: destroyed guests left processes, files or offers behind.
+    """
     try:
         yield rig
     finally:
+        # New drivers, so that the cleanup does not depend on the state the test left in its own.
         await rig.close()
         for host in (HERE, THERE):
             driver = await rig.open(host)
@@ -77,16 +83,16 @@ async def clean(rig: DriverRig) -> AsyncGenerator[DriverRig]:
                 await driver.destroy(guest.instance_uuid)
         await rig.close()
     if remains := rig.remains():
-        raise AssertionError(f"destroyed guests have left {remains}")
+        raise AssertionError(f"destroyed guests left {remains} behind")
 
 
 class RigFixtures:
-    """The rig under test; a subclass overrides `rig`, and `instance` where it must."""
+    """Fixtures of the suite; a subclass overrides `rig`, and `instance` when necessary."""
 
     @pytest.fixture
     def rig(self) -> DriverRig:
-        """Return two hosts; to be said by whoever uses the suite."""
-        raise NotImplementedError("a conformance suite is subclassed, with a rig")
+        """Return the rig under test; each subclass overrides this fixture."""
+        raise NotImplementedError("subclass the conformance suite and override `rig`")
 
     @pytest.fixture
     async def driver(self, rig: DriverRig) -> VirtDriver:
@@ -100,29 +106,29 @@ class RigFixtures:
 
     @pytest.fixture
     def other(self, instance: Instance) -> Instance:
-        """Return a second one."""
+        """Return a second instance that the driver can start."""
         return replace(instance, uuid=make_uuid("instance", 2), name="vm-2")
 
     @pytest.fixture
     def with_disk(self, instance: Instance) -> Instance:
-        """Return one with a root disk."""
+        """Return the first instance with a root disk of 1 GB."""
         return replace(instance, flavor=replace(instance.flavor, root_gb=1))
 
 
 def stub_instance(image: Image | None = None) -> Instance:
-    """Return an instance that is large enough for the stub guest."""
+    """Return an instance with the smallest flavor that the stub guest boots in."""
     small = Flavor("stub", "stub", vcpus=1, memory_mb=4)
     instance = make_instance(1, host="host-1")
     return replace(instance, task=Task.SPAWNING, flavor=small, image=image)
 
 
 async def powers(driver: VirtDriver) -> dict[str, Power]:
-    """Return what each guest of a host does."""
+    """Return the power state of each guest of a host by instance uuid."""
     return {guest.instance_uuid: guest.power for guest in await driver.guests()}
 
 
 async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
-    """Return the guest of an instance; None when it is not there."""
+    """Return the guest of an instance, or None when the host has none."""
     for guest in await driver.guests():
         if guest.instance_uuid == instance.uuid:
             return guest
@@ -130,18 +136,19 @@ async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
 
 
 async def starts(driver: VirtDriver, instance: Instance) -> list[Ready]:
-    """Return what the guest of an instance has said at its starts."""
+    """Return the lines that an instance's guest wrote to its console at its starts."""
     return starts_of(await driver.console(instance.uuid, bytes_max=_CONSOLE_BYTES))
 
 
 async def start(driver: VirtDriver, instance: Instance, *, count: int = 1) -> None:
-    """Have a guest run, and wait until it has started so often, if that can be seen."""
+    """Spawn a guest, and wait until it has booted `count` times; see `has_started`."""
     await driver.spawn(instance)
     await has_started(driver, instance, count=count)
 
 
 async def has_started(driver: VirtDriver, instance: Instance, *, count: int) -> None:
-    """Wait until a guest has started so often, if that can be seen."""
+    """Wait until a guest has booted `count` times; return at once without a console feature."""
+    # The console is the only evidence that a guest has booted; other tests still have a meaning.
     if DriverFeature.CONSOLE not in driver.verbs:
         return
 
@@ -152,10 +159,10 @@ async def has_started(driver: VirtDriver, instance: Instance, *, count: int) -> 
 
 
 async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Raises:
-        TimeoutError: it is not in half a minute.
+        TimeoutError: the condition does not hold within 30 seconds.
     """
     async with asyncio.timeout(_PATIENCE_S):
         while not await is_so():  # noqa: ASYNC110 - what becomes so sets no event
@@ -163,6 +170,6 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 def needs(driver: VirtDriver, *verbs: DriverFeature) -> None:
-    """Skip the test when the driver lacks a verb."""
+    """Skip the test when the driver lacks any of the features."""
     if lacking := set(verbs) - driver.verbs:
-        pytest.skip(f"this driver cannot do {', '.join(sorted(lacking))}")
+        pytest.skip(f"the driver does not support {', '.join(sorted(lacking))}")

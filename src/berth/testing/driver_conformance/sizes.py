@@ -1,4 +1,4 @@
-"""Sizes: what `resize` gives a guest, and when."""
+"""Conformance tests of `resize`: the size of a guest, and when it changes."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -13,22 +13,23 @@ from berth.testing.driver_conformance.rig import RigFixtures, needs, start, star
 
 
 def larger(instance: Instance) -> Instance:
-    """Return the instance with twice its processors and memory."""
+    """Return the instance with twice its VCPUs and memory."""
     flavor = instance.flavor
     flavor = replace(flavor, vcpus=2 * flavor.vcpus, memory_mb=2 * flavor.memory_mb)
     return replace(instance, flavor=flavor)
 
 
 class SizeTests(RigFixtures):
-    """What `resize` does."""
+    """Tests of `resize`."""
 
     async def test_a_guest_has_its_new_size_after_the_next_start_at_the_latest(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A running one may have it at once; it says which."""
+        """`resize` returns whether the new size applies at once or at the next start."""
         needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         changed = larger(instance)
+        # Called twice: the agent repeats a resize whose outcome it did not record.
         has_it = await driver.resize(changed)
         assert await driver.resize(changed) == has_it
         assert has_it == (DriverFeature.RESIZE_LIVE in driver.verbs)
@@ -42,7 +43,7 @@ class SizeTests(RigFixtures):
     async def test_a_stopped_guest_has_its_new_size_at_once(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """And may get the old one back before it starts."""
+        """A stopped guest is resized at once, and back again before it starts."""
         await driver.spawn(instance)
         await driver.stop(instance.uuid, grace_s=0)
         assert await driver.resize(larger(instance))
@@ -53,7 +54,7 @@ class SizeTests(RigFixtures):
     async def test_a_guest_that_is_not_there_has_no_size(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It is an error, and no guest is made."""
+        """`resize` of an unknown guest fails and creates none."""
         with pytest.raises(DriverError):
             await driver.resize(instance)
         assert list(await driver.guests()) == []

@@ -1,4 +1,4 @@
-"""Standing still: guests that are paused or suspended."""
+"""Conformance tests of paused and suspended guests."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -11,12 +11,12 @@ from berth.testing.driver_conformance.rig import RigFixtures, needs, powers, sta
 
 
 class StandingTests(RigFixtures):
-    """What `pause`, `unpause`, `suspend` and `resume` do."""
+    """Tests of `pause`, `unpause`, `suspend` and `resume`."""
 
     async def test_a_paused_guest_goes_on_when_it_is_told(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Not by `spawn`, and telling it twice does no harm."""
+        """`pause` and `unpause` are idempotent, and `spawn` does not unpause a guest."""
         needs(driver, DriverFeature.PAUSE)
         await start(driver, instance)
         for _ in range(2):
@@ -31,8 +31,9 @@ class StandingTests(RigFixtures):
     async def test_a_paused_guest_can_be_stopped(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """It hears no power button, so nobody waits for it."""
+        """`stop` kills a paused guest at once, which cannot react to the power button."""
         needs(driver, DriverFeature.PAUSE)
+        # A grace of an hour: a driver that waits for it runs into the test's timeout.
         await driver.spawn(instance)
         await driver.pause(instance.uuid)
         await driver.stop(instance.uuid, grace_s=3_600)
@@ -41,7 +42,7 @@ class StandingTests(RigFixtures):
     async def test_a_suspended_guest_goes_on_where_it_was(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """By `resume`, and by `spawn`; it does not begin anew."""
+        """`resume` and `spawn` continue a suspended guest without a reboot."""
         needs(driver, DriverFeature.SUSPEND)
         await start(driver, instance)
         for way in ("resume", "spawn"):
@@ -57,7 +58,7 @@ class StandingTests(RigFixtures):
     async def test_a_paused_guest_can_be_suspended(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Afterwards it runs."""
+        """A paused guest can be suspended, and runs after `resume`."""
         needs(driver, DriverFeature.PAUSE, DriverFeature.SUSPEND)
         await start(driver, instance)
         await driver.pause(instance.uuid)
@@ -68,7 +69,7 @@ class StandingTests(RigFixtures):
     async def test_a_suspended_guest_that_is_stopped_begins_anew(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Its memory is gone."""
+        """`stop` discards the saved memory of a suspended guest, which boots anew."""
         needs(driver, DriverFeature.SUSPEND)
         await start(driver, instance)
         await driver.suspend(instance.uuid)
@@ -79,7 +80,7 @@ class StandingTests(RigFixtures):
     async def test_a_suspended_guest_can_be_destroyed(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Its memory goes with it."""
+        """`destroy` removes a suspended guest together with its saved memory."""
         needs(driver, DriverFeature.SUSPEND)
         await driver.spawn(instance)
         await driver.suspend(instance.uuid)
@@ -91,7 +92,7 @@ class StandingTests(RigFixtures):
     async def test_a_guest_that_does_not_run_cannot_stand_still(
         self, driver: VirtDriver, instance: Instance, verb: str, *, is_there: bool
     ) -> None:
-        """Neither a stopped one nor none at all; they stay as they are."""
+        """The four verbs refuse a stopped or unknown guest and change nothing."""
         needs(driver, DriverFeature.PAUSE, DriverFeature.SUSPEND)
         if is_there:
             await driver.spawn(instance)
