@@ -1,1 +1,1 @@
-"""For tests, Berth's own and those of plugins: builders, strategies, conformance suites."""
+"""Builders, strategies and conformance suites for the tests of Berth and of its plugins."""

@@ -1,6 +1,6 @@
-"""Small valid domain objects with defaults, told apart by a number.
+"""Builders of small valid domain objects with defaults, distinguished by a number.
 
-Change what else matters to a test with `dataclasses.replace`.
+Tests set other fields with `dataclasses.replace`.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,8 @@ CREATED_AT_S = 1_700_000_000.0
 
 
 def make_uuid(kind: str, number: int) -> str:
-    """Return a uuid for a kind and number, the same each time (`host`, 3)."""
+    """Return the uuid of a kind and number such as `host` and 3, always the same."""
+    # The kind is spelled in hexadecimal, so that uuids in failing tests can be traced.
     return f"{kind.encode().hex():0<8.8}-0000-4000-8000-{number:012d}"
 
 
@@ -62,7 +63,7 @@ def make_provider(
 
 
 def make_fleet(count: int = 1, *, vcpus: int = 16) -> list[Unit]:
-    """Return the units that make `host-1` to `host-N`, with their services and providers."""
+    """Return the write units that create `host-1` to `host-N` with services and providers."""
     return [
         (Put(make_host(n)), Put(make_service(n)), Put(make_provider(n, vcpus=vcpus)))
         for n in range(1, count + 1)
@@ -100,7 +101,7 @@ def make_instance(number: int = 1, *, host: str | None = None) -> Instance:
 def make_allocation(
     number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None
 ) -> Allocation:
-    """Return what `vm-N` takes of the provider of a host: one VCPU unless told otherwise."""
+    """Return the allocation of `vm-N` on the provider of a host, by default of one VCPU."""
     return Allocation(
         consumer_uuid=make_uuid("instance", number),
         provider_uuid=make_uuid("host", on),
@@ -121,7 +122,7 @@ def make_take(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None
 
 
 def make_consumer(number: int = 1) -> Consumer:
-    """Return consumer N, an instance by its type, as clients of the Placement API tell of it."""
+    """Return consumer N of type instance, as written by clients of the Placement API."""
     return Consumer(
         uuid=make_uuid("consumer", number),
         project_id="project-1",
@@ -152,14 +153,14 @@ def make_migration(number: int = 1, *, of: int = 1) -> Migration:
 
 
 def make_moving_consumer(number: int = 1) -> Consumer:
-    """Return move N as what holds the allocations of the other host."""
+    """Return migration N as the consumer that holds the allocations on the other host."""
     return replace(
         make_consumer(number), uuid=make_uuid("migration", number), consumer_type=CONSUMER_TYPE
     )
 
 
 def make_action(number: int = 1, *, of: int = 1) -> Action:
-    """Return request `req-N` for a resize of `vm-M`, which is done, the later the higher N."""
+    """Return finished request `req-N` for a resize of `vm-M`; a higher N starts later."""
     started_at_s = CREATED_AT_S + number
     return Action(
         instance_uuid=make_uuid("instance", of),
@@ -176,7 +177,7 @@ def make_action(number: int = 1, *, of: int = 1) -> Action:
 def make_share(
     number: int = 1, *, seen: int | None = None, **vcpus: int | Mapping[str, int]
 ) -> ConsumerUpdate:
-    """Return what consumer N is to hold, for `make_share(1, on_1=2)` two VCPUs of `host-1`."""
+    """Return the update of consumer N's allocations; `on_1=2` means two VCPUs of `host-1`."""
     return ConsumerUpdate(
         consumer=make_consumer(number),
         allocations={
@@ -201,12 +202,12 @@ def make_request(number: int = 1, *, count: int = 1) -> Request:
 
 
 def make_pending_request(number: int = 1) -> PendingRequest:
-    """Return request `req-N` as it waits to be scheduled."""
+    """Return request `req-N`, waiting to be scheduled."""
     return PendingRequest(request=make_request(number), accepted_at_s=CREATED_AT_S + number)
 
 
 def make_decision(number: int = 1) -> Decision:
-    """Return a decision on `req-N`, the later the higher the number."""
+    """Return a decision on `req-N`; a higher N is decided later."""
     return Decision(
         request_id=f"req-{number}",
         verdict=Verdict.PLACED,
@@ -234,7 +235,7 @@ def make_aggregate(number: int = 1) -> Aggregate:
 
 
 def make_server_group(number: int = 1) -> ServerGroup:
-    """Return server group `group-N`, whose members stay apart."""
+    """Return server group `group-N` with the anti-affinity policy."""
     return ServerGroup(
         uuid=make_uuid("group", number),
         name=f"group-{number}",

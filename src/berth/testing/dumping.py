@@ -1,4 +1,4 @@
-"""Dumps of a host table, by which tests compare what two tables hold."""
+"""Dumps of a host table, for tests that compare the contents of two tables."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,10 @@ from berth.tables.host.occupants import Occupant
 
 
 def dump(hosts: HostTable) -> dict[str, object]:
-    """Return everything that rules can read of a table, by host uuid and independent of row order.
+    """Return all values of a table that rules can read, by host uuid, whatever the row order.
 
-    Classes of which a host has nothing are left out, so that a table that once had them equals one
-    that never did.
+    Resource classes without capacity or usage are left out, so that a table that once had them
+    equals one that never did.
     """
     by_host: dict[str, object] = {
         hosts.host(row).uuid: _dump_row(hosts, row) for row in hosts.alive_rows().tolist()

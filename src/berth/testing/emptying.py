@@ -1,4 +1,4 @@
-"""Emptying a PostgreSQL ledger between tests: quicker than a new database for each."""
+"""Emptying a PostgreSQL ledger between tests, which is faster than a new database per test."""
 
 import asyncpg
 
@@ -6,7 +6,8 @@ from berth.adapters.ledger.sql.schema import metadata
 
 
 async def empty(url: str) -> None:
-    """Empty a ledger whose schema is in place, and set its version back to 0."""
+    """Empty a ledger whose schema exists, and reset its version to 0."""
+    # `head` must keep its single row, which every write updates.
     tables = ", ".join(table.name for table in metadata.sorted_tables if table.name != "head")
     connection = await asyncpg.connect(url)
     try:

@@ -1,4 +1,4 @@
-"""A bus on which things go wrong, by a seed: messages are lost, late, doubled, out of order."""
+"""A bus that loses, delays, duplicates and reorders messages, reproducibly from a seed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,9 +15,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Faults:
-    """How often what goes wrong, 0 to 1 each, and the longest that a message is on its way.
+    """Probabilities of faults, from 0 to 1, and the maximum delay of a message in seconds.
 
-    Messages that take different times overtake each other.
+    Each message has its own random delay, so that messages overtake each other.
     """
 
     lost: float = 0.0
@@ -27,12 +27,12 @@ class Faults:
 
 
 class FaultyBus:
-    """Stands before another bus; see the port `Bus`. What `serves` says stays true.
+    """Wraps another bus and injects faults; see the port `Bus`. `serves` is never wrong.
 
     Args:
-        bus: what carries the messages that get there.
+        bus: carries the messages that are not lost.
         faults: may be changed at any time.
-        rng: chooses what goes wrong.
+        rng: decides which faults occur.
     """
 
     def __init__(self, bus: Bus, faults: Faults, rng: Random) -> None:
@@ -44,9 +44,10 @@ class FaultyBus:
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
-        """See `Bus.call`. Who is not answered waits until the time is up."""
+        """See `Bus.call`. A caller whose message or reply is lost waits for its timeout."""
         try:
             async with asyncio.timeout(timeout_s):
+                # The copy takes its own time, so it may arrive before or long after the original.
                 if self._happens(self._faults.doubled):
                     double = self._bus.call(command, args, timeout_s=timeout_s, server=server)
                     self._spawn(self._later(double))
@@ -55,6 +56,7 @@ class FaultyBus:
                     await asyncio.Event().wait()
                 reply = await self._bus.call(command, args, timeout_s=timeout_s, server=server)
                 await self._travel()
+                # A lost reply differs from a lost request: the command has been carried out.
                 if self._happens(self._faults.answer_lost):
                     await asyncio.Event().wait()
                 return reply
@@ -64,13 +66,13 @@ class FaultyBus:
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """See `Bus.cast`. It is sent later, so that one that is sent after it may come first."""
+        """See `Bus.cast`. The message is delayed, so that a later one may overtake it."""
         for _ in range(self._copies()):
             sent = self._bus.cast(command, args, timeout_s=timeout_s, server=server)
             self._spawn(self._later(sent))
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
-        """See `Bus.fanout`, and `cast`."""
+        """See `Bus.fanout`; delays are as for `cast`."""
         for _ in range(self._copies()):
             self._spawn(self._later(self._bus.fanout(command, args)))
 
@@ -100,19 +102,21 @@ class FaultyBus:
         await asyncio.sleep(self._rng.uniform(0, self._faults.delay_s))
 
     async def _later(self, sent: Coroutine[Any, Any, Any]) -> None:
-        """Have something sent that nobody waits for."""
+        """Send a message after a delay, in the background."""
         try:
             await self._travel()
         except BaseException:
+            # Cancelled before it was awaited; unless closed, the coroutine warns when collected.
             sent.close()
             raise
         try:
             await sent
         except BerthError:
-            # It did not arrive, or its server refused: whoever sent it does not hear of it.
+            # No server was found, or its handler refused. The sender is no longer waiting.
             return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
+        # The event loop keeps weak references to tasks only.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

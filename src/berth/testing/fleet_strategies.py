@@ -1,4 +1,4 @@
-"""Strategies for fleets and requests: small, often alike, and with something odd now and then."""
+"""Strategies for small fleets and requests with many equal values and occasional odd ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,6 +42,7 @@ _IMAGES = (
     Image("i5", properties={"trait:HW_CPU_X86_AVX": "required", "os_type": "linux"}),
 )
 
+# Metadata of aggregates besides availability zones: valid, malformed and empty values.
 _METADATA: Sequence[Mapping[str, str]] = (
     {},
     {
@@ -85,7 +86,6 @@ _METADATA: Sequence[Mapping[str, str]] = (
         "max_instances_per_host": "1",
     },
 )
-"""What aggregates say of their hosts, beside availability zones."""
 
 _SUPPORTED = (
     (("x86_64", "kvm", "hvm"),),
@@ -112,13 +112,14 @@ _POOLS = (
 
 HOSTS_MAX = 6
 
+# Not 0, to which Hypothesis shrinks: minimal examples keep the ordinary value.
 _SELDOM_TRUE = st.integers(0, 7).map(lambda drawn: drawn == 1)
 
 _T = TypeVar("_T")
 
 
 def _inventories(sizes: Sequence[int], *, stepped: bool) -> list[Inventory]:
-    """Plain inventories of each size, and some with a ratio, a reserve, a limit or units."""
+    """Return inventories of each size: plain ones, and ones with ratio, reserve, limit or units."""
     made: list[Inventory] = []
     for total in sizes:
         plain = Inventory(total)
@@ -132,7 +133,7 @@ def _inventories(sizes: Sequence[int], *, stepped: bool) -> list[Inventory]:
 
 
 def inventories(*, stepped: bool = True) -> st.SearchStrategy[dict[str, Inventory]]:
-    """Inventories of one host, small and often alike; `stepped` allows units other than 1."""
+    """Draw the inventories of one host; `stepped` allows allocation units other than 1."""
     sizes = {VCPU: (1, 4, 8), MEMORY_MB: (1024, 4096, 8192), DISK_GB: (0, 40, 100)}
     plain = {
         name: st.sampled_from(_inventories(totals, stepped=stepped))
@@ -144,8 +145,9 @@ def inventories(*, stepped: bool = True) -> st.SearchStrategy[dict[str, Inventor
 
 @st.composite
 def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
-    """A box of that name."""
+    """Draw a box with a given name."""
     has = draw(inventories(stepped=stepped))
+    # Five quarters: usage may exceed the total, as after an operator lowers an inventory.
     shares = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
     used = {key: one.total * draw(shares) // 4 for key, one in has.items()}
     return Box(
@@ -155,6 +157,7 @@ def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
         traits=draw(st.frozensets(st.sampled_from(TRAITS))),
         disabled=draw(_SELDOM_TRUE),
         forced_down=draw(_SELDOM_TRUE),
+        # Around the default of 60 s after which a service is down, and a clock that is ahead.
         silent_s=draw(_seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)),
         hypervisor_type=draw(st.sampled_from(("QEMU", "kvm"))),
         hypervisor_version=draw(st.sampled_from((6_002_000, 7_000_000, 0))),
@@ -172,7 +175,7 @@ def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
 
 @st.composite
 def snapshots(draw: st.DrawFn, *, stepped: bool = True, least: int = 0) -> Snapshot:
-    """A small fleet with services, aggregates, server groups and instances."""
+    """Draw a small fleet with services, aggregates, server groups and instances."""
     names = [f"Host-{number}" for number in range(draw(st.integers(least, HOSTS_MAX)))]
     fleet: list[Box] = [draw(boxes(name, stepped=stepped)) for name in draw(_shuffled(names))]
     second_node: bool = draw(st.booleans())
@@ -188,6 +191,7 @@ def snapshots(draw: st.DrawFn, *, stepped: bool = True, least: int = 0) -> Snaps
         groups=groups,
         instances=draw(_residents(fleet)) if fleet else (),
     )
+    # The other half lacks the first service: rules must handle hosts without one.
     if draw(st.booleans()):
         return snapshot
     return replace(snapshot, services=snapshot.services[1:])
@@ -198,6 +202,7 @@ def _shuffled(names: Sequence[str]) -> st.SearchStrategy[list[str]]:
 
 
 def _aggregates(names: Sequence[str]) -> st.SearchStrategy[list[Aggregate]]:
+    # Aggregates may name hosts that do not exist.
     members = st.frozensets(st.sampled_from([*names, "elsewhere"]))
     zones = st.sampled_from(({}, {AZ_KEY: "az1"}, {AZ_KEY: "az2, az1"}, {AZ_KEY: " , "}))
     made = st.tuples(members, zones, st.sampled_from(_METADATA))
@@ -222,7 +227,7 @@ def _residents(fleet: Sequence[Box]) -> st.SearchStrategy[list[Instance]]:
 
 
 def flavors() -> st.SearchStrategy[Flavor]:
-    """Flavors that fit some boxes, with extra specs that some boxes meet."""
+    """Draw flavors that fit some boxes, with extra specs that some boxes satisfy."""
     specs: st.SearchStrategy[dict[str, str]] = st.one_of(
         st.just(dict[str, str]()),
         st.just(dict[str, str]()),
@@ -252,13 +257,13 @@ def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_
 def requests(
     draw: st.DrawFn, *, count_max: int = 4, grouped: bool = True, named: bool = True
 ) -> Request:
-    """Requests that now and then say something in each of the ways there are.
+    """Draw a request that occasionally uses each of the available options.
 
     Args:
-        draw: given by hypothesis.
-        count_max: most instances that one asks for.
-        grouped: whether it may be in a server group.
-        named: whether it may name hosts to force, ignore or go to.
+        draw: supplied by Hypothesis.
+        count_max: maximum number of instances.
+        grouped: whether the request may use a server group.
+        named: whether the request may name hosts to force, ignore or target.
     """
     name = st.sampled_from([f"Host-{number}" for number in range(HOSTS_MAX)])
     names = st.lists(st.one_of(name, name.map(str.lower)), max_size=3, unique=True).map(tuple)

@@ -1,7 +1,7 @@
-"""Fleets for tests of decisions, one case at a time (strategies are in `fleet_strategies`).
+"""Hand-made fleets for tests of decisions; for drawn ones see `fleet_strategies`.
 
-A `Box` is a host with all that belongs to it (its provider and compute service); a snapshot is
-made of boxes. Everything has a default that lets a small request pass.
+A `Box` is a host with its providers and compute service, and a snapshot consists of boxes. All
+defaults are such that the host accepts a small request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ from berth.scheduling.weighers import (
 from berth.testing.trees import Child, children_of
 
 NOW_S = 1_000_000.0
-"""The time of every fleet, in Unix seconds."""
+"""The current time in every fleet, in Unix seconds."""
 
 GPU = "CUSTOM_GPU"
 CLASSES = (VCPU, MEMORY_MB, DISK_GB, GPU)
@@ -63,7 +63,7 @@ _ROOMY: Mapping[str, Inventory] = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One host with its provider and its compute service; `node` is the name unless given."""
+    """One host with its provider and its compute service; `node` defaults to the name."""
 
     name: str
     node: str = ""
@@ -83,7 +83,7 @@ class Box:
     failed_builds: int = 0
     failure_level: float = 0.0
     failed_s: float = 0.0
-    """Seconds since the newest failed build."""
+    """Seconds since the latest failed build."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     numa_cells: tuple[NumaCell, ...] = ()
     pci_pools: tuple[PciPool, ...] = ()
@@ -128,7 +128,7 @@ class Box:
 
     @property
     def service(self) -> Service:
-        """The compute service of the host's name."""
+        """The compute service of the host, which all nodes of one name share."""
         return Service(
             host=self.name,
             service_id=f"service-{self.name}",
@@ -148,7 +148,7 @@ def uuid_of(name: str, node: str = "") -> str:
 
 
 def sized(vcpus: int = 8, memory_mb: int = 8192, disk_gb: int = 100) -> dict[str, Inventory]:
-    """Return plain inventories: nothing reserved, no overcommit."""
+    """Return inventories without reserved amounts and without overcommitment."""
     return {
         VCPU: Inventory(vcpus),
         MEMORY_MB: Inventory(memory_mb),
@@ -159,7 +159,7 @@ def sized(vcpus: int = 8, memory_mb: int = 8192, disk_gb: int = 100) -> dict[str
 def resident(
     uuid: str, box: Box, *, group_uuid: str | None = None, task: Task | None = None
 ) -> Instance:
-    """Return an instance that is on a box."""
+    """Return an active instance on a box."""
     return Instance(
         uuid=uuid,
         name=uuid,
@@ -183,7 +183,8 @@ def snapshot_of(
     groups: Sequence[ServerGroup] = (),
     instances: Sequence[Instance] = (),
 ) -> Snapshot:
-    """Return the snapshot of a fleet; of boxes of one name, the first says its service."""
+    """Return the snapshot of a fleet; the first box of each name defines its service."""
+    # Reversed, because the last of equal keys wins in a dict.
     services = {box.name: box.service for box in reversed(boxes)}
     return Snapshot(
         version=1,
@@ -213,7 +214,7 @@ def asking(
 
 
 def all_filters() -> tuple[Filter, ...]:
-    """Return every filter with its default options, in the order of the default policy."""
+    """Return the filters with their default options, in the order of the default policy."""
     return (
         service_is_up.build(),
         in_availability_zone.build(),
@@ -250,13 +251,13 @@ _WEIGHERS: Sequence[Callable[[float], Weigher]] = (
     lambda multiplier: replace(free_devices.build(), multiplier=multiplier),
 )
 WEIGHERS = len(_WEIGHERS)
-"""How many weighers there are."""
+"""Number of weighers that `all_weighers` can build."""
 
 _SPREADING = (1.0,) * 5
 
 
 def all_weighers(multipliers: Sequence[float] = _SPREADING) -> tuple[Weigher, ...]:
-    """Return every weigher with its multiplier, or the first few when fewer are given."""
+    """Return one weigher per multiplier, taken from the start of the list of weighers."""
     return tuple(build(one) for build, one in zip(_WEIGHERS, multipliers, strict=False))
 
 
@@ -268,7 +269,8 @@ def policy_of(
     shuffle: bool = False,
     runners_up: int = 1_000,
 ) -> Policy:
-    """Return a policy of the filter scheduler; it names all hosts that came next."""
+    """Return a policy of the filter scheduler whose decisions list all other hosts by score."""
+    # One host to choose from and no shuffle: the decision depends on the scores alone.
     return Policy(
         name="test",
         hash="0",
@@ -282,5 +284,5 @@ def policy_of(
 
 
 def by_chance(policy: Policy) -> Policy:
-    """Return the policy with the chance scheduler."""
+    """Return the policy with the chance scheduler as its driver."""
     return replace(policy, driver=chance.build())

@@ -1,7 +1,7 @@
-"""Random hosts with NUMA cells and devices, what is used of them, and guests that ask for some.
+"""Random hosts with NUMA cells and devices, their usage, and flavors that request them.
 
-All comes from one `random.Random`, so the same fleets can be made outside of hypothesis too.
-Numbers are small and often alike: what matters is that guests nearly fit.
+Everything is derived from one `random.Random`, so that the same fleets can be made without
+Hypothesis. Numbers are small and often equal, so that guests nearly fit: bugs are found there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ ALIASES: tuple[Mapping[str, str], ...] = (
     {"name": "either", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PCI"},
     {"name": "movable", "vendor_id": "8086", "product_id": "0443", "live_migratable": "true"},
 )
-"""Aliases as a policy has them; some ask for the same devices as others."""
+"""PCI aliases as in a policy; some of them match the same devices."""
 
 _KINDS = (
     ("10de", "1eb8", DeviceType.STANDARD),
@@ -54,10 +54,11 @@ _MEMORY_MB = (1024, 2048, 4096, 8192)
 
 
 def random_cells(rng: Random) -> tuple[NumaCell, ...]:
-    """Return the cells of a host; seldom none."""
+    """Return the NUMA cells of a host, in one case of twelve none."""
     if not rng.randrange(12):
         return ()
     count, threads = rng.choice((1, 2, 2, 2, 3, 4)), rng.choice((1, 2, 2, 2, 4))
+    # Cell ids may have gaps and come in any order, so code must not use them as indices.
     ids = rng.sample(range(count + 1), count) if not rng.randrange(4) else range(count)
     sizes = rng.choice(_SIZES)
     sockets = rng.choice(("none", "pairs", "own"))
@@ -84,6 +85,7 @@ def _cell(
     siblings = tuple(frozenset(cpus[core::cores]) for core in range(cores))
     split = rng.choice((0, 0, 0, 1, threads, len(cpus) // 2, len(cpus) // 2, len(cpus)))
     shared, dedicated = frozenset(cpus[:split]), frozenset(cpus[split:])
+    # Hosts that do not distinguish shared from dedicated CPUs report one set as both.
     if not rng.randrange(6):
         shared = dedicated = frozenset(cpus)
     memory_mb = rng.choice(_MEMORY_MB)
@@ -96,12 +98,13 @@ def _cell(
 
 
 def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
-    """Return device pools near some of the cells, or near none; often no pools at all."""
+    """Return up to six device pools, each near a cell of the host, an unknown cell or none."""
     nodes = [cell.cell_id for cell in cells] or [0]
     pools: dict[str, PciPool] = {}
     for number in range(rng.choice((0, 1, 2, 3, 4, 6))):
         vendor_id, product_id, dev_type = rng.choice(_KINDS)
         pool = PciPool(
+            # Hosts report hexadecimal ids in either case; aliases must match both.
             vendor_id=rng.choice((vendor_id, vendor_id.upper())),
             product_id=product_id,
             dev_type=dev_type,
@@ -117,7 +120,7 @@ def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
 def random_use(
     rng: Random, cells: Sequence[NumaCell], pools: Sequence[PciPool]
 ) -> list[Assignment]:
-    """Return what instances have of a host, each of one cell and one pool at most."""
+    """Return the assignments of a host's instances, each of one cell or of one pool."""
     used: list[Assignment] = []
     free = {cell.cell_id: sorted(cell.pcpuset) for cell in cells}
     for cell in cells:
@@ -137,6 +140,7 @@ def _share(rng: Random, cell: NumaCell, taken: Sequence[int]) -> CellShare:
     sizes = [pages.size_kb for pages in cell.mempages]
     size = rng.choice((None, *sizes))
     memory_mb = rng.choice((0, 256, 512))
+    # Memory in large pages is a multiple of the page size.
     step_mb = (size or min(sizes, default=1)) // _KB
     if step_mb:
         memory_mb -= memory_mb % step_mb
@@ -150,7 +154,7 @@ def _share(rng: Random, cell: NumaCell, taken: Sequence[int]) -> CellShare:
 
 
 def random_flavor(rng: Random) -> Flavor:
-    """Return a flavor that asks for cells, dedicated CPUs, pages or devices; some contradict."""
+    """Return a flavor that requests cells, dedicated CPUs, pages or devices, perhaps invalidly."""
     vcpus = rng.choice((1, 2, 2, 2, 3, 4, 4, 6, 8))
     memory_mb = rng.choice((0, 256, 256, 512, 512, 1024, 2048))
     specs: dict[str, str] = {}
@@ -176,6 +180,7 @@ def _ask_cpus(rng: Random, specs: dict[str, str], vcpus: int) -> None:
         specs["resources:PCPU"] = str(vcpus)
     elif policy:
         specs["hw:cpu_policy"] = policy
+    # One in sixty flavors has the option without the policy that it requires.
     if policy == "mixed" or not rng.randrange(60):
         specs["hw:cpu_dedicated_mask"] = rng.choice(("0", "^0", "0-1", "1", "^1-2"))
     if policy in ("dedicated", "mixed", "PCPU") or not rng.randrange(60):
@@ -184,6 +189,7 @@ def _ask_cpus(rng: Random, specs: dict[str, str], vcpus: int) -> None:
             specs["hw:cpu_thread_policy"] = threads
         if not rng.randrange(4):
             specs["hw:emulator_threads_policy"] = rng.choice(("share", "isolate", "isolate"))
+        # An isolated emulator thread takes one more dedicated CPU, which the flavor must request.
         if policy == "PCPU" and specs.get("hw:emulator_threads_policy") == "isolate":
             specs["resources:PCPU"] = str(vcpus + 1)
     if not rng.randrange(30):
@@ -197,6 +203,7 @@ def _ask_cells(rng: Random, specs: dict[str, str], vcpus: int, memory_mb: int) -
     specs["hw:numa_nodes"] = str(nodes)
     if rng.randrange(3) or vcpus < nodes:
         return
+    # From here on, cells are asymmetric: each has its own list of CPUs and share of memory.
     order = rng.sample(range(vcpus), vcpus)
     cuts = sorted(rng.sample(range(1, vcpus), nodes - 1)) if nodes > 1 else []
     parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, vcpus], strict=True)]
@@ -209,7 +216,7 @@ def _ask_cells(rng: Random, specs: dict[str, str], vcpus: int, memory_mb: int) -
 
 
 def random_image(rng: Random) -> Image | None:
-    """Return an image, which seldom says something of topologies; often none."""
+    """Return an image with one topology property in one case of eight, and otherwise None."""
     if rng.randrange(8):
         return None
     said = rng.choice(
@@ -227,12 +234,12 @@ def random_image(rng: Random) -> Image | None:
 
 
 def random_host(rng: Random, name: str = "host") -> Host:
-    """Return a host with cells and pools."""
+    """Return a host with random cells and pools."""
     cells = random_cells(rng)
     pools = random_pools(rng, cells)
     return Host(f"uuid-{name}", name, name, numa_cells=cells, pci_pools=pools)
 
 
 def generators() -> st.SearchStrategy[Random]:
-    """Draw a generator to hand to the functions above, by its seed."""
+    """Draw a seeded generator to pass to the functions above."""
     return st.integers(0, 2**63 - 1).map(Random)

@@ -1,7 +1,8 @@
-"""The keeper of a private libvirtd, with its namespaces and its children; see `private_libvirt`.
+"""The keeper process of a private libvirtd: its namespaces and children; see `private_libvirt`.
 
-It reads `start`, `kill`, `hang` and `go on` from its standard input and answers `ready`, `ended`
-and `done`. At the end of the input it ends libvirtd and all guests, and itself.
+It reads the commands `start`, `kill`, `hang` and `go on` from its standard input, and answers
+`ready` or `failed`, `ended`, and `done`. At the end of its input it kills libvirtd and all guests,
+and exits.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import sys
 import zlib
 from pathlib import Path
 
+# Constants of Linux's sched.h, mount.h and prctl.h, which Python 3.11 does not provide.
 _CLONE_NEWNS = 0x0002_0000
 _CLONE_NEWNET = 0x4000_0000
 _MS_BIND = 0x1000
@@ -22,11 +24,12 @@ _MS_REC_PRIVATE = 0x4000 | 0x4_0000
 _MNT_DETACH = 2
 _PR_SET_CHILD_SUBREAPER = 36
 _READY_S = 60
+# Below 32768, where Linux starts to assign ports to outgoing connections by default.
 _FIRST_PORT = 20_000
 _PORTS = 64
+# libvirt's QEMU driver does not start without this user, even when its settings name another one.
 _USER = "libvirt-qemu"
 _USER_ID = 64_055
-"""Without such a user libvirt's QEMU driver does not start, whatever user its settings name."""
 _FOLDERS = {
     "etc": "/etc/libvirt",
     "run": "/run/libvirt",
@@ -59,7 +62,14 @@ log_outputs = "3:file:{folder}/libvirtd.log"
 
 
 class Keeper:
-    """Keeps one libvirtd."""
+    """The process that starts and stops one libvirtd.
+
+    Args:
+        folder: holds the state, settings and logs of libvirtd.
+        sockets: folder of its sockets.
+        host_uuid: the host uuid that libvirtd reports.
+        netns: name of the network namespace to enter, or empty for the current one.
+    """
 
     def __init__(self, folder: Path, sockets: Path, host_uuid: str, netns: str) -> None:
         self._folder = folder
@@ -70,14 +80,15 @@ class Keeper:
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
-        """Obey until the end of the input."""
+        """Carry out commands until the end of the input."""
         self._write_settings()
         self._enter()
-        # Whatever loses its parent is this process's child from then on.
+        # Orphaned descendants, such as QEMU, become children of this process from now on.
         self._check(self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
         reading, writing = socket.socketpair()
         writing.setblocking(False)  # noqa: FBT003 - its name says it
         signal.signal(signal.SIGCHLD, _heard)
+        # The terminal sends Ctrl-C to this process, too; it must outlive the test to clean up.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         with selectors.DefaultSelector() as selector:
@@ -90,7 +101,7 @@ class Keeper:
                 self._end()
 
     def _obey(self, selector: selectors.BaseSelector, children: socket.socket) -> bool:
-        """Do what comes next, and tell whether there is more to come."""
+        """Handle the next command or signal, and return whether to continue."""
         for key, _ in selector.select():
             if key.fileobj is children:
                 children.recv(1024)
@@ -109,6 +120,7 @@ class Keeper:
         return True
 
     def _start(self) -> None:
+        # libvirtd announces over systemd's notification protocol that it accepts connections.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind(str(self._sockets / "notify"))
             told.settimeout(_READY_S)
@@ -138,10 +150,12 @@ class Keeper:
         self._say("done")
 
     def _end(self) -> None:
-        """End libvirtd and all that it or this process has started."""
+        """Kill libvirtd and all processes that it or this process has started."""
+        # libvirtd goes first, so that it starts no more guests meanwhile.
         if self._daemon is not None:
             self._daemon.kill()
             self._daemon.wait()
+        # Killing a process makes its children ours, hence the loop until none is left.
         while children := self._children():
             for pid in children:
                 with contextlib.suppress(ProcessLookupError):
@@ -150,7 +164,7 @@ class Keeper:
                 os.waitpid(-1, 0)
 
     def _reap(self) -> None:
-        """Wait for orphans that have ended; libvirtd's end is its own object's to see."""
+        """Reap orphans that have exited, except libvirtd, which its `Popen` object reaps."""
         for pid in self._children():
             if self._daemon is None or pid != self._daemon.pid:
                 with contextlib.suppress(ChildProcessError):
@@ -167,7 +181,7 @@ class Keeper:
     def _write_settings(self) -> None:
         for name in _FOLDERS:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-        # Each libvirtd looks for free ports from its own first one on, so that two seldom meet.
+        # Each libvirtd searches its own port range for free ports, so that two seldom collide.
         number = zlib.crc32(str(self._folder).encode()) % 150
         first_port = _FIRST_PORT + _PORTS * number
         ports = {"first_port": first_port, "last_port": first_port + _PORTS - 1}
@@ -183,14 +197,15 @@ class Keeper:
             (self._folder / name).write_text(known + more)
 
     def _enter(self) -> None:
-        """Enter the namespaces, and put the folder's files in the place of libvirt's."""
+        """Enter the namespaces, and mount the folder's files over libvirt's."""
         if self._netns:
             with Path("/run/netns", self._netns).open("rb") as file:
                 self._check(self._libc.setns(file.fileno(), _CLONE_NEWNET))
         self._check(self._libc.unshare(_CLONE_NEWNS))
+        # Under systemd, mounts propagate to the parent namespace; the machine must not see ours.
         self._mount("none", "/", None, _MS_REC_PRIVATE)
         if self._netns:
-            # Or it would show the interfaces of the network that was left.
+            # The old mount would still show the interfaces of the previous network namespace.
             self._libc.umount2(b"/sys", _MNT_DETACH)
             self._mount("sysfs", "/sys", "sysfs", 0)
         for name, target in _FOLDERS.items():
@@ -210,4 +225,4 @@ class Keeper:
 
 
 def _heard(_: int, __: object) -> None:
-    """Take note of a signal, which the loop then wakes up for."""
+    """Do nothing; without a handler, the signal would not be written to the wake-up socket."""

@@ -1,11 +1,10 @@
-"""A libvirtd of a test's own: any number of them on one machine, none of them the machine's.
+"""Private libvirtd processes for tests: any number per machine, apart from the machine's own.
 
-Each has its own mount namespace, in which libvirt's folders are those of the test, and, when it is
-asked for, the network namespace of a host. It is the child of a keeper, a process that takes in
-whatever becomes an orphan (QEMU does, by design), waits for it, and ends all of it when the test
-ends, however that ends.
+Each has its own mount namespace, in which libvirt's folders belong to the test, and optionally the
+network namespace of a host. Its parent is a keeper process, which adopts and reaps orphans (QEMU
+detaches itself by design), and kills all of them when the test ends, even if it crashes.
 
-`python -m berth.testing.private_libvirt FOLDER SOCKETS UUID [NETNS]` is the keeper.
+`python -m berth.testing.private_libvirt FOLDER SOCKETS UUID [NETNS]` runs the keeper.
 """
 
 import os
@@ -26,7 +25,7 @@ _END_S = 30
 
 
 class PrivateLibvirt:
-    """A libvirtd that runs; `uri` is what to connect to."""
+    """A running libvirtd; `uri` is the address to connect to."""
 
     def __init__(self, keeper: "subprocess.Popen[str]", uri: str, log: Path) -> None:
         self.uri = uri
@@ -35,45 +34,47 @@ class PrivateLibvirt:
 
     @property
     def pid(self) -> int:
-        """The keeper's process: the guests' parent, whose namespaces they are in."""
+        """Process id of the keeper, the parent of the guests, which share its namespaces."""
         return self._keeper.pid
 
     def kill(self) -> None:
-        """End libvirtd by SIGKILL; its guests go on."""
+        """Kill libvirtd by SIGKILL; its guests keep running."""
         self._ask("kill", _ENDED)
 
     def start(self) -> None:
-        """Start libvirtd again after `kill`, and wait until it takes connections."""
+        """Start libvirtd, also after `kill`, and wait until it accepts connections."""
         self._ask("start", _READY)
 
     def hang(self) -> None:
-        """Have libvirtd do nothing until `go_on`."""
+        """Suspend libvirtd by SIGSTOP until `go_on`."""
         self._ask("hang", _DONE)
 
     def go_on(self) -> None:
-        """Let a libvirtd that hangs go on."""
+        """Continue libvirtd after `hang`."""
         self._ask("go on", _DONE)
 
     def _ask(self, command: str, wanted: str) -> None:
         stdin, stdout = self._keeper.stdin, self._keeper.stdout
         if stdin is None or stdout is None:
-            raise RuntimeError("the keeper of a libvirtd has no pipes")
+            raise RuntimeError("the keeper of libvirtd was started without pipes")
         stdin.write(f"{command}\n")
         stdin.flush()
         answer = stdout.readline().strip()
         if answer != wanted:
             told = self._log.read_text()[-2_000:] if self._log.exists() else ""
-            raise RuntimeError(f"libvirtd has not {wanted}, but {answer or 'ended'}: {told}")
+            raise RuntimeError(
+                f"libvirtd: expected {wanted!r}, got {answer or 'end of output'!r}; its log: {told}"
+            )
 
 
 def lacking() -> str:
-    """Say what this machine lacks for a libvirtd of one's own; nothing when it lacks nothing."""
+    """Return why this machine cannot run a private libvirtd, or "" when it can."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        return f"no {', '.join(missing)} here: make virt-packages"
+        return f"{', '.join(missing)} not found; run make virt-packages"
     if find_spec("libvirt") is None:
-        return "libvirt's binding is not installed: make virt-packages"
+        return "the libvirt binding is not installed; run make virt-packages"
     if os.geteuid() != 0:
-        return "only root can start a libvirtd with namespaces of its own"
+        return "a private libvirtd needs namespaces, which only root can create; run as root"
     return ""
 
 
@@ -81,19 +82,19 @@ def lacking() -> str:
 def private_libvirt(
     folder: Path, host_uuid: str, netns: str | None = None
 ) -> Generator[PrivateLibvirt]:
-    """Run a libvirtd until the end of the context, and its guests with it.
+    """Run a libvirtd until the end of the context, then kill it and its guests.
 
     Args:
-        folder: for its state, which a later one may go on with.
-        host_uuid: tells it from others: libvirt moves no guest to a host with the same uuid.
-        netns: the network namespace that it and its guests are in, as `ip netns` names it; that
-            of this process unless it is given.
+        folder: holds the state of libvirtd, which a later one may continue with.
+        host_uuid: must be unique, since libvirt moves no guest to a host with the same uuid.
+        netns: name of the network namespace of libvirtd and its guests, as in `ip netns`, or None
+            for that of this process.
 
     Raises:
-        RuntimeError: it does not start.
+        RuntimeError: libvirtd does not start.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Paths of sockets are short; those of tests are not.
+    # A socket's path may have 107 bytes at most, and pytest's folders may be longer.
     with tempfile.TemporaryDirectory(prefix="lv-") as sockets:
         argv = [sys.executable, "-m", __name__, str(folder.absolute()), sockets, host_uuid]
         keeper = subprocess.Popen(  # noqa: S603 - our own module
@@ -109,6 +110,7 @@ def private_libvirt(
                 made.start()
                 yield made
             finally:
+                # The end of its input ends the keeper; it also comes when this process is killed.
                 if keeper.stdin is not None:
                     keeper.stdin.close()
                 keeper.wait(_END_S)

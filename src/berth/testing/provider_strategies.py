@@ -1,4 +1,4 @@
-"""Strategies for providers as the Placement API has them: few names, so that all of them meet."""
+"""Strategies for providers of the Placement API, with few names, so that drawn values collide."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ _AMOUNTS = st.integers(0, 9)
 
 
 def odd_inventories() -> st.SearchStrategy[Inventory]:
-    """Draw an inventory that may have nothing to give, or owe some: ratios of 0 and below."""
+    """Draw an inventory whose capacity may be zero or negative, with ratios of 0 and below."""
     return st.builds(
         Inventory,
         total=_AMOUNTS,
@@ -35,7 +35,7 @@ def odd_inventories() -> st.SearchStrategy[Inventory]:
 
 @st.composite
 def told_providers(draw: st.DrawFn) -> Provider:
-    """Draw one of a few providers, under any other, itself or none."""
+    """Draw one of a few providers, whose parent is another provider, itself or None."""
     inventories = draw(st.dictionaries(_CLASSES, odd_inventories(), max_size=3))
     used = {name: amount for name in inventories if (amount := draw(_AMOUNTS))}
     traits = st.frozensets(st.sampled_from(TRAITS))
@@ -43,6 +43,7 @@ def told_providers(draw: st.DrawFn) -> Provider:
     return Provider(
         uuid=draw(st.sampled_from(UUIDS)),
         name=draw(st.sampled_from(("", "a", "b"))),
+        # Cycles and missing parents are drawn as well: readers must not loop on them.
         parent_uuid=draw(st.sampled_from((None, None, *UUIDS))),
         generation=draw(_AMOUNTS),
         inventories=inventories,
@@ -57,7 +58,7 @@ def told_providers(draw: st.DrawFn) -> Provider:
 
 
 def provider_events() -> st.SearchStrategy[Event]:
-    """Draw something that a feed may tell of providers."""
+    """Draw a change-feed event about a provider."""
     usages = st.builds(
         Usage,
         provider_uuid=st.sampled_from(UUIDS),
@@ -65,11 +66,12 @@ def provider_events() -> st.SearchStrategy[Event]:
         generation=st.none() | _AMOUNTS,
     )
     gone = st.builds(RecordRemoved, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
+    # Providers are drawn more often; otherwise most usages would concern unknown ones.
     return st.one_of(told_providers(), told_providers(), told_providers(), usages, gone)
 
 
 def name_events() -> st.SearchStrategy[Event]:
-    """Draw something that a feed may tell of resource classes and traits."""
+    """Draw a change-feed event about a resource class or a trait."""
     classes, traits = st.sampled_from((*CLASSES, *_UNUSED)), st.sampled_from((*TRAITS, *_UNUSED))
     return st.one_of(
         st.builds(ResourceClass, name=classes, number=_AMOUNTS),
@@ -80,5 +82,5 @@ def name_events() -> st.SearchStrategy[Event]:
 
 
 def provider_histories() -> st.SearchStrategy[list[Event]]:
-    """Draw what a feed tells of a few providers, one event after another."""
+    """Draw a sequence of change-feed events about a few providers, classes and traits."""
     return st.lists(st.one_of(provider_events(), provider_events(), name_events()), max_size=25)

@@ -1,7 +1,7 @@
-"""Hypothesis strategies, one a noun: any valid one, the odd ones too.
+"""Hypothesis strategies for domain objects, one per type.
 
-They draw from the whole range that a noun allows; `berth.testing.fleet_strategies` draws fleets
-that look like fleets.
+They draw from the whole range of valid values; `berth.testing.fleet_strategies` draws realistic
+fleets instead.
 """
 
 from typing import Final
@@ -109,7 +109,7 @@ def services() -> st.SearchStrategy[Service]:
 
 
 def providers() -> st.SearchStrategy[Provider]:
-    """Draw a provider that nothing is used of."""
+    """Draw a provider without usage."""
     return st.builds(
         Provider,
         uuid=uuids,
@@ -117,6 +117,7 @@ def providers() -> st.SearchStrategy[Provider]:
         parent_uuid=st.none() | uuids,
         generation=counts,
         inventories=st.dictionaries(names, inventories(), max_size=SIZE_MAX),
+        # The ledger derives usage from allocations, so a saved provider cannot bring its own.
         used=st.just({}),
         traits=st.frozensets(names, max_size=SIZE_MAX),
         aggregates=st.lists(uuids, unique=True, max_size=SIZE_MAX).map(tuple),
@@ -156,7 +157,7 @@ def server_groups() -> st.SearchStrategy[ServerGroup]:
 
 
 def actions() -> st.SearchStrategy[Action]:
-    """Draw what was asked of an instance."""
+    """Draw an instance action: the record of an API request for an instance."""
     events = st.builds(
         ActionEvent, name=texts, host=texts, started_at_s=seconds, ended_at_s=seconds, error=texts
     )
@@ -203,7 +204,7 @@ def migrations() -> st.SearchStrategy[Migration]:
 
 
 def instances() -> st.SearchStrategy[Instance]:
-    """Draw an instance that was never saved."""
+    """Draw an instance that has not been saved yet."""
     return st.builds(
         Instance,
         uuid=uuids,
@@ -235,6 +236,7 @@ def instances() -> st.SearchStrategy[Instance]:
         updated_at_s=seconds,
         launched_at_s=st.none() | seconds,
         terminated_at_s=st.none() | seconds,
+        # The ledger assigns revisions from 1 on; 0 marks an instance that it has not stored.
         revision=st.just(0),
     )
 
@@ -262,7 +264,7 @@ def requests() -> st.SearchStrategy[Request]:
 
 
 def pending_requests() -> st.SearchStrategy[PendingRequest]:
-    """Draw a request that waits to be scheduled."""
+    """Draw a request that is waiting to be scheduled."""
     return st.builds(
         PendingRequest,
         request=requests(),
@@ -363,13 +365,13 @@ def claims() -> st.SearchStrategy[Claim]:
 
 
 def quotas() -> st.SearchStrategy[Quota]:
-    """Draw a quota, which limits some things and leaves others to the defaults."""
+    """Draw a quota that limits some resources and leaves others at their defaults."""
     limits = st.none() | st.integers(min_value=-1, max_value=100)
     return st.builds(Quota, project_id=texts, **dict.fromkeys(LIMITED, limits))
 
 
 def records() -> st.SearchStrategy[Record]:
-    """Draw a record of any kind, never saved before."""
+    """Draw a record of any kind that has not been saved yet."""
     return st.one_of(
         hosts(),
         services(),

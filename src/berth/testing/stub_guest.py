@@ -1,6 +1,6 @@
-"""The stub guest: assembling it, and reading what it writes.
+"""Assembles the stub guest, and parses its console output.
 
-`python -m berth.testing.stub_guest` assembles it and writes down the bytes.
+`python -m berth.testing.stub_guest` assembles it and writes `stub_guest.b85` beside its source.
 """
 
 import base64
@@ -15,6 +15,8 @@ from pathlib import Path
 
 from berth.adapters.virt import stub_guest
 
+# The image ends at 4 GiB, because x86 processors start 16 bytes below. In real mode the same bytes
+# are addressed in a segment that ends at 64 KiB.
 _FLAT_END = 1 << 32
 _LOW_END = 1 << 16
 _READY = re.compile(
@@ -25,7 +27,7 @@ TOOLS = ("as", "ld")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a stub guest says of itself at its start."""
+    """The line that a stub guest writes at its start, parsed."""
 
     uuid: str
     vcpus: int
@@ -33,21 +35,21 @@ class Ready:
 
 
 def starts_of(console: str) -> list[Ready]:
-    """Return what a console says of each start of a stub guest, in order."""
+    """Return the starts of a stub guest that its console output reports, in order."""
     found = _READY.findall(console)
     return [Ready(uuid, int(cpus, 16), int(mib, 16)) for uuid, cpus, mib in found]
 
 
 def lacking_tools() -> list[str]:
-    """Name the programs of binutils that are not here."""
+    """Return the names of the required binutils programs that are not installed."""
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
 def assemble() -> bytes:
-    """Assemble the source with binutils.
+    """Return the image, assembled from the source with binutils.
 
     Raises:
-        subprocess.CalledProcessError: it is wrong; the message is on standard error.
+        subprocess.CalledProcessError: the source has an error, printed to standard error.
     """
     size = stub_guest.IMAGE_BYTES
     source = files(stub_guest).joinpath("stub_guest.S").read_bytes()

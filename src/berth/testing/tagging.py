@@ -1,6 +1,7 @@
-"""Tagging: fleets whose aggregates say much, and requests that they have something to say of.
+"""Strategies for fleets with aggregate metadata, and for requests that such metadata affects.
 
-Hypothesis alone draws few such pairs, so one seed draws the whole; it shrinks no further.
+Hypothesis alone seldom draws matching pairs, so a single drawn seed generates all metadata of a
+fleet. Failing examples therefore do not shrink well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from berth.domain.compute.request import Request
 from berth.domain.ledger.change import Snapshot
 from berth.testing.fleet_strategies import requests, snapshots
 
+# Besides valid values, each key has some that its reader must ignore or that match nothing.
 _METADATA: Mapping[str, Sequence[str]] = {
     AZ_KEY: ("az1", "az2, az1"),
     "cpu_allocation_ratio": ("0.5", "2", "0", "many"),
@@ -37,12 +39,12 @@ _SEEDS = st.integers(0, 2**32)
 
 
 def tagged_snapshots(*, least: int = 0) -> st.SearchStrategy[Snapshot]:
-    """Draw a small fleet of at least so many hosts, with aggregates that say much."""
+    """Draw a small fleet of at least `least` hosts, with much aggregate metadata."""
     return st.builds(_tagged, snapshots(least=least), _SEEDS)
 
 
 def tagged_requests() -> st.SearchStrategy[Request]:
-    """Draw a request that such aggregates may have something to say of."""
+    """Draw a request that the metadata of such aggregates may affect."""
     return st.builds(_tagged_request, requests(named=False), _SEEDS)
 
 

@@ -1,4 +1,7 @@
-"""Strategies for provider trees and for requests of them: small, so that all ways can be tried."""
+"""Strategies for small provider trees and requests for them.
+
+Tests compare decisions with an exhaustive search, which only small trees permit.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +19,8 @@ CHILDREN_MAX = 4
 TREE_TRAITS = ("CUSTOM_A", "CUSTOM_B")
 SUFFIXES = ("1", "2", "_GPU", "-x")
 
+# The inventories cover each limit on its own: ratio, maximum, step, minimum and reserve, besides
+# capacities of zero and below.
 _STOCKS: Mapping[str, tuple[Inventory, ...]] = {
     VCPU: (
         Inventory(4),
@@ -48,7 +53,7 @@ _TRAITS = st.frozensets(st.sampled_from(TREE_TRAITS))
 
 @st.composite
 def stocks(draw: st.DrawFn) -> tuple[dict[str, Inventory], dict[str, int]]:
-    """Inventories of one provider, and what of each is used; perhaps more than there is."""
+    """Draw the inventories of one provider and its usage, which may exceed the capacity."""
     names = draw(st.frozensets(st.sampled_from(sorted(_STOCKS))))
     has = {name: draw(st.sampled_from(_STOCKS[name])) for name in sorted(names)}
     shares = st.sampled_from((0, 0, 0, 1, 2, 3, 4, 5))
@@ -58,7 +63,8 @@ def stocks(draw: st.DrawFn) -> tuple[dict[str, Inventory], dict[str, int]]:
 
 @st.composite
 def children(draw: st.DrawFn) -> tuple[Child, ...]:
-    """Up to `CHILDREN_MAX` child providers, some under others, many of them alike."""
+    """Draw up to `CHILDREN_MAX` child providers, some nested, many of them alike."""
+    # At most two kinds, since providers that tie are the hard case of a choice between them.
     kinds = draw(st.lists(st.tuples(stocks(), _TRAITS), min_size=1, max_size=2))
     made: list[Child] = []
     for number in range(draw(st.integers(0, CHILDREN_MAX))):
@@ -70,7 +76,7 @@ def children(draw: st.DrawFn) -> tuple[Child, ...]:
 
 @st.composite
 def planted(draw: st.DrawFn, box: Box) -> Box:
-    """A box with children, whose root has some of their classes and traits too, or not."""
+    """Draw a box with children, whose root may have some of their classes and traits, too."""
     has, used = draw(stocks())
     traits = draw(_TRAITS)
     return replace(
@@ -84,24 +90,25 @@ def planted(draw: st.DrawFn, box: Box) -> Box:
 
 @st.composite
 def with_trees(draw: st.DrawFn, snapshots: st.SearchStrategy[Snapshot]) -> Snapshot:
-    """Snapshots of which some hosts have children; the providers come in any order."""
+    """Draw a snapshot in which some hosts have child providers, in any order of providers."""
     snapshot = draw(snapshots)
     providers = list(snapshot.providers)
     for root in snapshot.providers:
         providers += children_of(root.uuid, draw(children()))
+    # Snapshots promise no order of providers: a child may come before its parent.
     return replace(snapshot, providers=tuple(draw(st.permutations(providers))))
 
 
 @st.composite
 def tree_boxes(draw: st.DrawFn) -> list[Box]:
-    """A few hosts with trees; some of them without children."""
+    """Draw a few hosts with provider trees, some of them without children."""
     names = [f"host-{number}" for number in range(draw(st.integers(1, 4)))]
     return [draw(planted(Box(name))) for name in names]
 
 
 @st.composite
 def granular_specs(draw: st.DrawFn) -> dict[str, str]:
-    """Extra specs that ask for groups, and for this and that without suffix."""
+    """Draw extra specs with request groups, and with unsuffixed resources and traits."""
     specs: dict[str, str] = {}
     for suffix in draw(st.lists(st.sampled_from(SUFFIXES), unique=True, max_size=4)):
         specs |= draw(_group_specs(suffix))
@@ -119,6 +126,7 @@ def granular_specs(draw: st.DrawFn) -> dict[str, str]:
 @st.composite
 def _group_specs(draw: st.DrawFn, suffix: str) -> dict[str, str]:
     names = draw(st.frozensets(st.sampled_from(sorted(_AMOUNTS)), min_size=1, max_size=2))
+    # A request group without a positive amount is invalid.
     amounts = {name: max(draw(st.sampled_from(_AMOUNTS[name])), 1) for name in sorted(names)}
     specs = {f"resources{suffix}:{name}": str(amount) for name, amount in amounts.items()}
     wanted = draw(st.sampled_from((None, None, None, "required", "forbidden")))
@@ -128,7 +136,7 @@ def _group_specs(draw: st.DrawFn, suffix: str) -> dict[str, str]:
 
 
 def granular_flavors() -> st.SearchStrategy[Flavor]:
-    """Flavors that ask for groups, small enough for some trees."""
+    """Draw flavors with request groups that fit some of the trees."""
     return st.builds(
         Flavor,
         flavor_id=st.just("g"),

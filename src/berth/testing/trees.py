@@ -1,4 +1,4 @@
-"""Child providers for tests: what hangs under the host of a `Box`."""
+"""Child providers of the host of a `Box`, for tests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 
 GPU_MILLI = "CUSTOM_GPU_MILLI"
-"""Thousandths of one GPU."""
+"""Resource class counted in thousandths of one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child provider; `under` names the child that it hangs under, if not the root."""
+    """A child provider; `under` is the name of its parent, or empty when that is the root."""
 
     name: str
     inventories: Mapping[str, Inventory] = field(default_factory=dict[str, Inventory])
@@ -22,12 +22,12 @@ class Child:
 
 
 def child_uuid(root_uuid: str, name: str) -> str:
-    """Return the uuid of the child with that name."""
+    """Return the uuid of the child with a name under a root."""
     return f"{root_uuid}/{name}"
 
 
 def children_of(root_uuid: str, children: Sequence[Child]) -> tuple[Provider, ...]:
-    """Return the providers of the children of a root."""
+    """Return the children of a root as providers."""
     return tuple(
         Provider(
             uuid=child_uuid(root_uuid, child.name),
@@ -42,7 +42,7 @@ def children_of(root_uuid: str, children: Sequence[Child]) -> tuple[Provider, ..
 
 
 def gpus(*free_milli: int, traits: frozenset[str] = frozenset()) -> tuple[Child, ...]:
-    """Return GPUs of which so many thousandths are free: `GPU 0`, `GPU 1` and so on."""
+    """Return one GPU per argument, named `GPU 0`, `GPU 1`, ..., with so many thousandths free."""
     return tuple(
         Child(
             f"GPU {number}",

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of values that records of many kinds are made of: any valid one."""
+"""Hypothesis strategies for the values that records of many kinds share."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,10 +12,10 @@ from berth.domain.hardware.cpu_sets import CPU_MAX
 from berth.domain.inventory.resources import AMOUNT_MAX, RATIO_MAX, Inventory
 
 SIZE_MAX: Final = 3
-"""Most entries of a drawn collection: laws that break do so with few."""
+"""Maximum entries of a drawn collection; few suffice to break a property, and draw quickly."""
 
 texts: Final = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
-"""Any text that a database takes."""
+"""Any text that every database accepts; PostgreSQL refuses NUL characters."""
 
 uuids: Final = st.uuids(version=4).map(str)
 seconds: Final = st.floats(min_value=0.0, max_value=4e9, allow_nan=False)
@@ -24,7 +24,7 @@ amounts: Final = st.integers(0, AMOUNT_MAX)
 positive_amounts: Final = st.integers(1, AMOUNT_MAX)
 counts: Final = st.integers(0, 100_000)
 names: Final = st.from_regex(r"[A-Z][A-Z0-9_]{0,11}", fullmatch=True)
-"""Resource class and trait names."""
+"""Names of resource classes and traits."""
 
 text_maps: Final = st.dictionaries(texts, texts, max_size=SIZE_MAX)
 _json: Final = st.recursive(
@@ -40,7 +40,7 @@ pairs: Final = st.lists(st.tuples(texts, texts), max_size=SIZE_MAX).map(tuple)
 
 @st.composite
 def inventories(draw: st.DrawFn) -> Inventory:
-    """Draw an inventory of any size."""
+    """Draw any valid inventory."""
     total = draw(amounts)
     return Inventory(
         total=total,
@@ -55,7 +55,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 def amounts_by_class(
     values: st.SearchStrategy[int] = positive_amounts,
 ) -> st.SearchStrategy[Mapping[str, int]]:
-    """Draw amounts of some classes."""
+    """Draw amounts by resource class, of up to `SIZE_MAX` classes."""
     return st.dictionaries(names, values, max_size=SIZE_MAX)
 
 
@@ -91,7 +91,7 @@ def images() -> st.SearchStrategy[Image]:
 
 
 def assignments() -> st.SearchStrategy[Assignment]:
-    """Draw what an instance has of its host."""
+    """Draw the resources that an instance has been assigned on its host."""
     cpus = st.integers(0, CPU_MAX)
     shares = st.builds(
         CellShare,

@@ -1,8 +1,8 @@
 """An event loop in virtual time, whose clock jumps to the next timer.
 
-Nothing really waits: a sleep of an hour takes as long as one of a microsecond, and two runs with
-equal inputs take the same steps in the same order. Code on this loop must not use threads, or
-sockets and files that block, and must take randomness from seeds.
+A sleep of an hour takes as little real time as a sleep of a microsecond, and two runs with equal
+inputs take the same steps in the same order. Code on this loop must not use threads or blocking
+sockets and files, and must draw randomness from seeds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ STARTED_AT_S = 1_700_000_000.0
 
 
 class VirtualDeadlockError(BerthError):
-    """All tasks wait for each other and no timer is set, so nothing would ever run again."""
+    """All tasks wait and no timer is set, so that no task would ever run again."""
 
 
 class _Jump(selectors.SelectSelector):
@@ -30,9 +30,10 @@ class _Jump(selectors.SelectSelector):
         self.elapsed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Advance the time by the timeout; there is never input or output."""
+        """Advance the time by the timeout, and return no ready files."""
         # The event loop passes the time to its next timer, or None when it has no timer.
         if timeout is None:
+            # A real loop would block here for ever; a test should fail instead.
             raise VirtualDeadlockError("all tasks wait and no timer is set")
         if timeout > 0:
             self.elapsed_s += timeout

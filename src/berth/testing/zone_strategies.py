@@ -1,4 +1,4 @@
-"""Hypothesis strategies of zones: any valid record of a child, or of what was sent to one."""
+"""Hypothesis strategies for child zones and for the instances sent to them."""
 
 from hypothesis import strategies as st
 
@@ -11,7 +11,7 @@ _weights = st.floats(-1e9, 1e9)
 
 
 def zones() -> st.SearchStrategy[Zone]:
-    """Draw the record of a child."""
+    """Draw the record of a child zone."""
     return st.builds(
         Zone,
         zone_id=st.integers(1, 2**31),
@@ -26,7 +26,7 @@ def zones() -> st.SearchStrategy[Zone]:
 
 
 def remote_instances() -> st.SearchStrategy[RemoteInstance]:
-    """Draw an instance that was sent to a child."""
+    """Draw the record of an instance that was sent to a child zone."""
     return st.builds(
         RemoteInstance,
         instance_uuid=uuids,

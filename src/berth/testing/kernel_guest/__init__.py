@@ -1,10 +1,10 @@
 """The kernel guest: the distribution's kernel with a user space of one script.
 
-The stub guest tells whether a driver does what it should. This one tells whether what an
-operating system needs is there: ACPI, interrupts, a timer, disks.
+The stub guest tests a driver's own behaviour. The kernel guest tests that a virtual machine has the
+hardware that an operating system needs: ACPI, interrupts, a timer, disks.
 
-`python -m berth.testing.kernel_guest FOLDER` makes its two files there, of Debian packages that
-it downloads and does not install.
+`python -m berth.testing.kernel_guest FOLDER` writes its kernel and initial RAM disk to a folder,
+from Debian packages that it downloads without installing them.
 """
 
 import re
@@ -14,9 +14,9 @@ KERNEL = "vmlinuz"
 INITRD = "initrd.gz"
 CMDLINE = "console=ttyS0 quiet panic=0"
 READY = "BERTH-KERNEL ready uuid="
-"""How the line begins that it writes to its serial console when it has started."""
+"""Start of the line that the guest writes to its serial console once it has booted."""
 MEMORY_MB = 128
-"""What it needs; it starts with 72."""
+"""Memory of the guest in MiB, with some reserve: 72 MiB suffice to boot."""
 _READY = re.compile(
     re.escape(READY) + r"([0-9a-f-]{36}) cpus=([0-9]+) mib=([0-9]+) boots=([0-9]+)\r?\n"
 )
@@ -25,7 +25,7 @@ _COUNT = re.compile(r"BERTH-KERNEL count ([0-9]+)\r?\n")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a kernel guest says of itself at its start; `boots` is of its first disk."""
+    """The line that a kernel guest writes at its start; `boots` counts boots from its disk."""
 
     uuid: str
     vcpus: int
@@ -34,11 +34,11 @@ class Ready:
 
 
 def starts_of(console: str) -> list[Ready]:
-    """Return what a console says of each start of a kernel guest, in order."""
+    """Return the starts of a kernel guest that its console output reports, in order."""
     found = _READY.findall(console)
     return [Ready(uuid, int(cpus), int(mib), int(boots)) for uuid, cpus, mib, boots in found]
 
 
 def counts_of(console: str) -> list[int]:
-    """Return how far a kernel guest has counted, each time that it has said so."""
+    """Return the counter values that a kernel guest has written to its console, in order."""
     return [int(count) for count in _COUNT.findall(console)]

@@ -9,7 +9,7 @@ from berth.testing.kernel_guest.fetching import FetchError, make_kernel_guest
 
 
 def main() -> None:
-    """Write the kernel and its RAM disk, or end with what is in the way."""
+    """Write the kernel and its RAM disk, or exit with an error message."""
     try:
         (folder,) = map(Path, sys.argv[1:])
     except ValueError:
@@ -18,8 +18,9 @@ def main() -> None:
     try:
         kernel, initrd = make_kernel_guest(folder / "packages", init)
     except FetchError as error:
-        sys.exit(f"no kernel guest: {error}")
+        sys.exit(f"cannot make the kernel guest: {error}")
     for name, data in ((kernel_guest.KERNEL, kernel), (kernel_guest.INITRD, initrd)):
+        # Renamed when complete, so that a concurrent test run never boots a truncated kernel.
         new = folder / f"{name}.new"
         new.write_bytes(data)
         new.replace(folder / name)

@@ -1,4 +1,4 @@
-"""Fetching: Debian's kernel and busybox out of their packages, without installing these."""
+"""Extracts Debian's kernel and busybox from their packages, without installing the packages."""
 
 import os
 import re
@@ -15,27 +15,27 @@ _BUSYBOX = "busybox-static"
 _CONCRETE = re.compile(r"^ *Depends: (linux-image-\S+)$", re.MULTILINE)
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 _PROGRAM = "bin/busybox"
+# For disks, for the power button and its events, and for reporting a panic to the host.
 _WANTED: Final = ("virtio_pci", "virtio_blk", "button", "evdev", "pvpanic_mmio")
-"""Disks, the power button and who hears it, and telling the machine of a panic."""
 _ELSEWHERE = Path("/")
 _TIMEOUT_S = 300.0
-# Apt drops root for a user who cannot write here, and warns of it.
+# By default apt downloads as an unprivileged user, which cannot write here, and warns about it.
 _APT = ("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http::Timeout=20")
 
 
 class FetchError(Exception):
-    """The kernel cannot be had on this machine; says why."""
+    """The kernel is not available on this machine; the message has the reason."""
 
 
 def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
-    """Return the kernel and the initial RAM disk of a guest, of packages kept in a folder.
+    """Return the kernel and the initial RAM disk of a guest.
 
     Args:
-        folder: packages that are there already are not downloaded again.
+        folder: caches the downloaded packages.
         init: the script that the guest runs.
 
     Raises:
-        FetchError: this is no Debian, or the packages cannot be downloaded.
+        FetchError: the system is not Debian, or the packages cannot be downloaded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -43,7 +43,8 @@ def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
     except FetchError:
         if os.geteuid():
             raise
-        _run(*_APT, "update")  # what apt knows of may be gone by now
+        # A stale index names package versions that the archive has since removed.
+        _run(*_APT, "update")
         packages = _packages(folder)
     found = _members(packages[0], _is_kernel_or_module)
     (kernel,) = (data for name, data in found.items() if name.startswith("boot/"))
@@ -54,10 +55,10 @@ def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
 
 
 def in_order(wanted: Sequence[str], modules: Mapping[str, bytes]) -> list[str]:
-    """Return modules with all that they need, which comes before them.
+    """Return modules with all their dependencies, each before the modules that need it.
 
     Raises:
-        FetchError: the kernel has no such module.
+        FetchError: the kernel lacks one of the modules.
     """
     order: list[str] = []
     for name in wanted:
@@ -83,7 +84,7 @@ def _is_kernel_or_module(name: str) -> bool:
 
 
 def _packages(folder: Path) -> tuple[Path, Path]:
-    """Return the files of the two packages."""
+    """Return the package files of the kernel and of busybox."""
     return _download(_concrete(), folder), _download(_BUSYBOX, folder)
 
 
@@ -91,13 +92,13 @@ def _concrete() -> str:
     text = _run("apt-cache", "depends", _META).decode()
     found = _CONCRETE.search(text)
     if found is None:
-        raise FetchError(f"apt knows no package {_META}; this takes a Debian, and apt-get update")
+        raise FetchError(f"apt has no package {_META}; use Debian and run apt-get update")
     return found[1]
 
 
 def _download(package: str, folder: Path) -> Path:
     """Return the file of a package, in the version that apt would install."""
-    # Elsewhere than in the folder, since apt says nothing of a file that is there.
+    # Run in another folder, because apt prints no URI for a file that already exists.
     line = _run(*_APT, "download", "--print-uris", package, cwd=_ELSEWHERE).decode()
     path = folder / line.split()[1]
     if not path.is_file():
@@ -106,7 +107,7 @@ def _download(package: str, folder: Path) -> Path:
 
 
 def _members(package: Path, is_wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    """Return files of a package, by their paths."""
+    """Return the wanted files of a package by path."""
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
     found: dict[str, bytes] = {}
     with (
@@ -119,7 +120,7 @@ def _members(package: Path, is_wanted: Callable[[str], bool]) -> dict[str, bytes
                 content = archive.extractfile(member)
                 found[name] = content.read() if content is not None else b""
     if process.returncode:
-        raise FetchError(f"{package} cannot be unpacked")
+        raise FetchError(f"dpkg-deb cannot unpack {package}; delete the file and try again")
     return found
 
 
@@ -134,9 +135,9 @@ def _run(*words: str, cwd: Path | None = None) -> bytes:
             check=True,
         )
     except FileNotFoundError as error:
-        raise FetchError(f"there is no {words[0]} here") from error
+        raise FetchError(f"{words[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise FetchError(f"{words[0]} takes more than {_TIMEOUT_S:.0f} s") from error
+        raise FetchError(f"{words[0]} did not finish within {_TIMEOUT_S:.0f} s") from error
     except subprocess.CalledProcessError as error:
         told = error.stderr.decode(errors="replace").strip()
         raise FetchError(f"{' '.join(words)}: {told}") from error

@@ -1,4 +1,4 @@
-"""Packing: an initial RAM disk, as Linux unpacks it (cpio's format `newc`, compressed)."""
+"""Packs an initial RAM disk in the format that Linux unpacks: compressed cpio archive, `newc`."""
 
 import gzip
 import stat
@@ -26,21 +26,22 @@ def initrd(init: bytes, busybox: bytes, modules: Mapping[str, bytes]) -> bytes:
     """Return an initial RAM disk.
 
     Args:
-        init: the script that runs; it finds the programs of busybox in `/bin/busybox`.
-        busybox: the program, which needs no libraries.
-        modules: by file name, in the order in which they are loaded. They are in `/modules`, and
-            their names in `/modules/order`.
+        init: the script that the kernel runs; busybox is at `/bin/busybox`.
+        busybox: the statically linked program.
+        modules: by file name, in loading order. They are placed in `/modules`, and their names in
+            `/modules/order`.
     """
     order = "".join(f"{name}\n" for name in modules).encode()
     entries = [
         *(_Entry(name, _FOLDER) for name in _FOLDERS),
-        # What the kernel opens for the first process; nothing is mounted on /dev by then.
+        # The kernel opens it for the first process, before anything is mounted on /dev.
         _Entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
         _Entry("init", _FILE, init),
         _Entry("bin/busybox", _FILE, busybox),
         *(_Entry(f"modules/{name}", _FILE, data) for name, data in modules.items()),
         _Entry("modules/order", _FILE, order),
     ]
+    # Without a time stamp, equal inputs give equal bytes.
     return gzip.compress(_archive(entries), mtime=0)
 
 
