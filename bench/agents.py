@@ -261,7 +261,7 @@ async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
             async with asyncio.timeout(_CONNECT_S):
                 await line.wait_until_up()
         except TimeoutError as error:
-            raise NoBrokerError(f"no RabbitMQ server at {broker.shown}") from error
+            raise NoBrokerError(f"no RabbitMQ server at {broker.safe_url}") from error
         yield bus
     finally:
         task.cancel()

@@ -238,7 +238,7 @@ async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
             await line.wait_until_up()
         yield bus
     except TimeoutError as error:
-        raise NoBrokerError(f"no RabbitMQ server at {broker.shown}") from error
+        raise NoBrokerError(f"no RabbitMQ server at {broker.safe_url}") from error
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -71,19 +71,19 @@ class TwoEnds:
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
         """Call from here, as soon as it is served there."""
-        await self._far.catch_up()
+        await self._far.apply_changes()
         return await self._near.call(command, args, timeout_s=timeout_s, server=server)
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
         """Likewise."""
-        await self._far.catch_up()
+        await self._far.apply_changes()
         await self._near.cast(command, args, timeout_s=timeout_s, server=server)
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """Likewise."""
-        await self._far.catch_up()
+        await self._far.apply_changes()
         await self._near.fanout(command, args)
 
     def serve(

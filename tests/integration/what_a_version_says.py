@@ -47,7 +47,7 @@ def say() -> dict[str, Any]:
     wire = MessageCodec(_BODY_BYTES_MAX)
     context = Context("req-1", 1000.0, None)
     letters = [
-        (f"{command.topic}.{command.name}", wire.letter(command, args, context))
+        (f"{command.topic}.{command.name}", wire.command(command, args, context))
         for command, args in _letters()
     ]
     return {
@@ -55,7 +55,7 @@ def say() -> dict[str, Any]:
         "schema": SCHEMA,
         "events": [[event_kind(event), json.loads(encode_event(event))] for event in _events()],
         "letters": [[name, base64.b64encode(body).decode()] for name, body in letters],
-        "answer": base64.b64encode(wire.answer(b.make_decision(1))).decode(),
+        "answer": base64.b64encode(wire.reply(b.make_decision(1))).decode(),
     }
 
 

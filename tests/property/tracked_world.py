@@ -248,7 +248,7 @@ class World:
     def spoil(self) -> None:
         """Have the table lose an instance, as a mistake in the code would."""
         hosts = self.desk.replica.hosts
-        found = sorted(hosts.occupants._by_uuid)
+        found = sorted(hosts.occupants.by_uuid)
         told = [uuid for uuid in found if not self.desk.replica.is_placed_by_hold(uuid)]
         if told:
             hosts.remove_instance(self.rng.choice(told))

@@ -1,11 +1,8 @@
 """JSON Schemas of bodies and queries, with their validators and optional fast checks."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
-
-from jsonschema import Draft202012Validator, ValidationError, validators
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -69,6 +66,8 @@ class Shape:
         if self._validator is None:
             from jsonschema import FormatChecker  # noqa: PLC0415
 
+            from berth.api.placement.keywords import Validator  # noqa: PLC0415
+
             # The original checks formats in bodies with its own uuid check, but queries with
             # jsonschema's, which is stricter.
             formats = FormatChecker(["uuid"]) if self._is_query else FormatChecker([])
@@ -101,31 +100,3 @@ def is_uuid(value: object) -> bool:
         return True  # a format applies to strings only; `type` rejects the others
     digits = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "").lower()
     return len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - of a uuid
-
-
-Json = Mapping[str, Any]
-
-
-def _pattern(_: object, pattern: str, value: object, __: Json) -> Iterator[ValidationError]:
-    """Check the `pattern` keyword, and refuse a trailing line feed, which Python's `$` allows."""
-    if isinstance(value, str) and (value.endswith("\n") or not re.search(pattern, value)):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterator[ValidationError]:  # noqa: FBT001, as jsonschema calls it
-    """Check `uniqueItems` among strings only, by hash.
-
-    jsonschema falls back to comparing every pair if a list contains an unhashable item, which is
-    quadratic in the size of the body.
-    """
-    if not is_asked or not isinstance(value, list):
-        return
-    texts = [item for item in cast("list[object]", value) if isinstance(item, str)]
-    if len(set(texts)) < len(texts):
-        yield ValidationError(f"{value!r} has non-unique elements")
-
-
-Validator: Final[type[Draft202012Validator]] = cast("Any", validators).extend(
-    Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
-)
-"""Validator class for JSON Schema 2020-12; `uniqueItems` compares strings only."""

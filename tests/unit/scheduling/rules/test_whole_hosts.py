@@ -28,7 +28,8 @@ SNAPSHOT = snapshot_of(
 def free(hosts: HostTable, name: str, rows: Selection) -> list[float]:
     """Return what is free of a class on some rows."""
     capacity, used = whole_hosts(hosts)[name]
-    return (capacity[rows] - used[rows]).tolist()
+    left: list[float] = (capacity[rows] - used[rows]).tolist()
+    return left
 
 
 def test_children_add_to_the_root() -> None:
