@@ -13,7 +13,7 @@ from berth.lab.workload import FleetHost
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceShare:
+class AuditedDeviceShare:
     """The share of one resource group: amounts of the device with that index on its host."""
 
     device: int
@@ -37,14 +37,14 @@ class DeviceUsage:
     def __init__(self, hosts: Iterable[FleetHost]) -> None:
         self._free = {host.name: [dict(device) for device in host.devices] for host in hosts}
 
-    def find(self, host: str, ask: DeviceRequest) -> tuple[DeviceShare, ...] | None:
+    def find(self, host: str, ask: DeviceRequest) -> tuple[AuditedDeviceShare, ...] | None:
         """Return shares of a host's devices for every group, or None when they do not fit."""
         free = [dict(device) for device in self._free[host]]
         # Large groups have the fewest possible devices, so trying them first prunes the search.
         largest_first = sorted(ask.groups, key=lambda group: -sum(group.values()))
         return _find_shares(free, largest_first, isolate=ask.isolate)
 
-    def book(self, host: str, parts: Iterable[DeviceShare], *, sign: int) -> None:
+    def book(self, host: str, parts: Iterable[AuditedDeviceShare], *, sign: int) -> None:
         """Record that shares were taken (`sign` 1) or given back (-1)."""
         devices = self._free[host]
         for part in parts:
@@ -52,7 +52,9 @@ class DeviceUsage:
                 free = devices[part.device]
                 free[name] = free.get(name, 0) - sign * amount
 
-    def broken(self, host: str, ask: DeviceRequest, parts: Sequence[DeviceShare]) -> list[str]:
+    def broken(
+        self, host: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
+    ) -> list[str]:
         """Return the rules that shares break for a request; the shares are not recorded yet."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
@@ -75,7 +77,7 @@ class DeviceUsage:
 
 def _find_shares(
     free: list[dict[str, int]], groups: Sequence[Mapping[str, int]], *, isolate: bool
-) -> tuple[DeviceShare, ...] | None:
+) -> tuple[AuditedDeviceShare, ...] | None:
     """Return shares for all groups by backtracking over the devices, or None."""
     if not groups:
         return ()
@@ -90,7 +92,7 @@ def _find_shares(
         less = {n: 0 if isolate else have - group.get(n, 0) for n, have in device.items()}
         rest = _find_shares([*free[:number], less, *free[number + 1 :]], others, isolate=isolate)
         if rest is not None:
-            return (DeviceShare(number, group), *rest)
+            return (AuditedDeviceShare(number, group), *rest)
     return None
 
 
@@ -133,7 +135,7 @@ class Auditor:
         self._used: dict[str, dict[str, int]] = {name: {} for name in self._hosts}
         self._placements: dict[str, tuple[str, dict[str, int]]] = {}
         self._devices = DeviceUsage(self._hosts.values())
-        self._parts: dict[str, Sequence[DeviceShare]] = {}
+        self._parts: dict[str, Sequence[AuditedDeviceShare]] = {}
 
     def placed(
         self,
@@ -173,7 +175,9 @@ class Auditor:
         if broken:
             raise AuditError(f"instance {instance_id!r} on host {host!r}: {'; '.join(broken)}")
 
-    def took(self, instance_id: str, ask: DeviceRequest, parts: Sequence[DeviceShare]) -> None:
+    def took(
+        self, instance_id: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
+    ) -> None:
         """Record the device shares of a placed instance, and check them.
 
         Raises:
@@ -220,7 +224,7 @@ class Auditor:
             and self._devices.find(name, devices) is not None
         ]
 
-    def parts_on(self, host: str, devices: DeviceRequest) -> tuple[DeviceShare, ...]:
+    def parts_on(self, host: str, devices: DeviceRequest) -> tuple[AuditedDeviceShare, ...]:
         """Return device shares of a host that satisfy a request, or () when it has too few."""
         return self._devices.find(host, devices) or ()
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from berth.domain.compute.needs import Needs, needs_of
 from berth.domain.errors import BerthError
-from berth.lab.auditor import AuditError, Auditor, DeviceRequest, DeviceShare
+from berth.lab.auditor import AuditedDeviceShare, AuditError, Auditor, DeviceRequest
 from berth.lab.report import ReplayRefusal, ReplayReport, RequestTimes, summarise
 from berth.lab.service_client import Json, ServiceClient, ServiceConnection
 from berth.lab.workload import Arrival, DepartureEvent, Event, Workload, events
@@ -205,12 +205,12 @@ def _asked(needs: Needs) -> DeviceRequest:
     return DeviceRequest(tuple(group.amounts for group in needs.groups), needs.isolate)
 
 
-def _parts(run: _Run, needs: Needs, placement: Json) -> list[DeviceShare]:
+def _parts(run: _Run, needs: Needs, placement: Json) -> list[AuditedDeviceShare]:
     """Return an instance's device shares; an unknown device has index -1."""
     assignment = cast("Mapping[str, Mapping[str, list[str]]] | None", placement["assignment"])
     mappings: Mapping[str, list[str]] = {} if assignment is None else assignment["mappings"]
     return [
-        DeviceShare(run.devices.get((placement["host"], uuid), -1), group.amounts)
+        AuditedDeviceShare(run.devices.get((placement["host"], uuid), -1), group.amounts)
         for group in needs.groups
         for uuid in mappings.get(group.suffix, ())
     ]

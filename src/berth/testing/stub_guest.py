@@ -26,7 +26,7 @@ TOOLS = ("as", "ld")
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class StubGuestReady:
     """The line that a stub guest writes at its start, parsed."""
 
     uuid: str
@@ -34,10 +34,10 @@ class Ready:
     memory_mb: int
 
 
-def starts_of(console: str) -> list[Ready]:
+def starts_of(console: str) -> list[StubGuestReady]:
     """Return the starts of a stub guest that its console output reports, in order."""
     found = _READY.findall(console)
-    return [Ready(uuid, int(cpus, 16), int(mib, 16)) for uuid, cpus, mib in found]
+    return [StubGuestReady(uuid, int(cpus, 16), int(mib, 16)) for uuid, cpus, mib in found]
 
 
 def lacking_tools() -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.lab.auditor import AuditError, Auditor, DeviceRequest, DeviceShare, DeviceUsage
+from berth.lab.auditor import AuditedDeviceShare, AuditError, Auditor, DeviceRequest, DeviceUsage
 from berth.lab.workload import FleetHost
 
 GPU = "CUSTOM_GPU_MILLI"
@@ -18,10 +18,10 @@ def books() -> DeviceUsage:
 
 def test_every_way_is_tried(books: DeviceUsage) -> None:
     """What is asked for fits as long as any order of devices does."""
-    books.book("h", [DeviceShare(0, {GPU: 400})], sign=1)
+    books.book("h", [AuditedDeviceShare(0, {GPU: 400})], sign=1)
     assert books.find("h", DeviceRequest((HALF, WHOLE))) == (
-        DeviceShare(1, WHOLE),
-        DeviceShare(0, HALF),
+        AuditedDeviceShare(1, WHOLE),
+        AuditedDeviceShare(0, HALF),
     )
     assert books.find("h", DeviceRequest((WHOLE, WHOLE))) is None
     assert books.find("h", DeviceRequest((HALF, HALF, HALF))) is not None
@@ -32,7 +32,7 @@ def test_every_way_is_tried(books: DeviceUsage) -> None:
 
 def test_giving_back_makes_room(books: DeviceUsage) -> None:
     """The books are as they were."""
-    parts = [DeviceShare(0, WHOLE), DeviceShare(1, WHOLE)]
+    parts = [AuditedDeviceShare(0, WHOLE), AuditedDeviceShare(1, WHOLE)]
     books.book("h", parts, sign=1)
     assert books.find("h", DeviceRequest((HALF,))) is None
     books.book("h", parts, sign=-1)
@@ -43,29 +43,37 @@ def test_giving_back_makes_room(books: DeviceUsage) -> None:
     ("ask", "parts", "reason"),
     [
         (DeviceRequest((HALF,)), [], "other shares of devices than it requested"),
-        (DeviceRequest((HALF,)), [DeviceShare(0, WHOLE)], "other shares of devices"),
-        (DeviceRequest(), [DeviceShare(0, HALF)], "other shares of devices"),
-        (DeviceRequest((HALF,)), [DeviceShare(2, HALF)], "a device that the host does not have"),
-        (DeviceRequest((HALF,)), [DeviceShare(-1, HALF)], "a device that the host does not have"),
+        (DeviceRequest((HALF,)), [AuditedDeviceShare(0, WHOLE)], "other shares of devices"),
+        (DeviceRequest(), [AuditedDeviceShare(0, HALF)], "other shares of devices"),
+        (
+            DeviceRequest((HALF,)),
+            [AuditedDeviceShare(2, HALF)],
+            "a device that the host does not have",
+        ),
+        (
+            DeviceRequest((HALF,)),
+            [AuditedDeviceShare(-1, HALF)],
+            "a device that the host does not have",
+        ),
         (
             DeviceRequest((HALF, HALF), isolate=True),
-            [DeviceShare(0, HALF)] * 2,
+            [AuditedDeviceShare(0, HALF)] * 2,
             "two shares of one",
         ),
         (
             DeviceRequest((HALF, WHOLE)),
-            [DeviceShare(0, HALF), DeviceShare(0, WHOLE)],
+            [AuditedDeviceShare(0, HALF), AuditedDeviceShare(0, WHOLE)],
             "takes 500 of",
         ),
         (
             DeviceRequest(({"CUSTOM_X": 1},)),
-            [DeviceShare(0, {"CUSTOM_X": 1})],
+            [AuditedDeviceShare(0, {"CUSTOM_X": 1})],
             "takes 1 of CUSTOM_X",
         ),
     ],
 )
 def test_wrong_parts_are_told_of(
-    books: DeviceUsage, ask: DeviceRequest, parts: list[DeviceShare], reason: str
+    books: DeviceUsage, ask: DeviceRequest, parts: list[AuditedDeviceShare], reason: str
 ) -> None:
     """Each rule has its words; what is right has none."""
     assert reason in "; ".join(books.broken("h", ask, parts))
@@ -73,7 +81,10 @@ def test_wrong_parts_are_told_of(
 
 def test_right_parts_are_silent(books: DeviceUsage) -> None:
     """Telling changes nothing."""
-    ask, parts = DeviceRequest((HALF, HALF)), [DeviceShare(0, HALF), DeviceShare(0, HALF)]
+    ask, parts = (
+        DeviceRequest((HALF, HALF)),
+        [AuditedDeviceShare(0, HALF), AuditedDeviceShare(0, HALF)],
+    )
     assert books.broken("h", ask, parts) == []
     assert books.broken("h", ask, parts) == []
 
@@ -88,7 +99,7 @@ def test_the_auditor_keeps_device_books() -> None:
     assert auditor.fits({"VCPU": 1}, devices=DeviceRequest((HALF,))) == []
     auditor.placed("j", "h", {"VCPU": 1})
     with pytest.raises(AuditError, match="takes 500 of CUSTOM_GPU_MILLI more than device 0 has"):
-        auditor.took("j", DeviceRequest((HALF,)), [DeviceShare(0, HALF)])
+        auditor.took("j", DeviceRequest((HALF,)), [AuditedDeviceShare(0, HALF)])
     auditor.released("j")
     auditor.released("i")
     assert auditor.fits({"VCPU": 1}, devices=ask) == ["h"]

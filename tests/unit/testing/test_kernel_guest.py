@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from berth.testing.kernel_guest import Ready, counts_of, starts_of
+from berth.testing.kernel_guest import KernelGuestReady, counts_of, starts_of
 from berth.testing.kernel_guest.fetching import FetchError, in_order
 from berth.testing.kernel_guest.packing import initrd
 
@@ -75,7 +75,7 @@ def test_what_a_guest_says_is_read_from_whole_lines() -> None:
     """A line that is still being written does not count."""
     uuid = "0" * 8 + "-0000-4000-8000-" + "0" * 12
     line = f"BERTH-KERNEL ready uuid={uuid} cpus=2 mib=92 boots=3\r\n"
-    assert starts_of(f"Linux\r\n{line}more\r\n{line}") == [Ready(uuid, 2, 92, 3)] * 2
+    assert starts_of(f"Linux\r\n{line}more\r\n{line}") == [KernelGuestReady(uuid, 2, 92, 3)] * 2
     assert starts_of(line.rstrip()) == []
     assert counts_of("BERTH-KERNEL count 9\r\nBERTH-KERNEL count 10\r\nBERTH-KERNEL count 1") == [
         9,

@@ -32,7 +32,7 @@ Value = Any
 """A number, or an array with one number for each of K rows: formulas take either."""
 
 
-class Column(Protocol):
+class MeasuredColumn(Protocol):
     """A value of each row, read as an array is: by rows, or by one row with `item`."""
 
     def __getitem__(self, rows: Selection, /) -> Value:
@@ -45,7 +45,7 @@ class Column(Protocol):
         ...
 
 
-# Not frozen, and neither is `Measure`: they are made anew for each request, and a frozen dataclass
+# Not frozen, and neither is `BoundMeasure`: they are made anew for each request, and a frozen dataclass
 # takes several times as long to make.
 @dataclass(slots=True)
 class Computed:
@@ -59,19 +59,19 @@ class Computed:
     of_one: Callable[[int], float] | None = None
 
     def __getitem__(self, rows: Selection) -> NDArray[Any]:
-        """See `Column.__getitem__`."""
+        """See `MeasuredColumn.__getitem__`."""
         return self.of(rows)
 
     @property
     def item(self) -> Callable[[int], Any]:
-        """See `Column.item`."""
+        """See `MeasuredColumn.item`."""
         return self.of_one or (lambda row: self.of(np.array((row,), dtype=np.intp)).item(0))
 
 
-def constant(value: float) -> "Measure":
+def constant(value: float) -> "BoundMeasure":
     """Return a measure with the same value for every row."""
     column = Computed(lambda rows: np.full(count_of(rows), value), lambda _: value)
-    return Measure((column,))
+    return BoundMeasure((column,))
 
 
 class Arithmetic(Protocol):
@@ -146,14 +146,14 @@ Formula = Callable[..., Value]
 
 
 @dataclass(slots=True)
-class Measure:
+class BoundMeasure:
     """A rule bound to a table and a request: at least one column, and a formula over their values.
 
     Without a formula the value is that of the only column. A measure holds as long as the table's
     `structure` and its list of hosts do.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[MeasuredColumn]
     formula: Formula | None = None
 
     def of_rows(self, rows: Selection) -> Scores:
@@ -184,7 +184,7 @@ class Measure:
         return lambda row: formula(NUMBERS, *[item(row) for item in items])
 
 
-Binding = Callable[[HostTable, Query], Measure | None]
+Binding = Callable[[HostTable, Query], BoundMeasure | None]
 """(hosts, query) -> the measure of a table and a request, or None if the rule does not apply."""
 
 
@@ -214,18 +214,18 @@ class Rule:
     def then(self, step: Step) -> "Rule":
         """Return the rule with one more step applied to its value."""
 
-        def bind(hosts: HostTable, query: Query) -> Measure | None:
+        def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
             measure = self.bind(hosts, query)
             if measure is None:
                 return None
             inner = measure.formula
             if inner is None:
-                return Measure(measure.columns, step)
+                return BoundMeasure(measure.columns, step)
 
             def formula(arithmetic: Arithmetic, *values: Value) -> Value:
                 return step(arithmetic, inner(arithmetic, *values))
 
-            return Measure(measure.columns, formula)
+            return BoundMeasure(measure.columns, formula)
 
         return Rule(bind)
 

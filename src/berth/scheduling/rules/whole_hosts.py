@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, add_amounts
-from berth.scheduling.rules.measure import Binding, Column, Computed, Measure
+from berth.scheduling.rules.measure import Binding, BoundMeasure, Computed, MeasuredColumn
 from berth.scheduling.rules.row_values import Matrix, row_values
 from berth.scheduling.rules.rule import Query, Scores
 from berth.tables.columnar.bitsets import Selection
@@ -29,8 +29,8 @@ _CACHE_KEY: Final = "whole hosts"
 class Whole(NamedTuple):
     """One resource class on whole hosts; a capacity of 0 or below means that a host has none."""
 
-    capacity: Column
-    used: Column
+    capacity: MeasuredColumn
+    used: MeasuredColumn
 
 
 def asked_of(needs: Needs) -> Mapping[str, int]:
@@ -63,7 +63,7 @@ def rebound(bind: Binding) -> Binding:
     a bound measure would go on without the class.
     """
 
-    def bind_anew(hosts: HostTable, query: Query) -> Measure | None:
+    def bind_anew(hosts: HostTable, query: Query) -> BoundMeasure | None:
         measure = bind(hosts, query)
         if measure is None or not len(hosts.trees):
             return measure
@@ -72,7 +72,7 @@ def rebound(bind: Binding) -> Binding:
             current = bind(hosts, query) or measure
             return current.of_rows(rows)
 
-        return Measure((Computed(of),))
+        return BoundMeasure((Computed(of),))
 
     return bind_anew
 

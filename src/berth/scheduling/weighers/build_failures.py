@@ -3,7 +3,7 @@
 The share is failures / (failures + 1): 0 for a host without failures, 1/2 after one.
 """
 
-from berth.scheduling.rules.measure import Arithmetic, Measure, Rule, Value, filled
+from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, filled
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -36,11 +36,11 @@ def build(
         reason = "leave it out with by_tenant, whose counts fade by agent.build_failure_half_life_s"
         raise ValueError(f"decay_s: {reason}")
 
-    def bind(hosts: HostTable, query: Query) -> Measure:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure:
         if by_tenant:
-            return Measure((hosts.failure_level,))
+            return BoundMeasure((hosts.failure_level,))
         if not decay_s:
-            return Measure((hosts.failed_builds,))
+            return BoundMeasure((hosts.failed_builds,))
         now_s = query.now_s
 
         def faded(ops: Arithmetic, failures: Value, failed_at_s: Value) -> Value:
@@ -48,7 +48,7 @@ def build(
             # Clocks differ, so a failure may lie in the future; it must not count more than once.
             return failures * ops.least(left, 1.0)
 
-        return Measure((hosts.failed_builds, hosts.failed_at_s), faded)
+        return BoundMeasure((hosts.failed_builds, hosts.failed_at_s), faded)
 
     failures = Rule(bind)
     return Weigher(

@@ -3,7 +3,7 @@
 The share is the value / 100: 1 for a host without free devices, 1/100 with 99 or more.
 """
 
-from berth.scheduling.rules.measure import Arithmetic, Computed, Measure, Rule, Value, constant
+from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Computed, Rule, Value, constant
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -35,10 +35,10 @@ def build(*, multiplier: float = 1.0) -> Weigher:
     )
 
 
-def _spared(hosts: HostTable, query: Query) -> Measure:
+def _spared(hosts: HostTable, query: Query) -> BoundMeasure:
     if not hosts.pci.kinds:
         return constant(_DEVICES_MAX)
-    return Measure((Computed(hosts.pci.free),), _value)
+    return BoundMeasure((Computed(hosts.pci.free),), _value)
 
 
 def _value(ops: Arithmetic, free: Value) -> Value:

@@ -6,7 +6,7 @@ The share is the free part of the capacity: 0 for a host that lacks the class or
 from collections.abc import Callable
 
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, check_name
-from berth.scheduling.rules.measure import Arithmetic, Measure, Rule, Value, constant, part
+from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, constant, part
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
@@ -25,7 +25,7 @@ def build_ram(*, multiplier: float = 1.0) -> Weigher:
     """
     return Weigher(
         name="RAMWeigher",
-        raw=_rule(MEMORY_MB, lambda memory: Measure((memory.physical_free,))),
+        raw=_rule(MEMORY_MB, lambda memory: BoundMeasure((memory.physical_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
         # From 0, so that a host scores its part of the largest free amount, not of a range.
@@ -43,7 +43,7 @@ def build_disk(*, multiplier: float = 1.0) -> Weigher:
     """
     return Weigher(
         name="DiskWeigher",
-        raw=_rule(DISK_GB, lambda disk: Measure((disk.physical_free,), _in_mb)),
+        raw=_rule(DISK_GB, lambda disk: BoundMeasure((disk.physical_free,), _in_mb)),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
         # From 0, so that a host scores its part of the largest free amount, not of a range.
@@ -64,7 +64,7 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
     check_name(resource_class, "resource_class")
     return Weigher(
         name="CPUWeigher",
-        raw=_rule(resource_class, lambda cpus: Measure((cpus.ratio_free,))),
+        raw=_rule(resource_class, lambda cpus: BoundMeasure((cpus.ratio_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
         # From 0, so that a host scores its part of the largest free amount, not of a range.
@@ -74,10 +74,10 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
     )
 
 
-def _rule(resource_class: str, measure_of: Callable[[ClassColumns], Measure]) -> Rule:
+def _rule(resource_class: str, measure_of: Callable[[ClassColumns], BoundMeasure]) -> Rule:
     """Return a rule over the columns of one class; its value is 0 if no host has the class."""
 
-    def bind(hosts: HostTable, query: Query) -> Measure:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure:
         columns = hosts.resource(resource_class)
         return constant(0.0) if columns is None else measure_of(columns)
 
@@ -88,16 +88,16 @@ def _in_mb(ops: Arithmetic, free_gb: Value) -> Value:
     return free_gb * _MB_PER_GB
 
 
-def _physical_share(columns: ClassColumns) -> Measure:
+def _physical_share(columns: ClassColumns) -> BoundMeasure:
     def share(ops: Arithmetic, free: Value, total: Value, reserved: Value) -> Value:
         return part(ops, free, total - reserved)
 
-    return Measure((columns.physical_free, columns.total, columns.reserved), share)
+    return BoundMeasure((columns.physical_free, columns.total, columns.reserved), share)
 
 
-def _ratio_share(columns: ClassColumns) -> Measure:
+def _ratio_share(columns: ClassColumns) -> BoundMeasure:
     def share(ops: Arithmetic, free: Value, *terms: Value) -> Value:
         total, ratio, reserved = terms
         return part(ops, free, total * ratio - reserved)
 
-    return Measure((columns.ratio_free, columns.total, columns.ratio, columns.reserved), share)
+    return BoundMeasure((columns.ratio_free, columns.total, columns.ratio, columns.reserved), share)

@@ -3,7 +3,7 @@
 The share is count / (count + scale): 1/2 at `scale`.
 """
 
-from berth.scheduling.rules.measure import Measure, Rule, check_scale, filled
+from berth.scheduling.rules.measure import BoundMeasure, Rule, check_scale, filled
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -51,9 +51,9 @@ def build_io_ops(*, multiplier: float = -1.0, scale: float = 8.0) -> Weigher:
     )
 
 
-def _instances(hosts: HostTable, query: Query) -> Measure:
-    return Measure((hosts.num_instances,))
+def _instances(hosts: HostTable, query: Query) -> BoundMeasure:
+    return BoundMeasure((hosts.num_instances,))
 
 
-def _builds(hosts: HostTable, query: Query) -> Measure:
-    return Measure((hosts.num_io_ops,))
+def _builds(hosts: HostTable, query: Query) -> BoundMeasure:
+    return BoundMeasure((hosts.num_io_ops,))

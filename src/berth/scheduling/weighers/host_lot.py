@@ -6,7 +6,7 @@ Their order is as fixed as that of the names, so instances still gather on few h
 the kinds, and some hosts of each stay free.
 """
 
-from berth.scheduling.rules.measure import Measure, Rule
+from berth.scheduling.rules.measure import BoundMeasure, Rule
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -31,5 +31,5 @@ def build(*, multiplier: float = 0.001) -> Weigher:
     )
 
 
-def _lot(hosts: HostTable, query: Query) -> Measure:
-    return Measure((hosts.name_hash,))
+def _lot(hosts: HostTable, query: Query) -> BoundMeasure:
+    return BoundMeasure((hosts.name_hash,))

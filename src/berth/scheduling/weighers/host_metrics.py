@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from berth.scheduling.rules.measure import Computed, Measure, Rule, check_scale, tilted
+from berth.scheduling.rules.measure import BoundMeasure, Computed, Rule, check_scale, tilted
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.hosts import HostTable
@@ -70,11 +70,11 @@ def build(
         total, lacks = summed(hosts, rows)
         return np.where(lacks, 0.0, tilted(total, scale))
 
-    def bind(hosts: HostTable, query: Query) -> Measure:
-        return Measure((Computed(lambda rows: value(hosts, rows)),))
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure:
+        return BoundMeasure((Computed(lambda rows: value(hosts, rows)),))
 
-    def bind_share(hosts: HostTable, query: Query) -> Measure:
-        return Measure((Computed(lambda rows: share(hosts, rows)),))
+    def bind_share(hosts: HostTable, query: Query) -> BoundMeasure:
+        return BoundMeasure((Computed(lambda rows: share(hosts, rows)),))
 
     return Weigher(
         name=NAME,

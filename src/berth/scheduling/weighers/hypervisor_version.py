@@ -3,7 +3,7 @@
 The share is version / (version + scale): 1/2 at `scale`, whose default means version 10.0.0.
 """
 
-from berth.scheduling.rules.measure import Measure, Rule, check_scale, filled
+from berth.scheduling.rules.measure import BoundMeasure, Rule, check_scale, filled
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -34,5 +34,5 @@ def build(*, multiplier: float = 1.0, scale: float = 10_000_000.0) -> Weigher:
     )
 
 
-def _version(hosts: HostTable, query: Query) -> Measure:
-    return Measure((hosts.hypervisor_version,))
+def _version(hosts: HostTable, query: Query) -> BoundMeasure:
+    return BoundMeasure((hosts.hypervisor_version,))

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from berth.scheduling.rules.measure import Computed, Measure, Rule, tilted
+from berth.scheduling.rules.measure import BoundMeasure, Computed, Rule, tilted
 from berth.scheduling.rules.rule import Query, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
@@ -35,7 +35,7 @@ def build(
     ratios = dict(image_props_weight_setting)
     names = frozenset(ratios)
 
-    def bind(hosts: HostTable, query: Query) -> Measure | None:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
         image = query.request.image
         asked = {} if image is None else _asked(image.properties, ratios)
         if not asked:
@@ -48,13 +48,13 @@ def build(
                 values += ratio * images.count(name, text, rows)
             return values
 
-        return Measure((Computed(value),))
+        return BoundMeasure((Computed(value),))
 
-    def bind_share(hosts: HostTable, query: Query) -> Measure | None:
+    def bind_share(hosts: HostTable, query: Query) -> BoundMeasure | None:
         measure = bind(hosts, query)
         if measure is None:
             return None
-        return Measure((Computed(lambda rows: tilted(measure.of_rows(rows), 1.0)),))
+        return BoundMeasure((Computed(lambda rows: tilted(measure.of_rows(rows), 1.0)),))
 
     return Weigher(
         name=NAME,

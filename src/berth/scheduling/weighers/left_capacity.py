@@ -5,7 +5,7 @@ host that are equally full have the same value, and no class counts more for its
 class that the host does not have counts as used up.
 """
 
-from berth.scheduling.rules.measure import Arithmetic, Measure, Rule, Value, constant
+from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, constant
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.scheduling.rules.whole_hosts import asked_of, rebound, whole_hosts
 from berth.tables.host.hosts import HostTable
@@ -32,7 +32,7 @@ def build(*, multiplier: float = 1.0) -> Weigher:
     )
 
 
-def _left(hosts: HostTable, query: Query) -> Measure | None:
+def _left(hosts: HostTable, query: Query) -> BoundMeasure | None:
     asked = asked_of(query.needs)
     if not asked:
         return None
@@ -49,4 +49,4 @@ def _left(hosts: HostTable, query: Query) -> Measure | None:
             left = left + ops.greatest(share, 0.0)
         return left / len(asked)
 
-    return Measure([column for _, one in wanted for column in one], mean)
+    return BoundMeasure([column for _, one in wanted for column in one], mean)

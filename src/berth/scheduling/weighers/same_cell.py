@@ -3,7 +3,7 @@
 The share is 1 in that cell and 0 elsewhere.
 """
 
-from berth.scheduling.rules.measure import Computed, Measure, Rule
+from berth.scheduling.rules.measure import BoundMeasure, Computed, Rule
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -28,6 +28,6 @@ def build(*, multiplier: float = 1_000_000.0) -> Weigher:
     )
 
 
-def _is_inside(hosts: HostTable, query: Query) -> Measure | None:
+def _is_inside(hosts: HostTable, query: Query) -> BoundMeasure | None:
     cell = query.request.source_cell
-    return Measure((Computed(lambda rows: hosts.in_cell(cell, rows)),)) if cell else None
+    return BoundMeasure((Computed(lambda rows: hosts.in_cell(cell, rows)),)) if cell else None

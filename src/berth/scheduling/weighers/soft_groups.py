@@ -5,7 +5,7 @@ Both weighers have a key of their own and apply under their own policy only, as 
 """
 
 from berth.domain.compute.server_group import GroupPolicy
-from berth.scheduling.rules.measure import Computed, Measure, Rule, filled
+from berth.scheduling.rules.measure import BoundMeasure, Computed, Rule, filled
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.columnar.bitsets import spread
 from berth.tables.host.hosts import HostTable
@@ -52,13 +52,13 @@ def build_anti_affinity(*, multiplier: float = 1.0) -> Weigher:
 def _members_under(policy: GroupPolicy) -> Rule:
     """Return the rule that counts members; it applies to requests with a group of that policy."""
 
-    def bind(hosts: HostTable, query: Query) -> Measure | None:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
         group = query.group
         if group is None or group.policy is not policy:
             return None
         # The counts are looked up at each read: the table replaces them when a group empties.
         counts, uuid = hosts.occupants.group_rows, group.uuid
-        return Measure(
+        return BoundMeasure(
             (
                 Computed(
                     lambda rows: spread(counts(uuid), rows),

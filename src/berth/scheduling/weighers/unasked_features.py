@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.compute.needs import Needs
-from berth.scheduling.rules.measure import Arithmetic, Column, Computed, Measure, Rule, Value
+from berth.scheduling.rules.measure import (
+    Arithmetic,
+    BoundMeasure,
+    Computed,
+    MeasuredColumn,
+    Rule,
+    Value,
+)
 from berth.scheduling.rules.row_values import Matrix, row_values
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, asked_of, rebound, whole_hosts
@@ -67,7 +74,7 @@ def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> Rule:
     key = f"{NAME} {' '.join(trait_prefixes)}"
     features = partial(_special_traits, trait_prefixes)
 
-    def bind(hosts: HostTable, query: Query) -> Measure:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure:
         asked = asked_of(query.needs)
         traits = [
             Computed(partial(hosts.traits.has, name))
@@ -92,9 +99,9 @@ def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> Rule:
                 total = total + (free > 0)
             return total
 
-        columns: list[Column] = [_specials(hosts, key, features), *traits]
+        columns: list[MeasuredColumn] = [_specials(hosts, key, features), *traits]
         columns += [column for one in classes for column in one]
-        return Measure([*columns, *devices], count)
+        return BoundMeasure([*columns, *devices], count)
 
     return Rule(rebound(bind))
 

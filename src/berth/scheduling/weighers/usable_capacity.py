@@ -14,7 +14,7 @@ largest requested share: devices are what runs out first.
 
 from typing import Final
 
-from berth.scheduling.rules.measure import Arithmetic, Measure, Rule, Value, constant
+from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, constant
 from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.scheduling.rules.whole_hosts import COMMON_CLASSES, asked_of, rebound, whole_hosts
 from berth.tables.host.hosts import HostTable
@@ -47,7 +47,7 @@ def build(
         raise ValueError(f"steps: {steps} must be 1 to 1,000")
     common = frozenset(common_classes)
 
-    def bind(hosts: HostTable, query: Query) -> Measure | None:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
         asked = asked_of(query.needs)
         if not asked:
             return None
@@ -74,7 +74,7 @@ def build(
             loss_and_taken = before - after + taken
             return ops.rounded(taken / ops.greatest(loss_and_taken, _LEAST) * steps) / steps
 
-        return Measure([column for one in classes.values() for column in one], value)
+        return BoundMeasure([column for one in classes.values() for column in one], value)
 
     usable = Rule(rebound(bind))
     return Weigher(

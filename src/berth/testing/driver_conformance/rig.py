@@ -12,7 +12,7 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Task
 from berth.ports.virt import DriverFeature, Guest, Power, VirtDriver
 from berth.testing.builders import make_instance, make_uuid
-from berth.testing.stub_guest import Ready, starts_of
+from berth.testing.stub_guest import StubGuestReady, starts_of
 
 # Without KVM, a guest on a loaded machine takes seconds to boot.
 _PATIENCE_S = 30.0
@@ -135,7 +135,7 @@ async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
     return None
 
 
-async def starts(driver: VirtDriver, instance: Instance) -> list[Ready]:
+async def starts(driver: VirtDriver, instance: Instance) -> list[StubGuestReady]:
     """Return the lines that an instance's guest wrote to its console at its starts."""
     return starts_of(await driver.console(instance.uuid, bytes_max=_CONSOLE_BYTES))
 

@@ -24,7 +24,7 @@ _COUNT = re.compile(r"BERTH-KERNEL count ([0-9]+)\r?\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class KernelGuestReady:
     """The line that a kernel guest writes at its start; `boots` counts boots from its disk."""
 
     uuid: str
@@ -33,10 +33,12 @@ class Ready:
     boots: int
 
 
-def starts_of(console: str) -> list[Ready]:
+def starts_of(console: str) -> list[KernelGuestReady]:
     """Return the starts of a kernel guest that its console output reports, in order."""
     found = _READY.findall(console)
-    return [Ready(uuid, int(cpus), int(mib), int(boots)) for uuid, cpus, mib, boots in found]
+    return [
+        KernelGuestReady(uuid, int(cpus), int(mib), int(boots)) for uuid, cpus, mib, boots in found
+    ]
 
 
 def counts_of(console: str) -> list[int]:

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.adapters.virt.stub_guest import IMAGE_BYTES, READY, stub_firmware, stub_image
-from berth.testing.stub_guest import Ready, assemble, lacking_tools, starts_of
+from berth.testing.stub_guest import StubGuestReady, assemble, lacking_tools, starts_of
 
 UUID = "12345678-9abc-def0-1234-56789abcdef0"
 
@@ -29,5 +29,5 @@ def test_starts_are_read_from_the_console() -> None:
     """Each whole line counts, in order; numbers are hexadecimal."""
     line = f"{READY}{UUID} cpus=0010 mib=00000400\r\n"
     console = f"cut off{line}BERTH-GUEST tick 00000007\r\n{line}{READY}{UUID} cpus=00"
-    assert starts_of(console) == [Ready(UUID, 16, 1024)] * 2
+    assert starts_of(console) == [StubGuestReady(UUID, 16, 1024)] * 2
     assert starts_of("") == []

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from berth.scheduling.rules.measure import (
     ARRAYS,
     NUMBERS,
+    BoundMeasure,
     Computed,
-    Measure,
     Rule,
     check_scale,
     constant,
@@ -100,7 +100,7 @@ def test_halves_are_rounded_to_even() -> None:
 def test_few_rows_many_rows_and_one_row_agree(columns: int) -> None:
     """Whichever way a measure takes."""
     made = [np.arange(40.0) * (number + 1) for number in range(columns)]
-    measure = Measure(made, lambda ops, *values: ops.ratio(sum(values), values[0], -1.0))
+    measure = BoundMeasure(made, lambda ops, *values: ops.ratio(sum(values), values[0], -1.0))
     everyone = measure.of_rows(slice(0, 40))
     read = measure.of_row()
     assert [read(row) for row in range(40)] == everyone.tolist()
@@ -111,8 +111,8 @@ def test_few_rows_many_rows_and_one_row_agree(columns: int) -> None:
 def test_a_column_may_be_computed() -> None:
     """One row of it by an array of one element, unless there is a faster way."""
     column = Computed(lambda rows: np.arange(9)[rows] * 2)
-    assert Measure((column,)).of_row()(4) == 8.0
-    assert Measure((Computed(column.of, lambda row: row * 2),)).of_row()(4) == 8.0
+    assert BoundMeasure((column,)).of_row()(4) == 8.0
+    assert BoundMeasure((Computed(column.of, lambda row: row * 2),)).of_row()(4) == 8.0
     assert constant(0.25).of_rows(slice(0, 3)).tolist() == [0.25, 0.25, 0.25]
     assert constant(0.25).of_row()(1) == 0.25
 
@@ -129,7 +129,7 @@ def test_a_rule_may_not_apply() -> None:
 def test_a_formula_may_follow_another() -> None:
     """It gets the value of the rule."""
     query = Query(asking(), asking().needs, NOW_S, None, "new-0")
-    plain = Rule(lambda _hosts, _query: Measure((np.array([1.0, 2.0]),)))
+    plain = Rule(lambda _hosts, _query: BoundMeasure((np.array([1.0, 2.0]),)))
     doubled = plain.then(lambda _, value: value * 2)
     more = doubled.then(lambda _, value: value + 1)
     assert more.of_row(HostTable(), query)(1) == 5.0

@@ -7,7 +7,7 @@ import numpy as np
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import ResourceGroup
 from berth.domain.inventory.resources import Inventory
-from berth.scheduling.rules.measure import Measure, constant
+from berth.scheduling.rules.measure import BoundMeasure, constant
 from berth.scheduling.rules.rule import Query
 from berth.scheduling.rules.whole_hosts import asked_of, rebound, whole_hosts
 from berth.tables.columnar.bitsets import Selection
@@ -80,7 +80,7 @@ def test_a_bound_measure_sees_a_class_that_a_child_gets_later() -> None:
     hosts = table_of(SNAPSHOT)
     query = Query(asking(), asking().needs, NOW_S, None, "new-0")
 
-    def bind(hosts: HostTable, query: Query) -> Measure | None:
+    def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
         del query
         return constant(len(whole_hosts(hosts)))
 
