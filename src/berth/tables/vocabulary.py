@@ -26,6 +26,7 @@ class Names(Generic[_T]):
         """Know the standard names, and at each look-up those that `in_use` returns."""
         self.records: dict[str, _T] = {}
         self.standard = {name: place for place, name in enumerate(standard)}
+        # Called at each look-up, because agents may report new names at any time.
         self._in_use = in_use
 
     def is_known(self, name: str) -> bool:
@@ -53,6 +54,7 @@ class Names(Generic[_T]):
         if place is not None:
             return 0, place, name
         record = self.records.get(name)
+        # Numbers are assigned in order of creation; names in use without a record have none.
         return (2, 0, name) if record is None else (1, record.number, name)
 
 

@@ -126,7 +126,7 @@ def granular_specs(draw: st.DrawFn) -> dict[str, str]:
 @st.composite
 def _group_specs(draw: st.DrawFn, suffix: str) -> dict[str, str]:
     names = draw(st.frozensets(st.sampled_from(sorted(_AMOUNTS)), min_size=1, max_size=2))
-    # A request group without a positive amount is invalid.
+    # A group that requests traits must also request a positive amount.
     amounts = {name: max(draw(st.sampled_from(_AMOUNTS[name])), 1) for name in sorted(names)}
     specs = {f"resources{suffix}:{name}": str(amount) for name, amount in amounts.items()}
     wanted = draw(st.sampled_from((None, None, None, "required", "forbidden")))

@@ -34,6 +34,7 @@ class ChanceScheduler:
 
 def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
     del query
+    # Equal scores, so that all hosts tie and `_any` can choose among them by name.
     return FullRanking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
 
 

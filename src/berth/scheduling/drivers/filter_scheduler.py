@@ -43,6 +43,7 @@ class FilterScheduler:
                 shown=shown,
             )
 
+        # Scores may be reused, since this ranking consists of the policy's weighers alone.
         strategy = SelectionStrategy(rank, pick, incremental=self.incremental)
         return plan_instances(hosts, request, policy, strategy, now_s=now_s, seed=seed)
 

@@ -63,6 +63,7 @@ def add_up(
     parts: list[WeigherScores] = []
     for cost in costs if rows.size else ():
         raw = cost.cost(hosts, query, rows)
+        # NaN is neither lower nor higher than any number, so the order would be arbitrary.
         if not np.isfinite(raw).all():
             raise ValueError(f"cost function {cost.name} returned a number that is not finite")
         # If all costs are 0, the hosts are equal and there is nothing to divide by.
@@ -79,6 +80,7 @@ def _as_weigher(cost: Cost) -> Weigher:
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return cost.cost(hosts, query, rows)
 
+    # A cost function declares no columns that it reads, so nothing may cache its values.
     return Weigher(cost.name, raw, Reads((), (), row_local=False), multiplier=-cost.weight)
 
 

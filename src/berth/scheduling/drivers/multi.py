@@ -84,6 +84,7 @@ def build(
     made = MultiScheduler(
         {Operation(key): name for key, name in (routes or {}).items()}, default, options or {}
     )
+    # A misspelled driver name would otherwise leave its options without effect and without notice.
     for name in made.options.keys() - made.wanted:
         raise ValueError(f"options.{name}: no request is handed to a driver of that name")
     return made

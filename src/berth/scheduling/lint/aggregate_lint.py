@@ -41,6 +41,7 @@ def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator
 def _reason(key: str, text: str, *, is_multiplier: bool) -> str:
     """Return why a number is ignored; empty if it counts or need not be a number."""
     number = number_of(text)
+    # An empty ratio or 0 means that the host's own ratio applies, so neither is a mistake.
     if key in _RATIOS and text.strip() not in {"", "0"} and (number is None or number <= 0):
         return "is no number above 0, and is passed over; correct it, or write 0 to inherit"
     if (is_multiplier or key in _LIMITS) and number is None:

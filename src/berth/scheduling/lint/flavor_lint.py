@@ -87,6 +87,7 @@ def _never_holding(specs: Mapping[str, str], filters: frozenset[str]) -> Iterato
     for key, requirement in specs.items():
         if not _is_compared(key, filters):
             continue
+        # The filter reads the address bits as a minimum, without an operator in the spec.
         flaw = flaw_of(f">= {requirement}" if key == _ADDRESS_BITS else requirement)
         if flaw:
             yield f"can never be placed: {key} = {requirement!r}: {flaw}; correct it"

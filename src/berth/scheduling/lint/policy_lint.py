@@ -81,6 +81,7 @@ def lint_fleet(
         flavors: the flavors that requests may use.
         now_s: Unix seconds, for heartbeats.
     """
+    # Flavors are checked for builds; a multi driver may add other filters for other operations.
     policy = policy.effective(Operation.CREATE)
     found: list[Finding] = []
     removed = np.zeros(len(policy.filters), dtype=np.int64)
@@ -90,6 +91,7 @@ def lint_fleet(
         try:
             masks = _removed_by_each(policy, hosts, flavor, now_s)
         except InvalidInputError as error:
+            # One faulty flavor must not hide the warnings about all others.
             text = f"can never be placed: {error}; correct its extra specs"
             found.append(Finding(f"flavor {flavor.name}", text))
             continue

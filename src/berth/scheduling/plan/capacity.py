@@ -51,12 +51,14 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
+    # The effective filters, since drivers such as `simple` add a limit of their own.
     filters = policy.effective(request.operation).filters
     chain = FilterChain(hosts, filters, reduce_hosts(hosts, request))
     rows = np.flatnonzero(chain.run(query).mask)
     counts = np.full(rows.size, np.iinfo(np.int64).max, dtype=np.int64)
     for name, amount in query.needs.amounts.items():
         columns = hosts.resource(name)
+        # Free amounts are negative on hosts that are overcommitted beyond their ratio.
         free = 0 if columns is None else columns.free[rows]
         np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
     # Without amounts no class limits the number, and the filters pass one instance.

@@ -87,6 +87,8 @@ class CachedEvaluator:
     def evaluate(self, query: Query) -> Evaluation:
         """See `Evaluator.evaluate`."""
         if self._full is None:
+            # Rules may treat an instance that is on a host, such as one that moves, differently, so
+            # its profile must not serve the other instances of the request.
             is_new = self._hosts.occupants.by_uuid.get(query.instance_uuid) is None
             known = self._class if is_new else None
             found = self._engine.profile_of(query, self._instances, known)
@@ -95,6 +97,8 @@ class CachedEvaluator:
                 return Evaluation(
                     ProfileRanking(found, query, self._engine), found.stages.filter_counts
                 )
+            # The reason to decline, such as a rule that cannot be cached, holds for the remaining
+            # instances as well, so the engine is not consulted again.
             self._full = self._make_full()
         return self._full.evaluate(query)
 

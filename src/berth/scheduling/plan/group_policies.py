@@ -75,6 +75,7 @@ def group_violation(
     group = hosts.server_groups.get(group_uuid)
     if group is None or group.policy not in GROUP_FILTERS or not placements:
         return None
+    # A copy, because placements are added to it below.
     members = Counter(hosts.occupants.group_rows(group_uuid))
     rows = {one.instance_uuid: hosts.row_of(one.provider_uuid) for one in placements}
     if group.policy is GroupPolicy.AFFINITY:
@@ -95,6 +96,7 @@ def group_violation(
 def _apart(
     hosts: HostTable, group: ServerGroup, members: Counter[int], rows: Mapping[str, int | None]
 ) -> str | None:
+    # Until the move ends, no single host is the group's: either one may turn out to be wrong.
     if is_split(hosts, group.uuid):
         return "a member of the group is moving between two hosts, and may end on either."
     if members:

@@ -248,6 +248,7 @@ def _inspect_instance(
     ranking = weigh(hosts, query, rows, policy.weighers, policy.normalisation)
     chosen = None if placement is None else hosts.row_of(placement.provider_uuid)
     wanted = ranking.rows.size if context.hosts_max is None else context.hosts_max
+    # The chosen host may rank below the listed ones, as drivers can choose at random.
     order = ranking.best(wanted)
     listed = [(place, index) for place, index in enumerate(order, start=1)]
     left_out = [index for index in _indices(ranking, chosen) if index not in order]
@@ -309,5 +310,6 @@ def _place(hosts: HostTable, ranking: FullRanking, index: int) -> int:
 
 def _is_weighed(hosts: HostTable, ranking: FullRanking, placement: Placement) -> bool:
     """Return whether the driver's score of the chosen host is that of the weighers."""
+    # By comparing scores rather than driver names, since drivers can be plugins.
     indices = _indices(ranking, hosts.row_of(placement.provider_uuid))
     return placement.chosen in ranking.scored(indices)

@@ -65,6 +65,8 @@ def _may_read_instances(rule: Filter | Weigher, request: Request) -> bool:
     reads = rule.reads
     if _GROUP not in reads.columns:
         return False
+    # A rule about groups or hints does nothing for a request without them, and such requests need
+    # not wait for unknown instances to be read.
     if "group" in reads.request and request.group_uuid is None:
         return False
     hints = [one.removeprefix(_HINT) for one in reads.request if one.startswith(_HINT)]
@@ -78,10 +80,12 @@ def excluding_hosts(policy: Policy, names: frozenset[str]) -> Policy:
         policy: the rules in force.
         names: the names of the hosts.
     """
+    # First, so that the counts along the chain attribute these hosts to this filter.
     return replace(policy, filters=(_known(names), *policy.filters))
 
 
 def _known(names: frozenset[str]) -> Filter:
+    # Rows are looked up at each call, because a host's row can change while names do not.
     def unknown(hosts: HostTable) -> set[int]:
         return {row for name in names for row in hosts.rows_of_name(name)}
 

@@ -65,6 +65,7 @@ def merge_from_one_source(weights: Sequence[Sequence[float]], count: int) -> lis
 
 
 def _goodness(taken: Sequence[MergedOffer], source: int) -> tuple[int, float, int]:
+    # The source is negated, so that the first of equal sources is the greatest.
     return len(taken), math.fsum(one.weight for one in taken), -source
 
 
