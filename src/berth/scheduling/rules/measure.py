@@ -45,8 +45,8 @@ class MeasuredColumn(Protocol):
         ...
 
 
-# Not frozen, and neither is `BoundMeasure`: they are made anew for each request, and a frozen dataclass
-# takes several times as long to make.
+# Not frozen, and neither is `BoundMeasure`: each request makes both anew, and making a frozen
+# dataclass takes several times as long.
 @dataclass(slots=True)
 class Computed:
     """A column whose values are computed for the rows that are read.
