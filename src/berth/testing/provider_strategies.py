@@ -35,7 +35,9 @@ def odd_inventories() -> st.SearchStrategy[Inventory]:
 
 
 # Each strategy is made once: to make one takes longer than to draw from it.
-_INVENTORIES = st.dictionaries(_CLASSES, odd_inventories(), max_size=3)
+_INVENTORIES: st.SearchStrategy[dict[str, Inventory]] = st.dictionaries(
+    _CLASSES, odd_inventories(), max_size=3
+)
 _TRAITS = st.frozensets(st.sampled_from(TRAITS))
 _OWNED = st.none() | _TRAITS
 _UUIDS = st.sampled_from(UUIDS)
