@@ -27,6 +27,8 @@ from tests.affected.tracing import Trace, Tracer
 _UNCHANGED: Final = "affected_unchanged"
 _TRACES: Final = "affected_traces"
 
+_NOTHING: Final = Trace()
+
 _TRACER: Final = pytest.StashKey[Tracer]()
 
 
@@ -37,6 +39,7 @@ class Tracing:
         self._root = config.rootpath
         self._tracer = config.stash[_TRACER]
         self._files: dict[str, Trace] = {}
+        self._fixtures: dict[str, Trace] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._partial: set[str] = set()
 
@@ -73,11 +76,24 @@ class Tracing:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Count for a test file what runs during one of its tests."""
         self._rest()
-        started = time.perf_counter()
+        started = time.process_time()
         done = yield
-        self._trace_of(item.path).add(self._tracer.take())
-        self._seconds[path_of(self._root, item.path)] += time.perf_counter() - started
+        trace = self._trace_of(item.path)
+        trace.add(self._tracer.take())
+        for name in getattr(item, "fixturenames", ()):
+            trace.add(self._fixtures.get(name, _NOTHING))
+        self._seconds[path_of(self._root, item.path)] += time.process_time() - started
         return done
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: "pytest.FixtureDef[object]"
+    ) -> Generator[None, object, object]:
+        """Count for all test files that use it what a fixture does that several share."""
+        if fixturedef.scope not in {"session", "package"}:
+            return (yield)
+        with self._tracer.apart(self._fixtures.setdefault(fixturedef.argname, Trace())):
+            return (yield)
 
     def _trace_of(self, path: Path) -> Trace:
         return self._files.setdefault(path_of(self._root, path), Trace())

@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -99,15 +99,19 @@ class Tracer:
         return taken
 
     @contextmanager
-    def only_once(self) -> Iterator[None]:
-        """Count what runs meanwhile as what runs a single time."""
+    def apart(self, trace: Trace) -> Iterator[None]:
+        """Add what runs meanwhile to a trace of its own."""
         before = self.take()
         try:
             yield
         finally:
-            self.once.add(self.take())
+            trace.add(self.take())
             before.add(self._now)
             self._now = before
+
+    def only_once(self) -> AbstractContextManager[None]:
+        """Count what runs meanwhile as what runs a single time."""
+        return self.apart(self.once)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
