@@ -145,25 +145,25 @@ class Fingerprints:
         parts = [self._environment]
         for module in sorted(self._project.closure(self._project.module_of(test))):
             ran = int(needs.ran.get(module, "0"), 16) | self._once.get(module, 0)
-            parts += (module, self._of_module(module, ran))
-        for path in sorted(needs.read):
-            parts += (path, self._of_path(path))
+            parts.append(self._of_module(module, ran))
+        parts += (self._of_path(path) for path in sorted(needs.read))
         if needs.starts_processes:
             parts.append(self._checkout)
-        return digest(*parts)
+        return digest("\n".join(parts))
 
     def _of_module(self, module: str, ran: int) -> str:
         found = self._modules.get((module, ran))
         if found is None:
             source = self._project.source(module)
             bodies = (body for number, body in enumerate(source.bodies) if ran >> number & 1)
-            found = self._modules[module, ran] = digest(source.frame, *bodies)
+            found = f"{module} {digest(source.frame, *bodies)}"
+            self._modules[module, ran] = found
         return found
 
     def _of_path(self, path: str) -> str:
         found = self._paths.get(path)
         if found is None:
-            found = self._paths[path] = digest_path(self._project.root / path)
+            found = self._paths[path] = f"{path} {digest_path(self._project.root / path)}"
         return found
 
     @cached_property

@@ -218,11 +218,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     tracer.install()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Choose test files, or run those that another process has chosen."""
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Choose test files, or run those that another process has chosen.
+
+    A wrapper comes before pytest-xdist, which asks at this point how many processes there shall be.
+    """
     is_worker = hasattr(config, "workerinput")
     config.pluginmanager.register(Worker(config) if is_worker else Leader(config))
+    return (yield)
 
 
 def path_of(root: Path, path: Path) -> str:

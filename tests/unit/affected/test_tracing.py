@@ -63,6 +63,7 @@ def tracer(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
     """Trace the package, until the end of the test."""
     tracer = Tracer(PACKAGE, root, root / ".cache")
     monkeypatch.setattr(sys, "meta_path", [tracer, *sys.meta_path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     yield tracer
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
