@@ -20,6 +20,9 @@ KERNEL := $(VENV)/.kernel
 INSTALL := -m pip --disable-pip-version-check --no-input install -qq
 DOWNLOAD := -m pip --disable-pip-version-check --no-input download -qq --require-hashes --no-deps
 
+# No fast test is made of a schema, and to import what makes them takes each process two seconds.
+FAST_OPTIONS = -q -n $(WORKERS) -p no:schemathesis
+
 # Folders that do not exist yet are left out.
 FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
@@ -55,12 +58,12 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast test slow slow-alone outages nova placement-peer clients differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages nova placement-peer clients differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, QUERIES, SEED, EXAMPLES, SERVER, FILES, SUITE_ARGS, UPGRADE=1"
+	@echo "  PYTHON=$(PYTHON) WORKERS=$(WORKERS) UV=$(UV); ALL=1, PYTEST_ARGS, TRACE, DEMO_ARGS, BENCH_ARGS, CASES, QUERIES, SEED, EXAMPLES, SERVER, FILES, SUITE_ARGS, UPGRADE=1"
 
 venv: $(INSTALLED) ## make .venv from requirements/dev.lock, or do nothing when it is up to date
 
@@ -98,7 +101,10 @@ kernel: $(INSTALLED) ## compile the engine's kernel into .venv; Berth works with
 	@$(MAKE) -s $(KERNEL) \
 		|| echo "No kernel, so the engine does with numpy what it would do faster; see the error above." >&2
 
-check: lint types layers fast ## style, types, layers, and the tests without I/O
+# Style comes first because it is quick. Tests have two processes and the others one, so none waits
+# for a core while another is idle.
+check: ## style, types, layers and tests without I/O, as far as a change can affect them; ALL=1 for all
+	@$(MAKE) --no-print-directory -j 2 lint affected mypy affected-types layers
 
 lint: $(INSTALLED) ## ruff: format and rules
 	$(say) format "ruff format --check"
@@ -122,7 +128,15 @@ layers: $(INSTALLED) ## import-linter: who may import whom
 
 fast: $(INSTALLED) kernel ## tests without I/O: unit, property, tidy
 	$(say) tests "$(FAST)"
-	@$(BIN)/pytest -q -n $(WORKERS) $(FAST) $(PYTEST_ARGS)
+	@$(BIN)/pytest $(FAST_OPTIONS) $(FAST) $(PYTEST_ARGS)
+
+# Both leave out what has passed since it was last affected; tests.affected tells how they know.
+affected: $(INSTALLED) kernel
+	$(say) tests "$(FAST)"
+	@$(BIN)/python -m pytest -p tests.affected.plugin $(if $(ALL),--everything) $(FAST_OPTIONS) $(FAST) $(PYTEST_ARGS)
+
+affected-types: $(INSTALLED)
+	@$(BIN)/python -m tests.affected.pyright $(if $(ALL),--everything)
 
 # What peers and guests need comes while styles and types are looked at: each keeps one core busy
 # at most, or waits for the network. Tests have all cores for themselves, the slow ones only after

@@ -1,6 +1,7 @@
 """The files of the checkout, as the tidy tests read them."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,3 +31,14 @@ class Checkout:
     def tree(self, path: Path) -> ast.Module:
         """Return the syntax tree of a Python file."""
         return ast.parse(self.text(path), filename=str(path))
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Yield all statements of a tree, without a look into expressions, of which there are more."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        for child in ast.iter_child_nodes(pending.pop()):
+            if isinstance(child, ast.stmt):
+                yield child
+            if not isinstance(child, ast.expr):
+                pending.append(child)

@@ -3,14 +3,14 @@
 import ast
 from pathlib import Path
 
-from tests.tidy.checkout import Checkout
+from tests.tidy.checkout import Checkout, statements
 
 
 def silent_tests(tree: ast.Module, path: Path) -> list[str]:
     """Name the test functions without a docstring."""
     return [
         f"{path}:{node.lineno} {node.name}"
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")
         and not ast.get_docstring(node)

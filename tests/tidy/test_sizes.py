@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.tidy.checkout import Checkout
+from tests.tidy.checkout import Checkout, statements
 
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 50
@@ -22,7 +22,7 @@ def long_functions(tree: ast.Module, path: Path) -> list[str]:
     """Name the functions and methods above the limit."""
     return [
         f"{path}:{node.lineno} {node.name}: {function_lines(node)} lines"
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and function_lines(node) > FUNCTION_LINES_MAX
     ]

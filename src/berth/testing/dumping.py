@@ -1,11 +1,12 @@
 """Dumps of a host table, for tests that compare the contents of two tables."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from berth.tables.columnar.class_columns import ClassColumns
-from berth.tables.columnar.schema import CLASS_COLUMNS, HOST_COLUMNS
+from berth.tables.columnar.schema import CLASS_COLUMNS, HOST_COLUMNS, Column
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Occupant
 
@@ -16,20 +17,55 @@ def dump(hosts: HostTable) -> dict[str, object]:
     Resource classes without capacity or usage are left out, so that a table that once had them
     equals one that never did.
     """
+    plain = _Plain(
+        _plain(hosts, HOST_COLUMNS),
+        _classes(hosts.resource_classes, hosts.resource),
+        _classes(hosts.trees.resource_classes, hosts.trees.resource),
+    )
     by_host: dict[str, object] = {
-        hosts.host(row).uuid: _dump_row(hosts, row) for row in hosts.alive_rows().tolist()
+        hosts.host(row).uuid: _dump_row(hosts, plain, row) for row in hosts.alive_rows().tolist()
     }
     aggregates = dict(sorted(hosts.aggregates.items()))
     groups = dict(sorted(hosts.server_groups.items()))
     return {"hosts": by_host, "aggregates": aggregates, "server_groups": groups}
 
 
-def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
-    columns = {column.name: getattr(hosts, column.name)[row].item() for column in HOST_COLUMNS}
+class _Plain(NamedTuple):
+    """Columns as lists of plain numbers, since reading NumPy arrays row by row dominates a dump.
+
+    Attributes:
+        hosts: values by column and row.
+        classes: values by resource class, column and row.
+        children: values by resource class, column and slot.
+    """
+
+    hosts: dict[str, list[Any]]
+    classes: dict[str, dict[str, list[Any]]]
+    children: dict[str, dict[str, list[Any]]]
+
+
+def _plain(columns: object, schema: Iterable[Column]) -> dict[str, list[Any]]:
+    return {column.name: getattr(columns, column.name)[:].tolist() for column in schema}
+
+
+def _classes(
+    names: Iterable[str], resource: Callable[[str], ClassColumns | None]
+) -> dict[str, dict[str, list[Any]]]:
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in sorted(names):
+        columns = resource(name)
+        if columns is not None:
+            values = found[name] = _plain(columns, CLASS_COLUMNS)
+            values["stepped"] = [row in columns.stepped for row in range(columns.rows)]
+            del values["terms"]  # an index private to this table; the other columns have the values
+    return found
+
+
+def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
+    columns = {name: values[row] for name, values in plain.hosts.items()}
     del columns["ratios"]  # an index private to this table; the host's record has the ratios
     columns["profile"] = hosts.profiles.all[columns["profile"]]
     columns["cell"] = hosts.in_cell(hosts.host(row).cell, np.array([row])).item()
-    found = {name: hosts.resource(name) for name in sorted(hosts.resource_classes)}
     uuids = sorted(hosts.occupants.on_row(row))
     occupants = [hosts.occupants.by_uuid.get(uuid) for uuid in uuids]
     return {
@@ -37,12 +73,12 @@ def _dump_row(hosts: HostTable, row: int) -> dict[str, object]:
         "service": hosts.service(hosts.host(row).name),
         **columns,
         "classes": {
-            name: _dump_class(one, row)
-            for name, one in found.items()
-            if one is not None and (one.ratio[row] or one.used[row])
+            name: {column: values[row] for column, values in one.items()}
+            for name, one in plain.classes.items()
+            if one["ratio"][row] or one["used"][row]
         },
         "traits": hosts.traits.get(row),
-        "children": [_dump_child(hosts, slot) for slot in hosts.trees.on_row(row)],
+        "children": [_dump_child(hosts, plain, slot) for slot in hosts.trees.on_row(row)],
         "child_traits": [hosts.trees.traits.get(slot) for slot in hosts.trees.on_row(row)],
         "zones": hosts.zones.get(row),
         "metrics": {
@@ -74,26 +110,18 @@ def _image(occupant: Occupant) -> Iterable[tuple[str, str]]:
     return occupant.resident.image_properties.items()
 
 
-def _dump_child(hosts: HostTable, slot: int) -> dict[str, object]:
+def _dump_child(hosts: HostTable, plain: _Plain, slot: int) -> dict[str, object]:
     trees = hosts.trees
     provider = trees.provider(slot)
     names = sorted(provider.inventories.keys() | trees.used(slot).keys())
-    found = {name: trees.resource(name) for name in names}
     return {
         "uuid": provider.uuid,
         "name": provider.name,
         "parent": provider.parent_uuid,
         "used": trees.used(slot),
-        "classes": {n: _dump_class(one, slot) for n, one in found.items() if one is not None},
+        "classes": {
+            name: {column: values[slot] for column, values in plain.children[name].items()}
+            for name in names
+            if name in plain.children
+        },
     }
-
-
-def _dump_class(columns: ClassColumns, row: int) -> dict[str, object]:
-    values: dict[str, object] = {
-        column.name: getattr(columns, column.name)[row].item()
-        for column in CLASS_COLUMNS
-        if column.name
-        != "terms"  # an index private to this table; the other columns have the values
-    }
-    values["stepped"] = row in columns.stepped
-    return values

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -132,6 +133,7 @@ def _inventories(sizes: Sequence[int], *, stepped: bool) -> list[Inventory]:
     return made
 
 
+@cache
 def inventories(*, stepped: bool = True) -> st.SearchStrategy[dict[str, Inventory]]:
     """Draw the inventories of one host; `stepped` allows allocation units other than 1."""
     sizes = {VCPU: (1, 4, 8), MEMORY_MB: (1024, 4096, 8192), DISK_GB: (0, 40, 100)}
@@ -143,65 +145,105 @@ def inventories(*, stepped: bool = True) -> st.SearchStrategy[dict[str, Inventor
     return st.fixed_dictionaries(plain, optional={GPU: scarce})
 
 
+def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_T]:
+    usual = st.just(default)
+    return st.integers(0, 7).flatmap(lambda drawn: strategy if drawn == 1 else usual)
+
+
+# Each strategy is built once, since building one takes longer than drawing from it.
+# Five quarters: usage may exceed the total, as after an operator lowers an inventory.
+_SHARES = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
+_BOX_TRAITS = st.frozensets(st.sampled_from(TRAITS))
+# Around the default of 60 s after which a service is down, and a clock that is ahead.
+_SILENT_S = _seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)
+_TYPES = st.sampled_from(("QEMU", "kvm"))
+_VERSIONS = st.sampled_from((6_002_000, 7_000_000, 0))
+_CPU_INFO: st.SearchStrategy[dict[str, list[str]]] = st.sampled_from(
+    ({}, {"features": ["avx"]}, {"features": ["avx", "vmx"]})
+)
+_SUPPORTED_INSTANCES = st.sampled_from(_SUPPORTED)
+_STATS: st.SearchStrategy[dict[str, str]] = st.sampled_from(({}, {"rack": "r1"}, {"rack": "r2"}))
+_BOX_CELLS = st.sampled_from(("", *CELLS))
+_FAILED_BUILDS = st.sampled_from((0, 0, 1, 3))
+_FAILURE_LEVELS = st.sampled_from((0.0, 0.0, 0.5, 3.0))
+_FAILED_S = st.sampled_from((0.0, 600.0))
+_METRICS = st.sampled_from(_REPORTS)
+_PCI_POOLS = st.sampled_from(_POOLS)
+_BOOLEANS = st.booleans()
+_MEMBERS_MAX = st.integers(1, 2)
+_GROUPS = st.sampled_from([None, None, *(f"g-{policy}" for policy in GroupPolicy)])
+_TASKS = st.sampled_from((None, Task.SPAWNING, Task.DELETING))
+_SOME_IMAGE = st.sampled_from((None, *_IMAGES))
+
+
 @st.composite
 def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
     """Draw a box with a given name."""
     has = draw(inventories(stepped=stepped))
-    # Five quarters: usage may exceed the total, as after an operator lowers an inventory.
-    shares = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
-    used = {key: one.total * draw(shares) // 4 for key, one in has.items()}
+    used = {key: one.total * draw(_SHARES) // 4 for key, one in has.items()}
     return Box(
         name=name,
         inventories=has,
         used={key: amount for key, amount in used.items() if amount},
-        traits=draw(st.frozensets(st.sampled_from(TRAITS))),
+        traits=draw(_BOX_TRAITS),
         disabled=draw(_SELDOM_TRUE),
         forced_down=draw(_SELDOM_TRUE),
-        # Around the default of 60 s after which a service is down, and a clock that is ahead.
-        silent_s=draw(_seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)),
-        hypervisor_type=draw(st.sampled_from(("QEMU", "kvm"))),
-        hypervisor_version=draw(st.sampled_from((6_002_000, 7_000_000, 0))),
-        cpu_info=draw(st.sampled_from(({}, {"features": ["avx"]}, {"features": ["avx", "vmx"]}))),
-        supported_instances=draw(st.sampled_from(_SUPPORTED)),
-        stats=draw(st.sampled_from(({}, {"rack": "r1"}, {"rack": "r2"}))),
-        cell=draw(st.sampled_from(("", *CELLS))),
-        failed_builds=draw(st.sampled_from((0, 0, 1, 3))),
-        failure_level=draw(st.sampled_from((0.0, 0.0, 0.5, 3.0))),
-        failed_s=draw(st.sampled_from((0.0, 600.0))),
-        metrics=draw(st.sampled_from(_REPORTS)),
-        pci_pools=draw(st.sampled_from(_POOLS)),
+        silent_s=draw(_SILENT_S),
+        hypervisor_type=draw(_TYPES),
+        hypervisor_version=draw(_VERSIONS),
+        cpu_info=draw(_CPU_INFO),
+        supported_instances=draw(_SUPPORTED_INSTANCES),
+        stats=draw(_STATS),
+        cell=draw(_BOX_CELLS),
+        failed_builds=draw(_FAILED_BUILDS),
+        failure_level=draw(_FAILURE_LEVELS),
+        failed_s=draw(_FAILED_S),
+        metrics=draw(_METRICS),
+        pci_pools=draw(_PCI_POOLS),
     )
 
 
 @st.composite
 def snapshots(draw: st.DrawFn, *, stepped: bool = True, least: int = 0) -> Snapshot:
     """Draw a small fleet with services, aggregates, server groups and instances."""
-    names = [f"Host-{number}" for number in range(draw(st.integers(least, HOSTS_MAX)))]
-    fleet: list[Box] = [draw(boxes(name, stepped=stepped)) for name in draw(_shuffled(names))]
-    second_node: bool = draw(st.booleans())
+    names = [f"Host-{number}" for number in range(draw(_counts(least)))]
+    fleet: list[Box] = [draw(_named(name, stepped=stepped)) for name in draw(_shuffled(*names))]
+    second_node: bool = draw(_BOOLEANS)
     if fleet and second_node:
-        fleet.append(replace(draw(boxes(fleet[0].name, stepped=stepped)), node="node-b"))
+        fleet.append(replace(draw(_named(fleet[0].name, stepped=stepped)), node="node-b"))
     groups = [
-        ServerGroup(f"g-{policy}", policy, policy, max_server_per_host=draw(st.integers(1, 2)))
+        ServerGroup(f"g-{policy}", policy, policy, max_server_per_host=draw(_MEMBERS_MAX))
         for policy in GroupPolicy
     ]
     snapshot = snapshot_of(
         fleet,
-        aggregates=draw(_aggregates(names)),
+        aggregates=draw(_aggregates(*names)),
         groups=groups,
         instances=draw(_residents(fleet)) if fleet else (),
     )
     # The other half lacks the first service: rules must handle hosts without one.
-    if draw(st.booleans()):
+    if draw(_BOOLEANS):
         return snapshot
     return replace(snapshot, services=snapshot.services[1:])
 
 
-def _shuffled(names: Sequence[str]) -> st.SearchStrategy[list[str]]:
+@cache
+def _counts(least: int) -> st.SearchStrategy[int]:
+    return st.integers(least, HOSTS_MAX)
+
+
+@cache
+def _named(name: str, *, stepped: bool) -> st.SearchStrategy[Box]:
+    return boxes(name, stepped=stepped)
+
+
+@cache
+def _shuffled(*names: str) -> st.SearchStrategy[list[str]]:
     return st.permutations(names)
 
 
-def _aggregates(names: Sequence[str]) -> st.SearchStrategy[list[Aggregate]]:
+@cache
+def _aggregates(*names: str) -> st.SearchStrategy[list[Aggregate]]:
     # Aggregates may name hosts that do not exist.
     members = st.frozensets(st.sampled_from([*names, "elsewhere"]))
     zones = st.sampled_from(({}, {AZ_KEY: "az1"}, {AZ_KEY: "az2, az1"}, {AZ_KEY: " , "}))
@@ -215,9 +257,7 @@ def _aggregates(names: Sequence[str]) -> st.SearchStrategy[list[Aggregate]]:
 
 
 def _residents(fleet: Sequence[Box]) -> st.SearchStrategy[list[Instance]]:
-    group = st.sampled_from([None, None, *(f"g-{policy}" for policy in GroupPolicy)])
-    task = st.sampled_from((None, Task.SPAWNING, Task.DELETING))
-    made = st.tuples(st.sampled_from(fleet), group, task, st.sampled_from((None, *_IMAGES)))
+    made = st.tuples(st.sampled_from(fleet), _GROUPS, _TASKS, _SOME_IMAGE)
     return st.lists(made, max_size=5).map(
         lambda found: [
             replace(resident(f"old-{number}", box, group_uuid=group_uuid, task=doing), image=image)
@@ -249,8 +289,31 @@ def flavors() -> st.SearchStrategy[Flavor]:
     )
 
 
-def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_T]:
-    return st.integers(0, 7).flatmap(lambda drawn: strategy if drawn == 1 else st.just(default))
+_NAME = st.sampled_from([f"Host-{number}" for number in range(HOSTS_MAX)])
+_NODE = st.just("node-b")
+_NAMES = _seldom(
+    st.lists(st.one_of(_NAME, _NAME.map(str.lower)), max_size=3, unique=True).map(tuple), ()
+)
+_HINTS = _seldom(
+    st.lists(st.sampled_from([f"old-{n}" for n in range(6)]), max_size=2).map(tuple), ()
+)
+_FLAVORS = flavors()
+_ASKED: Mapping[str, st.SearchStrategy[object]] = {
+    "image": _seldom(st.sampled_from(_IMAGES), None),
+    "availability_zone": _seldom(st.sampled_from(ZONES), None),
+    "source_cell": _seldom(st.sampled_from(CELLS), ""),
+    "project_id": _seldom(st.sampled_from(("p1", "p2")), ""),
+    "retried": _seldom(st.lists(st.tuples(_NAME, _NAME), max_size=2).map(tuple), ()),
+}
+_GROUPED: Mapping[str, st.SearchStrategy[object]] = {
+    "group_uuid": _seldom(st.sampled_from([f"g-{policy}" for policy in GroupPolicy]), None)
+}
+_NAMED: Mapping[str, st.SearchStrategy[object]] = {
+    "destination": _seldom(st.builds(Destination, _NAME, st.one_of(st.none(), _NAME, _NODE)), None),
+    "ignore_hosts": _NAMES,
+    "force_hosts": _NAMES,
+    "force_nodes": _seldom(st.lists(st.one_of(_NAME, _NODE), max_size=3).map(tuple), ()),
+}
 
 
 @st.composite
@@ -265,28 +328,13 @@ def requests(
         grouped: whether the request may use a server group.
         named: whether the request may name hosts to force, ignore or target.
     """
-    name = st.sampled_from([f"Host-{number}" for number in range(HOSTS_MAX)])
-    names = st.lists(st.one_of(name, name.map(str.lower)), max_size=3, unique=True).map(tuple)
-    old = st.lists(st.sampled_from([f"old-{n}" for n in range(6)]), max_size=2).map(tuple)
-    options: dict[str, object] = {
-        "image": draw(_seldom(st.sampled_from(_IMAGES), None)),
-        "availability_zone": draw(_seldom(st.sampled_from(ZONES), None)),
-        "source_cell": draw(_seldom(st.sampled_from(CELLS), "")),
-        "project_id": draw(_seldom(st.sampled_from(("p1", "p2")), "")),
-        "retried": draw(_seldom(st.lists(st.tuples(name, name), max_size=2).map(tuple), ())),
-        "hints": {
-            hint: draw(_seldom(old, ())) for hint in ("different_host", "same_host", "other")
-        },
-    }
+    asked = dict(_ASKED)
     if grouped:
-        groups = st.sampled_from([f"g-{policy}" for policy in GroupPolicy])
-        options["group_uuid"] = draw(_seldom(groups, None))
+        asked |= _GROUPED
     if named:
-        nodes = st.lists(st.one_of(name, st.just("node-b")), max_size=3).map(tuple)
-        places = st.builds(Destination, name, st.one_of(st.none(), name, st.just("node-b")))
-        options["destination"] = draw(_seldom(places, None))
-        options["ignore_hosts"] = draw(_seldom(names, ()))
-        options["force_hosts"] = draw(_seldom(names, ()))
-        options["force_nodes"] = draw(_seldom(nodes, ()))
+        asked |= _NAMED
+    hints = {hint: draw(_HINTS) for hint in ("different_host", "same_host", "other")}
+    options = {option: draw(strategy) for option, strategy in asked.items()}
     count = draw(st.integers(1, count_max))
-    return replace(asking(draw(flavors()), count=count), **options)  # type: ignore[arg-type]
+    flavor = draw(_FLAVORS)
+    return replace(asking(flavor, count=count), hints=hints, **options)  # type: ignore[arg-type]

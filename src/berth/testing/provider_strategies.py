@@ -33,27 +33,39 @@ def odd_inventories() -> st.SearchStrategy[Inventory]:
     )
 
 
+# Each strategy is built once, since building one takes longer than drawing from it.
+_INVENTORIES: st.SearchStrategy[dict[str, Inventory]] = st.dictionaries(
+    _CLASSES, odd_inventories(), max_size=3
+)
+_TRAITS = st.frozensets(st.sampled_from(TRAITS))
+_OWNED = st.none() | _TRAITS
+_UUIDS = st.sampled_from(UUIDS)
+_NAMES = st.sampled_from(("", "a", "b"))
+# Cycles and missing parents are drawn as well: readers must not loop on them.
+_PARENTS = st.sampled_from((None, None, *UUIDS))
+_AGGREGATES = st.lists(st.sampled_from(AGGREGATES), unique=True, max_size=2)
+_OWNED_PARENTS = st.sampled_from((None, *UUIDS))
+_UPDATED_S = st.sampled_from((0.0, 7.5))
+
+
 @st.composite
 def told_providers(draw: st.DrawFn) -> Provider:
     """Draw one of a few providers, whose parent is another provider, itself or None."""
-    inventories = draw(st.dictionaries(_CLASSES, odd_inventories(), max_size=3))
+    inventories = draw(_INVENTORIES)
     used = {name: amount for name in inventories if (amount := draw(_AMOUNTS))}
-    traits = st.frozensets(st.sampled_from(TRAITS))
-    owned = st.none() | traits
     return Provider(
-        uuid=draw(st.sampled_from(UUIDS)),
-        name=draw(st.sampled_from(("", "a", "b"))),
-        # Cycles and missing parents are drawn as well: readers must not loop on them.
-        parent_uuid=draw(st.sampled_from((None, None, *UUIDS))),
+        uuid=draw(_UUIDS),
+        name=draw(_NAMES),
+        parent_uuid=draw(_PARENTS),
         generation=draw(_AMOUNTS),
         inventories=inventories,
         used=used,
-        traits=draw(traits),
-        aggregates=tuple(draw(st.lists(st.sampled_from(AGGREGATES), unique=True, max_size=2))),
-        owned_traits=draw(owned),
-        owned_classes=draw(owned),
-        owned_parent_uuid=draw(st.sampled_from((None, *UUIDS))),
-        updated_at_s=draw(st.sampled_from((0.0, 7.5))),
+        traits=draw(_TRAITS),
+        aggregates=tuple(draw(_AGGREGATES)),
+        owned_traits=draw(_OWNED),
+        owned_classes=draw(_OWNED),
+        owned_parent_uuid=draw(_OWNED_PARENTS),
+        updated_at_s=draw(_UPDATED_S),
     )
 
 

@@ -5,6 +5,7 @@ Tests compare decisions with an exhaustive search, which only small trees permit
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -48,43 +49,59 @@ _AMOUNTS: Mapping[str, tuple[int, ...]] = {
     GPU_MILLI: (250, 300, 500, 500, 700, 1000),
     NIC: (0, 1, 2),
 }
+# Each strategy is built once, since building one takes longer than drawing from it.
 _TRAITS = st.frozensets(st.sampled_from(TREE_TRAITS))
+_NAMES = st.frozensets(st.sampled_from(sorted(_STOCKS)))
+_STOCKED = {name: st.sampled_from(stock) for name, stock in _STOCKS.items()}
+_SHARES = st.sampled_from((0, 0, 0, 1, 2, 3, 4, 5))
+_COUNTS = st.integers(0, CHILDREN_MAX)
 
 
 @st.composite
 def stocks(draw: st.DrawFn) -> tuple[dict[str, Inventory], dict[str, int]]:
     """Draw the inventories of one provider and its usage, which may exceed the capacity."""
-    names = draw(st.frozensets(st.sampled_from(sorted(_STOCKS))))
-    has = {name: draw(st.sampled_from(_STOCKS[name])) for name in sorted(names)}
-    shares = st.sampled_from((0, 0, 0, 1, 2, 3, 4, 5))
-    used = {name: one.total * draw(shares) // 4 for name, one in has.items()}
+    names = draw(_NAMES)
+    has = {name: draw(_STOCKED[name]) for name in sorted(names)}
+    used = {name: one.total * draw(_SHARES) // 4 for name, one in has.items()}
     return has, {name: amount for name, amount in used.items() if amount}
+
+
+# At most two kinds, since providers that tie are the hard case of a choice between them.
+_KINDS = st.lists(st.tuples(stocks(), _TRAITS), min_size=1, max_size=2)
+
+
+@cache
+def _above(*names: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(("", "", *names))
 
 
 @st.composite
 def children(draw: st.DrawFn) -> tuple[Child, ...]:
     """Draw up to `CHILDREN_MAX` child providers, some nested, many of them alike."""
-    # At most two kinds, since providers that tie are the hard case of a choice between them.
-    kinds = draw(st.lists(st.tuples(stocks(), _TRAITS), min_size=1, max_size=2))
+    kinds = st.sampled_from(draw(_KINDS))
     made: list[Child] = []
-    for number in range(draw(st.integers(0, CHILDREN_MAX))):
-        (has, used), traits = draw(st.sampled_from(kinds))
-        above = draw(st.sampled_from(["", "", *(child.name for child in made)]))
+    for number in range(draw(_COUNTS)):
+        (has, used), traits = draw(kinds)
+        above = draw(_above(*(child.name for child in made)))
         made.append(Child(f"child {number}", has, used, traits, above))
     return tuple(made)
+
+
+_SOME_STOCKS = stocks()
+_SOME_CHILDREN = children()
 
 
 @st.composite
 def planted(draw: st.DrawFn, box: Box) -> Box:
     """Draw a box with children, whose root may have some of their classes and traits, too."""
-    has, used = draw(stocks())
+    has, used = draw(_SOME_STOCKS)
     traits = draw(_TRAITS)
     return replace(
         box,
         inventories={**box.inventories, **has},
         used={**box.used, **used},
         traits=box.traits | traits,
-        children=draw(children()),
+        children=draw(_SOME_CHILDREN),
     )
 
 
@@ -94,8 +111,7 @@ def with_trees(draw: st.DrawFn, snapshots: st.SearchStrategy[Snapshot]) -> Snaps
     snapshot = draw(snapshots)
     providers = list(snapshot.providers)
     for root in snapshot.providers:
-        providers += children_of(root.uuid, draw(children()))
-    # Snapshots promise no order of providers: a child may come before its parent.
+        providers += children_of(root.uuid, draw(_SOME_CHILDREN))
     return replace(snapshot, providers=tuple(draw(st.permutations(providers))))
 
 
