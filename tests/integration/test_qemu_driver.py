@@ -208,7 +208,7 @@ async def test_a_move_goes_on_when_the_agent_has_died(
     driver = await rig.open()
     found = await guest_of(driver, instance)
     assert found is not None
-    assert (found.power, "goes on elsewhere" in found.reason) == (Power.PAUSED, True)
+    assert (found.power, "moved to another host" in found.reason) == (Power.PAUSED, True)
     await driver.hand_over(instance.uuid, address)
     assert await powers(driver) == {}
 

@@ -266,6 +266,6 @@ async def test_a_guest_stays_where_the_target_has_other_disks(
     there = await rig.open(THERE)
     await start(driver, mine)
     address = await there.take_in(theirs)
-    with pytest.raises(DriverError, match="other disks"):
+    with pytest.raises(DriverError, match="different disks"):
         await driver.hand_over(mine.uuid, address)
     assert await powers(driver) == {mine.uuid: Power.RUNNING}
