@@ -1,7 +1,7 @@
 """First-Fit and Best-Fit in plain code: what the policies are compared with.
 
 A few arrays and no rules, so that a mistake in Berth cannot be in here too. It does as
-`berth.lab.fleet_filling.Filling` does, for flavors as the lab's workloads have them.
+`berth.lab.fleet_filling.FleetFilling` does, for flavors as the lab's workloads have them.
 """
 
 from collections.abc import Sequence

@@ -40,7 +40,7 @@ def _of_found(change: Callable[[Candidates], Candidates]) -> Patch:
     def wrong(table: ProviderTable, query: CandidateQuery) -> Candidates:
         return change(find_candidates(table, query))
 
-    return Patch(handler, "find", wrong)
+    return Patch(handler, "find_candidates", wrong)
 
 
 def _mapped_to_nobody(found: Candidates) -> Candidates:
