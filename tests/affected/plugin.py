@@ -5,9 +5,9 @@ when a module is imported that it can reach by imports, a function that ran, a f
 or what is installed. `--everything` runs all files nevertheless. Both ways the run is traced, and
 what passed counts from then on.
 
-Imports alone would not do: half of all tests reach half of all modules, because they drive the
-whole scheduler. Coverage tools know what ran, too, but make tests of numpy and plain Python take
-twice as long, and know nothing of the files that a test reads.
+Imports alone would not do: many tests drive the whole scheduler, so a change of one handler of the
+API would run every test of the API. Coverage tools know what ran, too, but slow every call down,
+and know nothing of the files that a test reads.
 """
 
 import time

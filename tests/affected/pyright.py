@@ -6,7 +6,7 @@ pyright and follows every type; `--everything` checks all modules.
 """
 
 import json
-import re
+import os
 import subprocess
 import sys
 import tomllib
@@ -22,10 +22,52 @@ from tests.affected.sources import digest
 
 ROOT: Final = Path(__file__).parents[2]
 
-_FOUND: Final = re.compile(r"^\s*(\S+\.py):\d+:\d+ - ", re.MULTILINE)
-
 _MOST: Final = 0.6
 """Above this share of all modules it takes no longer to check all."""
+
+
+class Position(msgspec.Struct):
+    """A place in a file; both count from 0."""
+
+    line: int
+    character: int
+
+
+class Range(msgspec.Struct):
+    """Where a finding begins."""
+
+    start: Position
+
+
+class Finding(msgspec.Struct):
+    """What pyright says of a place."""
+
+    file: str
+    severity: str
+    message: str
+    range: Range | None = None
+    rule: str = ""
+
+    def __str__(self) -> str:
+        """Return it as pyright prints it."""
+        at = Position(0, 0) if self.range is None else self.range.start
+        rule = f" ({self.rule})" if self.rule else ""
+        place = f"{self.file}:{at.line + 1}:{at.character + 1}"
+        return f"{place} - {self.severity}: {self.message}{rule}"
+
+
+class Summary(msgspec.Struct, rename="camel"):
+    """How much pyright did."""
+
+    files_analyzed: int
+    error_count: int
+
+
+class Report(msgspec.Struct, rename="camel"):
+    """The output of pyright."""
+
+    general_diagnostics: list[Finding]
+    summary: Summary
 
 
 def fingerprints(project: Project, environment: str) -> Mapping[str, str]:
@@ -45,26 +87,30 @@ def fingerprints(project: Project, environment: str) -> Mapping[str, str]:
     }
 
 
-def settings_for(paths: Iterable[str], root: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_for(
+    paths: Iterable[str], root: Path, settings: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
     """Return the project's settings for pyright, for some of its files.
 
     Args:
         paths: of the files, below the root.
         root: folder of the checkout.
         settings: what pyproject.toml says.
+        folder: where the settings will be; pyright ignores paths that are not relative to it.
     """
+    up = os.path.relpath(root, folder)
     return {
         **settings,
-        "include": [str(root / path) for path in paths],
-        "extraPaths": [str(root / "src")],
-        "venvPath": str(root / settings.get("venvPath", ".")),
+        "include": [f"{up}/{path}" for path in paths],
+        "extraPaths": [f"{up}/src"],
+        "venvPath": f"{up}/{settings.get('venvPath', '.')}",
     }
 
 
-def faulty_paths(output: str, root: Path) -> frozenset[str]:
-    """Return the files, below the root, in which pyright found something."""
-    found = (Path(path) for path in _FOUND.findall(output))
-    return frozenset(str(path.relative_to(root)) for path in found if path.is_relative_to(root))
+def clean(modules: Iterable[str], project: Project, report: Report) -> frozenset[str]:
+    """Return the modules in which pyright found nothing."""
+    faulty = {Path(found.file) for found in report.general_diagnostics}
+    return frozenset(one for one in modules if project.root / project.paths[one] not in faulty)
 
 
 def main(root: Path = ROOT) -> int:
@@ -77,47 +123,44 @@ def main(root: Path = ROOT) -> int:
     project.save()
     before = {} if "--everything" in sys.argv else _read(cache / "pyright.msgpack")
     changed = sorted(module for module, one in now.items() if before.get(module) != one)
-    path = root / "pyproject.toml"
     if len(changed) > _MOST * len(now):
         changed = sorted(now)
-    _say(len(now), len(changed))
+    _say(f"types    pyright, {_summary(len(now), len(changed))}")
     if not changed:
         return 0
-    if len(changed) < len(now):
-        path = cache / "pyright.json"
-        files = [project.paths[module] for module in changed]
-        some = settings_for(files, root, tomllib.loads(settings)["tool"]["pyright"])
-        path.write_text(json.dumps(some), "utf-8")
-    done = _run(path, root)
-    faulty = faulty_paths(done.stdout, root)
-    if done.returncode == 0 or faulty:
-        checked = {m: now[m] for m in changed if project.paths[m] not in faulty}
-        kept = {m: one for m, one in before.items() if m not in changed}
-        replace_file(cache / "pyright.msgpack", msgspec.msgpack.encode({**kept, **checked}))
-    return done.returncode
+    place = cache / "pyright.json"
+    files = [project.paths[module] for module in changed]
+    wanted = settings_for(files, root, tomllib.loads(settings)["tool"]["pyright"], cache)
+    place.write_text(json.dumps(wanted), "utf-8")
+    report = _run(place, root)
+    for found in report.general_diagnostics:
+        _say(str(found))
+    if report.summary.files_analyzed != len(changed):
+        _say(f"pyright looked at {report.summary.files_analyzed} files only")
+        return 1
+    checked = {module: now[module] for module in clean(changed, project, report)}
+    kept = {module: one for module, one in before.items() if module not in changed}
+    replace_file(cache / "pyright.msgpack", msgspec.msgpack.encode({**kept, **checked}))
+    return 1 if report.summary.error_count else 0
 
 
-def _run(settings: Path, root: Path) -> "subprocess.CompletedProcess[str]":
+def _run(settings: Path, root: Path) -> Report:
     program = Path(sys.executable).with_name("pyright")
-    done = subprocess.run(
-        [str(program), "--project", str(settings)],
-        cwd=root,
-        check=False,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    sys.stdout.write(done.stdout)
-    return done
+    command = [str(program), "--project", str(settings), "--outputjson"]
+    done = subprocess.run(command, cwd=root, check=False, stdout=subprocess.PIPE)
+    return msgspec.json.decode(done.stdout, type=Report)
 
 
-def _say(modules: int, checked: int) -> None:
+def _summary(modules: int, checked: int) -> str:
     """Say what is left out."""
     if checked == modules:
-        text = f"all {modules} modules"
-    else:
-        left = modules - checked
-        text = f"{left} of {modules} modules unchanged since their last check; checking {checked}"
-    sys.stdout.write(f"types    pyright, {text}\n")
+        return f"all {modules} modules"
+    left = modules - checked
+    return f"{left} of {modules} modules unchanged since their last check; checking {checked}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 

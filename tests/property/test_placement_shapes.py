@@ -1,5 +1,7 @@
 """What is plain is right: the checks by hand never accept what a schema refuses."""
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -46,24 +48,28 @@ NUMBERS = mostly(
 )
 
 
+FAULTS = st.sampled_from(["right"] * 9 + ["less", "other", "more"])
+
+
+@st.composite
+def near(draw: st.DrawFn, fields: Mapping[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+    """Draw an object near one with all fields."""
+    value = {name: draw(field) for name, field in fields.items()}
+    match draw(FAULTS):
+        case "less":
+            del value[draw(st.sampled_from(sorted(value)))]
+        case "other":
+            value[draw(st.sampled_from(sorted(value)))] = draw(VALUES)
+        case "more":
+            value[draw(st.text(max_size=3))] = draw(VALUES)
+        case _:
+            pass
+    return value
+
+
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Draw objects near those with all fields: one may be missing, another, or one too many."""
-
-    @st.composite
-    def draw(draw: st.DrawFn) -> dict[str, Any]:
-        value = {name: draw(field) for name, field in fields.items()}
-        match draw(st.sampled_from(["right"] * 9 + ["less", "other", "more"])):
-            case "less":
-                del value[draw(st.sampled_from(sorted(value)))]
-            case "other":
-                value[draw(st.sampled_from(sorted(value)))] = draw(VALUES)
-            case "more":
-                value[draw(st.text(max_size=3))] = draw(VALUES)
-            case _:
-                pass
-        return value
-
-    return draw()
+    return near(fields)
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -96,6 +102,7 @@ GOOD: dict[str, st.SearchStrategy[Any]] = {
 SEEN: dict[str, st.SearchStrategy[Any]] = {"consumer_generation": st.just(1) | NUMBERS}
 
 
+@cache
 def claims(since: int) -> st.SearchStrategy[object]:
     """Draw bodies near those of a version."""
     fields = GOOD | (SEEN if since >= 28 else {})

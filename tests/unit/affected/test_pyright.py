@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.affected.project import Project
-from tests.affected.pyright import faulty_paths, fingerprints, settings_for
+from tests.affected.pyright import Report, clean, fingerprints, settings_for
 
 FILES = {
     "pyproject.toml": "[project]\n",
@@ -47,23 +48,33 @@ def test_importers_are_checked_when_the_interface_changes(
 
 
 def test_settings_are_those_of_the_project_for_some_files(tmp_path: Path) -> None:
-    """Their paths are absolute, because the file of the settings is elsewhere."""
+    """Their paths lead from the folder of the settings to the files."""
     settings = {"include": ["src"], "venvPath": ".", "typeCheckingMode": "strict"}
-    assert settings_for(["src/berth/host.py"], tmp_path, settings) == {
-        "include": [f"{tmp_path}/src/berth/host.py"],
-        "extraPaths": [f"{tmp_path}/src"],
-        "venvPath": str(tmp_path),
+    made = settings_for(["src/berth/host.py"], tmp_path, settings, tmp_path / ".cache" / "affected")
+    assert made == {
+        "include": ["../../src/berth/host.py"],
+        "extraPaths": ["../../src"],
+        "venvPath": "../../.",
         "typeCheckingMode": "strict",
     }
 
 
-def test_files_in_which_something_was_found_are_named(tmp_path: Path) -> None:
-    """They are checked again next time, the others are not."""
-    found = f"{tmp_path}/src/berth/host.py"
-    output = (
-        f"{found}\n"
-        f'  {found}:59:21 - error: Argument of type "int"\n    more of it\n'
-        "1 error, 0 warnings, 0 informations\n"
-    )
-    assert faulty_paths(output, tmp_path) == {"src/berth/host.py"}
-    assert faulty_paths("0 errors, 0 warnings, 0 informations\n", tmp_path) == frozenset()
+def test_a_module_in_which_something_was_found_is_not_clean(root: Path) -> None:
+    """It is checked again next time, the others are not."""
+    path = root / "src" / "berth" / "host.py"
+    output = {
+        "generalDiagnostics": [
+            {
+                "file": str(path),
+                "severity": "error",
+                "message": "Wrong",
+                "range": {"start": {"line": 58, "character": 20}},
+                "rule": "reportArgumentType",
+            }
+        ],
+        "summary": {"filesAnalyzed": 2, "errorCount": 1},
+    }
+    report = msgspec.convert(output, Report)
+    assert clean(["berth", "berth.host"], Project(root), report) == {"berth"}
+    (found,) = report.general_diagnostics
+    assert str(found) == f"{path}:59:21 - error: Wrong (reportArgumentType)"
