@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,14 +35,34 @@ def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="session")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of the version before."""
+    """The sources of the version before, with its own metadata beside them."""
     if shutil.which("git") is None or _git("cat-file", "-e", f"{PREVIOUS}^{{commit}}").returncode:
         pytest.skip(f"no history here that has commit {PREVIOUS[:12]}, the version before")
     folder = tmp_path_factory.mktemp("previous")
-    packed = _git("archive", "--format=tar", PREVIOUS, "src").stdout
+    packed = _git("archive", "--format=tar", PREVIOUS, "src", "pyproject.toml").stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
+    _write_metadata(folder)
     return folder / "src"
+
+
+def _write_metadata(folder: Path) -> None:
+    """Write the metadata that an installed distribution would have.
+
+    The first distribution of a name on the path wins, so the version before finds its plugins under
+    its own entry points and not under those of this version, whose modules it does not have.
+    """
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    metadata = folder / "src" / "berth-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n"
+    )
+    groups = {"console_scripts": project.get("scripts", {}), **project["entry-points"]}
+    lines = []
+    for group, entries in groups.items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 def _hosts_of(zone: str) -> tuple[str, str]:
