@@ -75,9 +75,8 @@ class Bus(Protocol):
         """Send a command to one server and return its reply.
 
         Raises:
-            UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds,
-                in which
-            case the command may still be executed.
+            UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds;
+                in the latter case the command may still be executed.
             BerthError: the error that the handler raised, with its type and fields.
         """
         ...
@@ -109,7 +108,7 @@ class Bus(Protocol):
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """Serve a command in this process; the returned function stops serving it."""
+        """Serve a command in this process; return a function that stops serving it."""
         ...
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
@@ -127,8 +126,8 @@ class Priority(StrEnum):
 class Notifier(Protocol):
     """Accepts notifications and delivers them asynchronously."""
 
+    # Notifications are best effort, so that no operation of a cloud depends on its observers.
     def notify(
-        # Notifications are best effort: no operation of a cloud may depend on its observers.
         self,
         event_type: str,
         payload: object,
@@ -142,7 +141,7 @@ class Notifier(Protocol):
             event_type: the event, in words separated by dots (`instance.create.end`).
             payload: a document that the codec can encode.
             key: an idempotency key for the event. Processes that report the same event use the same
-            key, so that consumers can drop duplicates.
+                key, so that consumers can drop duplicates.
             priority: the severity.
         """
         ...
