@@ -148,7 +148,7 @@ def test_one_that_ends_while_its_body_comes_is_refused() -> None:
     reader = world.reader()
     statement = reader.verify_signature(written(world))
     world.now += LIFE_S
-    with pytest.raises(ZoneAssertionError, match="has ended"):
+    with pytest.raises(ZoneAssertionError, match="has expired"):
         reader.redeem(statement, ASKED)
 
 
