@@ -17,8 +17,8 @@ BASE: Mapping[str, str] = {
 }
 """The rules that the rules of the routes are built from."""
 
-# The rules that also admit administrators under the old defaults. The original ORs its deprecated
-# checks in until `enforce_new_defaults` is set, and operators upgrade with that behaviour.
+# The rules that also admit administrators under the old defaults. Until `enforce_new_defaults` is
+# set, Placement accepts a caller that passes either the new check or the deprecated one.
 _ADMIN_ADDED = frozenset(BASE) - {"admin_api"}
 
 _USUAL = (
