@@ -1,1 +1,1 @@
-"""Filters: hard rules, one a module, each a value made by its `build`."""
+"""Filters: hard rules. Each module has one filter or a few related ones, with their `build`s."""

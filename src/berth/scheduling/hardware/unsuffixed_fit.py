@@ -59,7 +59,7 @@ def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
     if columns is None or not columns.total[row]:
         return f"it has no {name}"
     if amount > columns.unit_max[row]:
-        return f"{name}: {amount:,} asked, {columns.unit_max[row]:,} at most at once"
+        return f"{name}: {amount:,} asked, at most {columns.unit_max[row]:,} per instance"
     if amount > columns.free[row]:
         return f"{name}: {amount:,} asked, {columns.free[row]:,} free"
     return (
