@@ -238,11 +238,15 @@ def check_url(url: str) -> None:
     if _PATH.fullmatch(parts.path) is None:
         reason = "the path must consist of letters, digits and - . _ ~, without // or /../"
         raise InvalidInputError("api_url", reason)
-    if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
+    if len(url) > URL_MAX:
+        raise InvalidInputError("api_url", f"must have at most {URL_MAX} characters")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidInputError("api_url", "must have the form http[s]://HOST[:PORT][/PATH]")
-    if port == 0 or _HOST.fullmatch(parts.hostname) is None:
-        reason = "must have a host of letters, digits, - and _, or an address, and no port 0"
+    if _HOST.fullmatch(parts.hostname) is None:
+        reason = "the host must be an IP address, or a name of letters, digits, '-', '_' and '.'"
         raise InvalidInputError("api_url", reason)
+    if port == 0:
+        raise InvalidInputError("api_url", "the port must not be 0")
     if "@" in parts.netloc:
         raise InvalidInputError("api_url", "must not contain a user; use username and password")
     if parts.query or parts.fragment:

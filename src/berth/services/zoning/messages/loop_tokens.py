@@ -10,7 +10,7 @@ from typing import Final
 
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.sealing import OVERHEAD_BYTES, Sealer
-from berth.services.zoning.messages.message_parts import bytes_of, check_range
+from berth.services.zoning.messages.message_parts import bytes_of, check_count
 
 # A token is a sealed empty text, so it consists of only the nonce and the authentication tag.
 LOOP_TOKEN_BYTES: Final = OVERHEAD_BYTES
@@ -45,7 +45,7 @@ def read_loop_tokens(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
         InvalidInputError: a text does not have the form of a token, or there are too many of them;
             `name` is their field.
     """
-    check_range(name, len(texts), 0, _MARKS_MAX)
+    check_count(name, len(texts), 0, _MARKS_MAX)
     marks = tuple(bytes_of(name, one) for one in texts)
     if any(len(one) != LOOP_TOKEN_BYTES for one in marks):
         raise InvalidInputError(name, f"each item must encode {LOOP_TOKEN_BYTES} bytes")

@@ -115,7 +115,9 @@ class SurplusMessage:
             InvalidInputError: a field is invalid; the error names it.
         """
         select_id = bytes_of("select_id", self.select_id)
-        check_range("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
+        if len(select_id) != SELECT_ID_BYTES:
+            reason = f"must encode {SELECT_ID_BYTES} bytes, not {len(select_id)}"
+            raise InvalidInputError("select_id", reason)
         check_range("keep", self.keep, 0, COUNT_MAX)
         return UnusedOffers(select_id, self.keep)
 
@@ -134,10 +136,20 @@ def bytes_of(name: str, text: str) -> bytes:
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Refuse a number outside of its range.
+    """Reject a number outside of its range.
 
     Raises:
-        InvalidInputError: the number is outside; `name` is its field.
+        InvalidInputError: the number is out of range; `name` is its field.
     """
     if not least <= value <= most:
-        raise InvalidInputError(name, f"{value} must be {least} to {most}")
+        raise InvalidInputError(name, f"must be between {least} and {most}, not {value}")
+
+
+def check_count(name: str, count: int, least: int, most: int) -> None:
+    """Reject a list with too few or too many items.
+
+    Raises:
+        InvalidInputError: the count is out of range; `name` is the list's field.
+    """
+    if not least <= count <= most:
+        raise InvalidInputError(name, f"must have between {least} and {most} items, not {count}")

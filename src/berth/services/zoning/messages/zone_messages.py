@@ -28,6 +28,7 @@ from berth.services.zoning.messages.message_parts import (
     RequestMessage,
     SurplusMessage,
     bytes_of,
+    check_count,
     check_range,
 )
 
@@ -82,7 +83,7 @@ class SelectMessage:
         check_range("num_instances", self.num_instances, 1, COUNT_MAX)
         check_range("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
         check_range("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
-        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_count("surplus", len(self.surplus), 0, NAMES_MAX)
         # Instances of one request are equal, so an offer fits any of them and placeholder uuids
         # suffice. The `?` keeps them apart from uuids that instances could have.
         uuids = (
@@ -194,7 +195,7 @@ class BuildMessage:
         Raises:
             InvalidInputError: a field is invalid; the error names it.
         """
-        check_range("instances", len(self.instances), 1, COUNT_MAX)
+        check_count("instances", len(self.instances), 1, COUNT_MAX)
         uuids = tuple(one.uuid for one in self.instances)
         # The parent's clock may be ahead, and no record here may have a future time of creation.
         created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
@@ -294,8 +295,8 @@ class ReleaseMessage:
         Raises:
             InvalidInputError: a field is invalid; the error names it.
         """
-        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
-        check_range("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
+        check_count("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_count("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
         return ReleaseOrder(
             audience=audience,
             surplus=tuple(one.surplus for one in self.surplus),

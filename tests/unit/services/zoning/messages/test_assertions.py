@@ -111,7 +111,7 @@ def test_it_is_used_once() -> None:
     reader.verify(text, ASKED)
     assert "used before" in refused(reader, text)
     world.now += LIFE_S
-    assert "ended" in refused(reader, text)
+    assert "expired" in refused(reader, text)
     reader.verify(written(world), ASKED)
 
 
