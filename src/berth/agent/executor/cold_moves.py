@@ -1,4 +1,4 @@
-"""Handlers of the stages of cold moves: resize, cold migration and evacuation.
+"""Handlers for the stages of cold moves: resize, cold migration and evacuation.
 
 Each handler returns one unit with the next stage and all its consequences, so the ledger never has
 a move between two stages. See docs/adr/0018-moves.md.
@@ -18,7 +18,7 @@ from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, Write
 from berth.services.servers.moves import continue_task, end_task, undo_claim
 
-_BROKEN = "The move failed, and the instance is where it was."
+_BROKEN = "The move failed, and the instance stays on its original host."
 
 
 def placed_at(instance: Instance, place: Place) -> Instance:
@@ -67,7 +67,7 @@ async def build_at_destination(
         if migration.was is Status.ACTIVE:
             await context.driver.spawn(moved)
     except (BuildError, DriverError) as error:
-        # In place the source's guest is this one, so it must not be destroyed.
+        # In a resize in place this is also the source's guest, so it must not be destroyed.
         if not is_in_place(migration):
             await context.driver.destroy(instance.uuid)
         result = _go_back(context, instance, migration, name, began_s, error)
@@ -169,7 +169,7 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
     # The move ends even if the guest does not start: its disks are on this host, and the owner can
     # rebuild or restart it from ERROR.
     if error is not None:
-        text = "The instance could not be started again where it was."
+        text = "The instance could not be started again on its original host."
         broken = end_task(
             instance,
             now_s,
@@ -199,7 +199,8 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
 
 async def _take_back_disks(context: HostContext, instance: Instance) -> None:
     """End the export of the disks of a guest that stays off, ignoring errors."""
-    # A start withdraws the export in any case, so a failure here costs nothing but a process.
+    # The next start of the guest also ends the export, so until then a failure here only leaves
+    # the exporting process running.
     with suppress(DriverError):
         await context.driver.stop(instance.uuid, grace_s=0.0)
 

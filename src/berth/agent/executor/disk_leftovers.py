@@ -13,7 +13,10 @@ from berth.domain.compute.migration import Migration
 from berth.ports.virt import OrphanFiles
 
 LEFTOVER_AGE_S: Final = 600.0
-"""Files written within this many seconds are ignored: a task may be working on them."""
+"""Files are ignored if they or their instance changed within this many seconds.
+
+A task may be working on them.
+"""
 
 FILES: Final = "orphan_files"
 DISKS: Final = "orphan_disks"
@@ -35,16 +38,16 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
     The caller must run nothing else for the instance meanwhile.
 
     Returns:
-        The finding, or None when the leftover is needed, or may be.
+        The finding, or None when the leftover may be needed, or has changed meanwhile.
 
     Raises:
         DriverError: the leftover could not be deleted.
         UnavailableError: the ledger cannot be reached.
     """
     if not any(one == leftover for one in await context.driver.leftovers()):
-        return None  # it has been written or deleted since
-    # The ledger is read after the files: a host that stores disks records the task first, so a
-    # store that began meanwhile is seen here.
+        return None  # it has been changed or deleted since the comparison
+    # The ledger is read after the files: a host begins to store disks only when the task is in the
+    # ledger, so a store that has begun is seen here.
     instance = await context.ledger.get(Instance, leftover.instance_uuid)
     now_s = context.clock.now_s()
     if instance is not None and now_s - instance.updated_at_s <= LEFTOVER_AGE_S:
@@ -59,7 +62,7 @@ async def _clear_stored(
 ) -> HostFinding | None:
     what = _written("the disks", leftover)
     if instance is None:
-        text = f"{what} are stored at {leftover.address}, but the instance is unknown"
+        text = f"{what} are stored at {leftover.address}, but the instance is unknown; inspect them"
         return HostFinding(DISKS, text, is_repaired=False)
     is_wanted = instance.disks is not None or instance.task in _STORING
     if is_wanted and instance.status is not Status.DELETED:
@@ -73,11 +76,11 @@ async def _clear_files(
 ) -> HostFinding | None:
     what = _written("files", leftover)
     if instance is None:
-        text = f"{what} are on this host, but the instance is unknown"
+        text = f"{what} are on this host, but the instance is unknown; inspect them"
         return HostFinding(FILES, text, is_repaired=False)
     if instance.status is not Status.DELETED:
         if instance.host == context.host:
-            text = f"{what} are on this host, but the record of its guest is lost"
+            text = f"{what} are on this host, but the driver's record of the guest is lost"
             return HostFinding(FILES, text, is_repaired=False)
         move = instance.migration_uuid
         migration = None if move is None else await context.ledger.get(Migration, move)
@@ -92,4 +95,4 @@ async def _clear_files(
 
 def _written(what: str, leftover: OrphanFiles) -> str:
     size_mb = leftover.size_bytes // 1024**2
-    return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MB)"
+    return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MiB)"
