@@ -87,7 +87,7 @@ async def _clear_files(
         if instance.task is not None or (migration and migration.concerns(context.host)):
             return None
     await context.driver.destroy(instance.uuid)
-    where = "deleted" if instance.status is Status.DELETED else f"on {instance.host}"
+    where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return HostFinding(
         FILES, f"{what} were on this host, but the instance is {where}; they were deleted"
     )
