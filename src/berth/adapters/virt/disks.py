@@ -82,10 +82,14 @@ async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> No
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:
-    """Return the size of a disk in bytes, as a guest sees it."""
+    """Return the size of a disk in bytes, as a guest sees it.
+
+    Raises:
+        DriverError: qemu-img failed, or its output has no size.
+    """
     # -U: the disk may be in use by a running guest, which holds the lock on it.
     text = await run(_PROGRAM, "info", "-U", "--output=json", "-f", source_format, source)
-    found = msgspec.json.decode(text, type=dict[str, object])["virtual-size"]
+    found = msgspec.json.decode(text, type=dict[str, object]).get("virtual-size")
     if not isinstance(found, int):
-        raise DriverError(f"the output of qemu-img info has no size of {source}")
+        raise DriverError(f"qemu-img info reported no virtual size for {source}")
     return found
