@@ -1,4 +1,4 @@
-"""The compute API's operations on tags and limits, and on resources that Berth does not have."""
+"""The compute API's operations on tags, limits and quotas, and on resources that Berth lacks."""
 
 from berth.api.compute.handlers import emptiness, quotas
 from berth.api.compute.handlers.servers import server_tags
@@ -80,7 +80,8 @@ _LIMITS = (
     ),
 )
 
-# Clients list these resources as a matter of course, so the lists exist and are empty.
+# Clients list most of these resources without being told to. Berth has none of them except
+# extensions, so the other lists are empty.
 _REST = (
     ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
     ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),
