@@ -1,1 +1,1 @@
-"""Filters: hard rules. Each module has one filter or a few related ones, with their `build`s."""
+"""Filters: hard rules. `build` functions make them; a module has one filter or a few alike."""

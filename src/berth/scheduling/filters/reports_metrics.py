@@ -1,4 +1,4 @@
-"""MetricsFilter: the host reports every metric in `weight_setting`, as MetricsWeigher has it."""
+"""MetricsFilter: the host reports every metric that the option `weight_setting` names."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

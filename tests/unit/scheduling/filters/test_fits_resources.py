@@ -74,7 +74,7 @@ def test_room_counts_ratio_reserve_and_the_largest_single_request(
     [
         (9, "VCPU: 9 asked, at most 8 per instance"),
         (8, "VCPU: 8 asked, 6 free"),
-        (1, "VCPU: 1 asked, must be at least 2 and a multiple of 2"),
+        (1, "VCPU: 1 asked, but it must be at least 2 and a multiple of 2"),
     ],
 )
 def test_the_reason_says_how_much_was_missing(ask: Ask, vcpus: int, why: str) -> None:
