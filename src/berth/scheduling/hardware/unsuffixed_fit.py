@@ -11,7 +11,7 @@ from berth.tables.host.hosts import HostTable
 
 
 def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
-    """Return for each of the rows whether one of its providers can give an amount of a class.
+    """Return for each of the rows whether one of its providers has room for an amount of a class.
 
     Args:
         hosts: the table.
@@ -63,7 +63,7 @@ def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
     if amount > columns.free[row]:
         return f"{name}: {amount:,} asked, {columns.free[row]:,} free"
     return (
-        f"{name}: {amount:,} asked, must be at least {columns.min_unit[row]:,} "
+        f"{name}: {amount:,} asked, but it must be at least {columns.min_unit[row]:,} "
         f"and a multiple of {columns.step_size[row]:,}"
     )
 
