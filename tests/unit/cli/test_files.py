@@ -244,7 +244,7 @@ def test_a_hint_may_be_one_word_and_leads_to_the_group(tmp_path: Path) -> None:
         ({"flavor": "f1", "count": 10_001}, "count", "must be 1 to 10000"),
         ({"flavor": "f1", "count": "1"}, "count", "got `str`"),
         ({"flavor": "f1", "count": 2, "instance_uuids": ["a"]}, "count", "leave one out"),
-        ({"flavor": "f1", "instance_uuids": []}, "instance_uuids", "must be 1 to"),
+        ({"flavor": "f1", "instance_uuids": []}, "instance_uuids", "must be between 1 and"),
         ({"flavor": "f1", "instance_uuids": ["a", "a"]}, "instance_uuids", "duplicate UUID"),
         ({"flavor": "f1", "group_uuid": "g2"}, "group_uuid", "no server group"),
         ({"flavor": "f1", "hints": {"group": "g2"}}, "hints.group", "no server group"),

@@ -192,7 +192,7 @@ def test_parents_come_and_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "reason"),
     [
-        ("Root", f"ed25519:{KEY}", "name: must be 1 to 64"),
+        ("Root", f"ed25519:{KEY}", "name: must consist of 1 to 64"),
         ("root", "", "must have 1 to 16 keys, and has 0"),
         ("root", KEY, "must be ed25519: and 32 bytes in base64"),
         ("root", f"ed25519:{KEY[:-4]}", "must have keys of 32 bytes"),
