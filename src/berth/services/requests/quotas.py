@@ -174,7 +174,7 @@ class Quotas:
         """
         for name, limit in limits.items():
             if not UNLIMITED <= limit <= LIMIT_MAX:
-                raise InvalidInputError(name, f"{limit} must be -1 to {LIMIT_MAX}")
+                raise InvalidInputError(name, f"must be between -1 and {LIMIT_MAX}, not {limit}")
         if not force and project_id != CLASS_DEFAULT:
             await self._check_used(project_id, limits)
 
