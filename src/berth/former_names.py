@@ -94,7 +94,8 @@ def former_name(module: str, name: str) -> object:
     present = FORMER_NAMES.get(module, {}).get(name)
     if present is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    _warn(f"{module}.{name} is now {module}.{present}")
+    # The caller is the `__getattr__` of the module, and its caller uses the former name.
+    _warn(f"{module}.{name} is now {module}.{present}", stacklevel=4)
     return getattr(import_module(module), present)
 
 
@@ -128,17 +129,19 @@ class _FormerPaths(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module for a former path, and emit a `DeprecationWarning`."""
         target, names = FORMER_MODULES[spec.name]
-        _warn(f"{spec.name} is now {target}")
+        # `warnings` does not count the frames of the import system between this and the importer.
+        _warn(f"{spec.name} is now {target}", stacklevel=3)
         return _FormerModule(spec.name, target, names)
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: the module looks up attributes when they are used."""
 
 
-def _warn(change: str) -> None:
-    # The frames between are those of the import system, whose number depends on the statement.
+def _warn(change: str, stacklevel: int) -> None:
     warnings.warn(
-        f"{change}; the next version removes the former name", DeprecationWarning, stacklevel=4
+        f"{change}; the next version removes the former name",
+        DeprecationWarning,
+        stacklevel=stacklevel,
     )
 
 
