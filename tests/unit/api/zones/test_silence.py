@@ -55,7 +55,7 @@ async def test_which_host_has_a_name(west: ZoneStack, asked: Json) -> None:
     """Offers for such a request would spell out the names of hosts, letter by letter."""
     answer = await west.stated("POST", "/zones/select", encode({"request": asked}))
     assert answer.status == 400
-    assert "names a host" in answer.body["badRequest"]["message"]
+    assert "selects hosts by name" in answer.body["badRequest"]["message"]
 
 
 async def test_why_no_host_was_found(west: ZoneStack) -> None:

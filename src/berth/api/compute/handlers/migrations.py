@@ -1,4 +1,4 @@
-"""Handlers of migrations: the list of all, and the live migration in progress of one server."""
+"""Handlers for migrations: the list of all, and a server's live migration in progress."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.name_patterns import period_of
@@ -23,14 +23,14 @@ from berth.ports.ledger import MigrationQuery
 from berth.services.servers.operations import CANCELLABLE
 
 # Microversions: 2.23 adds type and links; 2.59 adds paging, `changes-since` and uuids; 2.65 allows
-# cancelling a migration that is still being prepared; 2.66 adds `changes-before`; 2.80 adds user
-# and project, as fields and as filters.
+# clients to cancel a migration that is still being prepared; 2.66 adds `changes-before`; 2.80 adds
+# user and project, as fields and as filters.
 _TYPED = (2, 23)
 _PAGED = (2, 59)
 _ABORT_EARLY = (2, 65)
 _BEFORE = (2, 66)
 _OWNED = (2, 80)
-# Ids of migrations and flavors are 32-bit integers in Nova.
+# The largest id of a migration or flavor; Nova's ids are 32-bit integers.
 _NUMBER_MAX = 2**31 - 1
 
 
@@ -60,13 +60,13 @@ async def list_migrations(call: Call) -> Answer:
     page = found[:limit]
     has_more = is_paged and bool(page) and len(found) > limit
     links = next_page(call, page[-1].uuid, limit) if has_more else UNSET
-    # Before 2.59 there are no links, so the list ends at the largest page.
+    # Before 2.59 there are no links, so the list ends after the largest page.
     views = [_view(call, one) for one in page]
     return Answer(MigrationsAnswer(migrations=views, migrations_links=links))
 
 
 async def list_server_migrations(call: Call) -> Answer:
-    """List the live migration in progress of a server."""
+    """List the live migration in progress of a server, if there is one."""
     instance = await server_of(call)
     migration = await _migration(call, instance)
     is_live = migration is not None and _goes_on(migration)
@@ -75,11 +75,11 @@ async def list_server_migrations(call: Call) -> Answer:
 
 
 async def show_server_migration(call: Call) -> Answer:
-    """Show the live migration in progress of a server."""
+    """Show a live migration in progress of a server by its id."""
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
-    # An earlier migration is looked up only to answer like Nova, which tells an unknown id from one
-    # that has ended or is not live.
+    # Earlier migrations are looked up only for the message. As in Nova, it tells apart an unknown
+    # id, a migration that has ended, and one that is not live.
     if migration is None or migration.number != number:
         migration = await _earlier(call, instance, number)
     if migration is None:
@@ -104,7 +104,8 @@ async def cancel_server_migration(call: Call) -> Answer:
     except NotFoundError as error:
         raise _unknown(call, instance) from error
     except InstanceStateError as error:
-        # A migration in the wrong stage is 400 in Nova, unlike a server in the wrong state (409).
+        # Nova responds with 400 to a migration in the wrong stage, and with 409 to a server in the
+        # wrong state.
         if error.attribute != "migration":
             raise
         text = (
@@ -121,7 +122,7 @@ async def _migration(call: Call, instance: Instance) -> Migration | None:
 
 
 async def _earlier(call: Call, instance: Instance, number: int) -> Migration | None:
-    """Return the finished migration of a server with that number, or None."""
+    """Return the migration of a server with an id, or None if it does not exist."""
     over = await call.parts.ledger.migrations(MigrationQuery(instance_uuid=instance.uuid))
     return next((one for one in over if one.number == number), None)
 
@@ -137,19 +138,23 @@ def _unknown(call: Call, instance: Instance) -> HttpError:
 
 def _number(call: Call) -> int:
     text = call.key("migration_id")
-    # Anything that is not an id becomes -1, which no migration has: the answer is 404, as in Nova.
+    # A text that is not an id becomes -1, which no migration has. The response is then 404, as in
+    # Nova.
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len("9" * 11) else -1
     return number if number <= _NUMBER_MAX else -1
 
 
-# Nova leaves `updated_at` null until the first change of the record.
+# In Nova, `updated_at` is null until the first change of the record.
 def _updated(migration: Migration) -> str | None:
     at_s = migration.updated_at_s
     return None if at_s == migration.created_at_s else naive_time(at_s)
 
 
 def _links(call: Call, migration: Migration) -> tuple[Link, ...]:
-    """Return links to a live migration in progress; no other migration can be shown alone."""
+    """Return the links to a migration; empty unless it is a live migration in progress.
+
+    No other migration can be shown alone.
+    """
     if not _goes_on(migration):
         return ()
     root = linker_of(call).root
@@ -172,7 +177,7 @@ def _view(call: Call, migration: Migration) -> MigrationView:
         dest_compute=destination.host,
         dest_node=destination.node,
         dest_host=_address(call, destination.host, destination.node),
-        # Nova shows the keys of its flavor table. Berth has none and derives numbers from the ids.
+        # Nova shows the integer keys of its flavor table. Berth derives integers from flavor ids.
         old_instance_type_id=number_of(source.flavor.flavor_id) % _NUMBER_MAX,
         new_instance_type_id=number_of(destination.flavor.flavor_id) % _NUMBER_MAX,
         created_at=naive_time(migration.created_at_s),

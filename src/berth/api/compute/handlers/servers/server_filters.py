@@ -1,4 +1,4 @@
-"""Filters of server lists that the ledger's query does not support."""
+"""Filters server lists by parameters that the ledger's query does not support."""
 
 from collections.abc import Callable
 from typing import Final
@@ -19,8 +19,8 @@ Accepts = Callable[[Instance], bool]
 _STRICT: Final = (2, 75)
 _LOCKED: Final = (2, 73)
 _BEFORE: Final = (2, 66)
-# Nova's filters that Berth does not have. Nova ignores filters that a caller may not use; ignoring
-# these would return every server to a caller that expects a few.
+# Nova's filters that Berth does not have. If they were ignored, a caller that expects a few servers
+# would get all of them.
 _TAKEN: Final = frozenset(
     {
         "access_ip_v4",
@@ -53,17 +53,17 @@ _KNOWN = frozenset(ServersQuery.__struct_encode_fields__)
 
 
 def check_parameters(call: Call) -> None:
-    """Refuse parameters that would have no effect, so that a client never gets too many servers.
+    """Refuse filters that Berth lacks, so that a client does not get more servers than it expects.
 
-    Nova's parameters that Berth does not have are refused in every microversion, unknown ones from
-    2.75 on.
+    Nova's filters that Berth does not have are refused in every microversion; other unknown
+    parameters are refused from 2.75 on, and ignored before.
 
     Raises:
-        InvalidInputError: a parameter has no effect; the error names it.
+        InvalidInputError: a parameter is refused; the error names it.
     """
     for name, _ in call.query_items():
         if name in _TAKEN:
-            raise InvalidInputError(name, "is no filter that Berth has; leave it out")
+            raise InvalidInputError(name, "is a filter that Berth does not support; leave it out")
         if name not in _KNOWN and call.version >= _STRICT:
             raise InvalidInputError(name, "is not a parameter of this list; leave it out")
 
@@ -98,12 +98,14 @@ def _place_tests(call: Call, asked: ServersQuery) -> list[Accepts]:
 
 
 def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts | None:
-    """Return a test for the filters that the ledger's query lacks, or None without such filters.
+    """Return a function that tests an instance against the filters that the ledger's query lacks.
+
+    The result is None if the request has no such filters.
 
     Args:
         call: the request.
-        asked: its query.
-        words: the requested statuses as clients see them, or None for any.
+        asked: the query of the request.
+        words: the requested statuses as clients see them, in upper case, or None for any.
 
     Raises:
         InvalidInputError: a parameter is malformed.
@@ -111,7 +113,8 @@ def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts 
     tests: list[Accepts] = []
     if asked.name:
         tests.append(_named(pattern_of(asked.name)))
-    # The ledger selects by the stored status; the shown one also depends on the running task.
+    # The ledger filters by the stored status. The status that clients see also depends on the
+    # running task.
     if words is not None:
         tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
     if asked.image:

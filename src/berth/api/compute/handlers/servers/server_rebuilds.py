@@ -1,4 +1,4 @@
-"""Handler of the action `rebuild`, which recreates a server from an image on its host."""
+"""The handler for the action `rebuild`, which recreates a server from an image on its host."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,7 +23,7 @@ from berth.scheduling.evaluation.explain import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
-# The microversions that added fields to rebuilds, partly later than to creation.
+# The microversions that add fields to rebuilds.
 _SINCE: Final[Mapping[str, Version]] = {
     "description": (2, 19),
     "key_name": (2, 54),
@@ -35,7 +35,7 @@ _KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certifica
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
-    """Rebuild a server from an image, on the host that it is on."""
+    """Rebuild a server from an image on the host that it is on."""
     stated = None
     if call.identity.parent is not None:
         stated, args = stated_image(args)
@@ -44,7 +44,9 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
         check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
     check_values(asked, "rebuild", call.version)
     if asked.personality is not UNSET and call.version >= _USER_DATA:
-        raise InvalidInputError("rebuild.personality", "was removed in microversion 2.57")
+        raise InvalidInputError(
+            "rebuild.personality", "was removed in microversion 2.57; leave it out"
+        )
     if asked.preserve_ephemeral is not UNSET:
         flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
     image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
@@ -55,7 +57,7 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
 
 
 def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
-    """Return the fields of the instance's record that change together with the image."""
+    """Return the fields of the instance's record that the rebuild changes, besides the image."""
     extra = dict(extra_of(instance))
     extra |= {name: getattr(asked, name) for name in _KEPT if getattr(asked, name) is not UNSET}
     fields: dict[str, object] = {"extra": extra}
@@ -67,7 +69,7 @@ def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
 
 
 async def _answer(call: Call, uuid: str) -> Answer:
-    # Read again, so that the response shows the task and the values that were stored.
+    # The instance is read again, so that the response shows the task and the stored values.
     rebuilt = await call.parts.instances.get(uuid)
     view = ServerWriter(call).view(rebuilt, alone=True)
     if call.version >= _USER_DATA:
@@ -82,7 +84,7 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     Raises:
         ConflictError: a filter refuses the host; the message names it.
     """
-    # As in Nova, a rebuild from the same image is not checked again: the host runs it already.
+    # As in Nova, a rebuild from the same image is not checked, because the host already runs it.
     if instance.host is None or instance.image == image:
         return
     request = Request(
