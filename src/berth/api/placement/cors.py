@@ -71,7 +71,7 @@ class Cors:
             allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
             return (_VARY, allowed, (b"access-control-allow-credentials", b"true"))
         if origin is not None and _ANY in self._origins:
-            # No allow-credentials header: browsers reject it together with the wildcard, because
-            # it would let any site use a signed-in user's credentials.
+            # The response has no allow-credentials header: browsers reject it together with the
+            # wildcard, because it would let any site use a signed-in user's credentials.
             return (_VARY, (b"access-control-allow-origin", b"*"))
         return ()

@@ -12,8 +12,8 @@ from berth.api.placement.errors import PlacementError
 from berth.api.placement.shapes import Shape
 
 _FIELDS_MAX = 500
-# An error for a body above this size (in bytes) does not quote the schema and the value, as
-# jsonschema does; the response would be several times as large as the request.
+# An error for a body above this size (in bytes) leaves out the schema and the value, which
+# jsonschema quotes; the response would be several times as large as the request.
 _TOLD_WHOLE_MAX = 64 * 1024
 # The ledger stores 64-bit integers.
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1

@@ -133,7 +133,7 @@ _OF_INVENTORIES = (
     _show(_INVENTORIES, list_inventories, f"{_RULE}:list"),
     _of_provider("POST", _INVENTORIES, create_inventory, f"{_RULE}:create", POST_INVENTORY),
     _of_provider("PUT", _INVENTORIES, update_inventories, f"{_RULE}:update", PUT_INVENTORIES),
-    # Before 1.5 Placement answers 405 here; outside their versions, other routes get 404.
+    # Before 1.5 Placement answers 405 here; for other routes outside their versions it answers 404.
     replace(_remove(_INVENTORIES, delete_inventories, f"{_RULE}:delete", 5), missing=405),
     _show(_INVENTORY, show_inventory, f"{_RULE}:show"),
     _of_provider("PUT", _INVENTORY, update_inventory, f"{_RULE}:update", PUT_INVENTORY),

@@ -69,7 +69,8 @@ def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Ac
     Args:
         overrides: the operator's rules by name; each replaces the default of that name.
         enforce_new_defaults: if False, administrators also pass the rules for services and for
-            readers of a project, as in old releases. The operator's rules stay unchanged.
+            readers of a project, as in old releases of Placement. The operator's rules stay
+            unchanged.
 
     Raises:
         InvalidInputError: see `AccessPolicy`.

@@ -65,8 +65,9 @@ def decide(
 ) -> None:
     """Decide on a request without a running Berth, and explain every step.
 
-    The service would decide the same, and equal files and seeds give equal choices. Exits with 0
-    when all instances are placed, 3 when the request is refused, and 2 when a file is invalid.
+    The decision is the one that the service would make; equal files and seeds give equal choices.
+    Exits with 0 when all instances are placed, 3 when the request is refused, and 2 when a file is
+    invalid.
     """
     policy = load_policy(policy_path)
     state = read_state(state_path)

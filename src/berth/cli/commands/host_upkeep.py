@@ -46,8 +46,8 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
 def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> None:
     """End the moves with leftovers on the lost host HOST, and free their allocations there.
 
-    Lists these moves; without --yes, only lists them. Servers on the host are never touched. The
-    host's service must be forced down, and its agent must have stopped sending heartbeats.
+    Without --yes, only shows what would end and be freed. Servers on the host are never touched.
+    The host's service must be forced down, and its agent must have stopped sending heartbeats.
     """
     # GET is the dry run of POST at the same path, so both print the same report.
     path = f"{_PATH}/{segment(host)}/write-off"

@@ -60,7 +60,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
 @json_option
 @connected
 def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
-    """Show a host, by name."""
+    """Show a host, by name or uuid."""
     host = api.get(f"{_PATH}/{segment(name)}")
     if as_json:
         print_json(host)

@@ -30,7 +30,7 @@ def progress_bar(
         console: output console; if it is not a terminal, a line is printed at every tenth.
         total: expected number of items.
         doing: label of the bar.
-        of: plural noun of the items.
+        of: plural noun for the items.
     """
     # Without a terminal plain lines are printed, since the escape sequences of a bar would fill a
     # log file.

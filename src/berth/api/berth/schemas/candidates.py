@@ -1,4 +1,4 @@
-"""Query and response body of the explanation of allocation candidates."""
+"""Query and response body for the explanation of allocation candidates."""
 
 from berth.api.codec import Model, View
 from berth.scheduling.candidates.masks import ConstraintKind

@@ -90,7 +90,7 @@ async def refuse_person(call: Call) -> Answer:  # noqa: ARG001 - every handler t
 
 
 async def list_domains(call: Call) -> Answer:
-    """List the domains; there is exactly one."""
+    """List the only domain, or nothing if the query names another."""
     wanted = call.query(NameQuery).name
     domains = [_domain(call)] if wanted in {None, DOMAIN_NAME} else []
     return Answer(DomainsAnswer(domains=domains, links=list_links(call)))

@@ -28,7 +28,7 @@ async def list_traits(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_trait(ask: PlacementCall) -> PlacementReply:
-    """Answer 204 if a trait is known, else 404."""
+    """Respond with 204 if a trait is known, or with 404."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
     if not vocabulary.traits.is_known(name):
@@ -105,7 +105,7 @@ def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
 
 
 def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
-    """Return the creation time of the newest trait; None without traits, or if any is undated."""
+    """Return the creation time of the newest trait; None without traits or if any is unknown."""
     records = vocabulary.traits.records
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 
