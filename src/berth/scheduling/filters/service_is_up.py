@@ -28,8 +28,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
         raise ValueError(f"service_down_time_s: {service_down_time_s} must be above 0")
 
     def is_up(hosts: HostTable, query: Query, rows: Selection) -> Mask:
-        # Clocks differ, so a heartbeat may lie in the future. As in Nova, the absolute difference
-        # is compared.
+        # Clocks differ, so heartbeats may lie in the future; Nova compares the distance, too.
         fresh = np.abs(query.now_s - hosts.last_seen_s[rows]) <= service_down_time_s
         up: Mask = fresh & ~hosts.forced_down[rows]
         return up
