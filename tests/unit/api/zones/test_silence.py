@@ -70,6 +70,18 @@ async def test_why_no_host_was_found(west: ZoneStack) -> None:
     assert (own["message"], own["details"]) == (REFUSED, "host-0: out of memory")
 
 
+async def test_which_filter_removes_a_host(west: ZoneStack) -> None:
+    """A parent learns only that the image cannot run there."""
+    await built(west)
+    image = {"image_id": "arm", "properties": {"hw_architecture": "aarch64"}}
+    body = encode({"rebuild": {"image": image}})
+    answer = await west.stated("POST", f"{SERVER}/action", body)
+    assert answer.status == 409
+    assert answer.body["conflictingRequest"]["message"] == (
+        "the instance's host rejects the image; rebuild with another one"
+    )
+
+
 async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:
     """What a bus says of that names the host."""
     await built(west)

@@ -307,7 +307,7 @@ async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[st
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
     if flavor is not None and not flavor.is_public:
-        raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+        raise InvalidInputError("server.flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
     found = replica.hosts.server_groups.get(group)
     if found is not None and found.project_id != call.identity.project_id:
         raise InvalidInputError(

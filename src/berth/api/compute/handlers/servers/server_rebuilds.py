@@ -19,7 +19,6 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.scheduling.evaluation.explain import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
@@ -82,7 +81,8 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     """Check that the instance's host passes the filters that a new image may violate.
 
     Raises:
-        ConflictError: a filter refuses the host; the message names it.
+        ConflictError: a filter removes the host; the message names the filter, except to a parent
+            zone.
     """
     # As in Nova, a rebuild from the same image is not checked, because the host already runs it.
     if instance.host is None or instance.image == image:
@@ -100,7 +100,9 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     )
     refusal = call.parts.decision_service.decide(request).refusal
     if refusal is not None:
-        # The reason may name hosts and aggregates, which a parent zone must not learn.
-        is_abroad = call.identity.parent is not None
-        why = without_reasons(refusal.message) if is_abroad else refusal.message
-        raise ConflictError(f"the host of the instance does not allow this image: {why}")
+        # The first entry is the restriction to the instance's host; the others are filters. Their
+        # names reveal this zone's policy, so a parent zone gets none.
+        names = [one.name for one in refusal.filters[1:] if one.after < one.before]
+        if call.identity.parent is not None or not names:
+            raise ConflictError("the instance's host rejects the image; rebuild with another one")
+        raise ConflictError(f"the instance's host rejects the image: removed by {', '.join(names)}")
