@@ -146,7 +146,8 @@ class Call(NamedTuple):
                 text.decode("latin-1"), keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX
             )
         except ValueError as error:
-            raise InvalidInputError("query", str(error)) from error
+            reason = f"must have at most {_QUERY_FIELDS_MAX} parameters"
+            raise InvalidInputError("query", reason) from error
         for name, value in items:
             if "\0" in value:
                 raise InvalidInputError(name, "must not contain the character U+0000")
