@@ -106,6 +106,7 @@ class SelfAudit:
 
         Raises:
             DriverError: the driver cannot report the host.
+            InvalidInputError: the report is invalid; see `Hosts.register`.
             ConflictError: concurrent changes of the host won each attempt to register it.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """

@@ -280,7 +280,7 @@ async def destroy(
     """Destroy the guest and the stored disks of an instance that is being deleted.
 
     An instance on no host has only stored disks, so any agent whose driver can delete disks does
-    this. An agent whose driver cannot passes the instance on.
+    this. An agent whose driver cannot do so leaves the disks to another agent.
     """
     await context.driver.destroy(instance.uuid)
     now_s = context.clock.now_s()

@@ -40,7 +40,7 @@ def is_in_place(migration: Migration) -> bool:
 async def leave_source(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Stop the guest at the source, and export its disks to the destination."""
+    """Stop the guest at the source and, unless it stays on its host, export its disks."""
     began_s, address = context.clock.now_s(), ""
     try:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -57,7 +57,7 @@ async def leave_source(
 async def build_at_destination(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Create the guest at the destination, from the disks that the source exports."""
+    """Create the guest from the disks that the source exports, or resize it in place."""
     began_s, name = context.clock.now_s(), "compute_finish_resize"
     moved = placed_at(instance, migration.destination)
     try:
@@ -117,7 +117,10 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
 
 
 async def confirm(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Destroy the guest at the source and release its allocation; the move is confirmed."""
+    """Destroy the guest at the source, unless it was resized in place, and release its allocation.
+
+    The move is then confirmed.
+    """
     began_s, name = context.clock.now_s(), "compute_confirm_resize"
     if not is_in_place(migration):
         await context.driver.destroy(instance.uuid)
@@ -128,7 +131,10 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
 
 
 async def revert(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Destroy the guest at the destination, since the owner reverts the resize."""
+    """Destroy the guest at the destination, or stop it if it was resized in place.
+
+    The owner reverts the resize; `restore` then starts the guest at the source.
+    """
     began_s, name = context.clock.now_s(), "compute_revert_resize"
     try:
         if is_in_place(migration):
@@ -150,7 +156,10 @@ async def revert(context: HostContext, instance: Instance, migration: Migration)
 
 
 async def restore(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Start the guest at the source again, after a move that failed or was reverted."""
+    """Start the guest at the source again, if it ran before a move that failed or was reverted.
+
+    A failed move is then retried on another host while attempts remain.
+    """
     began_s, name = context.clock.now_s(), "compute_finish_revert_resize"
     error: Exception | None = None
     try:

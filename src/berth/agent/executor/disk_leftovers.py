@@ -1,8 +1,12 @@
 """Cleanup of leftovers: files and stored disks on a host that belong to no guest there.
 
-They are deleted when the ledger rules out that they are still needed: the instance was deleted, or
-is on another host without a move that involves this one. Files of an unknown instance, or of an
-instance on this very host, are left to the operator, since they may be the only copy.
+A leftover is deleted when the ledger rules out that it is needed. Files are not needed if the
+instance was deleted, or is not on this host and has neither a task nor a move that involves this
+host. Stored disks are not needed if the instance was deleted, or has neither an address of stored
+disks nor a task that stores or fetches them.
+
+Leftovers of an unknown instance, and files of an instance on this very host, are left to the
+operator, since they may be the only copy.
 """
 
 from typing import Final, NamedTuple
@@ -33,7 +37,7 @@ class HostFinding(NamedTuple):
 
 
 async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFinding | None:
-    """Delete a leftover that is certainly not needed any more.
+    """Delete a leftover that is certainly no longer needed, or report one for the operator.
 
     The caller must run nothing else for the instance meanwhile.
 

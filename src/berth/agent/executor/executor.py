@@ -285,7 +285,7 @@ class HostExecutor:
 
 
 def _step_name(instance: Instance, migration: Migration | None) -> str:
-    """Return the stage of the move under way, or else the instance's task."""
+    """Return the stage of the move under way, else the instance's task, else `starting`."""
     if migration is not None and migration.turn is not None:
         return migration.stage
     return instance.task or _NO_TASK
@@ -311,12 +311,12 @@ def _should_run(instance: Instance, migration: Migration | None) -> bool:
 
 
 def has_leftover(host: str, migration: Migration) -> bool:
-    """Return whether a move has left a guest on a host that must be destroyed."""
+    """Return whether a host must destroy the guest that a move has left on it."""
     return migration.stage in _LEFTOVER_STAGES and migration.turn == host
 
 
 def _concerns(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Return whether an instance is on a host, or is moving from or to it."""
+    """Return whether an instance is on a host, moves from or to it, or any agent may delete it."""
     if instance.host == host or _is_nowhere(instance):
         return True
     return migration is not None and migration.concerns(host)
