@@ -60,7 +60,7 @@ def connect(
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; pip install berth[rabbitmq]"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth[rabbitmq]'"
         raise InvalidInputError("bus.url", reason) from error
     broker = rabbitmq.RabbitBroker(
         url=settings.url,

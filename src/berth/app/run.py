@@ -124,7 +124,7 @@ def authentication_of(
 
 
 def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:
-    # Only processes that issue tokens pay for loading the ciphers.
+    # Imported here, so that only processes that issue tokens load the ciphers.
     from berth.config.key_file import KeyFile  # noqa: PLC0415
     from berth.services.crypto.sealing import Sealer  # noqa: PLC0415
 
