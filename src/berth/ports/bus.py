@@ -48,10 +48,9 @@ CONTEXT: Final[ContextVar[Context]] = ContextVar("berth_context", default=_NONE)
 class Command(Generic[A, R]):
     """The declaration of a command: its topic and name, and the types of arguments and reply.
 
-    The codec must know the types `args` and `reply`. Every bus encodes both, even within one
-    process, so that a command that works in one process also works between two. A command served
-    `by_one` always goes to the same server until that server stops, because its handler depends on
-    state in memory.
+    The codec must know the types `args` and `reply`, and their values must be immutable, because a
+    bus within one process may pass them on unencoded. A command with `by_one` always goes to the
+    same server until that server stops, because its handler depends on state in memory.
     """
 
     topic: str

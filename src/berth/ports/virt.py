@@ -75,9 +75,9 @@ class DriverFeature(StrEnum):
 class Guest:
     """A guest that runs or is defined on a host.
 
-    An orphan (`is_orphan`) bears Berth's mark but has no record on this host; it is reported and
-    never killed. With `waits`, the guest is the target of a live migration that has not completed.
-    `reason` explains the power state; it may be empty.
+    An orphan (`is_orphan`) bears Berth's mark but has no record on this host; agents report it and
+    leave it alone. With `waits`, the guest is the target of a live migration that has not
+    completed. `reason` explains the power state; it may be empty.
     """
 
     instance_uuid: str
@@ -265,7 +265,7 @@ class VirtDriver(Protocol):
             The address for `fetch_disks`; repeated calls return the same address.
 
         Raises:
-            DriverError: no such storage is configured.
+            DriverError: no such storage is configured, the guest is not stopped, or copying failed.
         """
         ...
 
