@@ -24,7 +24,7 @@ _OUTPUT_BYTES = 10_000
 
 
 class Accelerator(StrEnum):
-    """The part of QEMU or the kernel that executes the instructions of guests."""
+    """The accelerator with which QEMU executes the instructions of guests."""
 
     TCG = "tcg"
     KVM = "kvm"

@@ -105,7 +105,8 @@ def claim_state_dir(state_dir: Path, host: str) -> None:
             if not owner:  # an agent died between creating and writing the file
                 path.write_text(host)
     except OSError as error:
-        raise DriverError(f"{path}: {error.strerror}") from error
+        reason = f"cannot record or read the owner of the guests in {path}: {error.strerror}"
+        raise DriverError(reason) from error
 
 
 def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
@@ -126,7 +127,7 @@ def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFile
 
 
 def leftover_of(path: Path, uuid: str) -> OrphanFiles:
-    """Return a folder as a leftover of a guest; `since_s` is 0 if the folder no longer exists."""
+    """Return a folder as leftover files of an instance; `since_s` is 0 if the folder is gone."""
     since_s, size_bytes = 0.0, 0
     try:
         since_s = path.stat().st_mtime

@@ -44,7 +44,7 @@ class ImageFile:
 
     @property
     def is_disk(self) -> bool:
-        """Whether the root disk of a guest starts as a copy of the file."""
+        """Whether the root disk of a guest initially has the content of the file."""
         return self.format in (ImageFormat.QCOW2, ImageFormat.RAW)
 
 

@@ -1,4 +1,4 @@
-"""The builder of libvirt guests, which creates their disks, defines their domains, starts them."""
+"""The builder of libvirt guests, which creates their disks and domains, and starts them."""
 
 import asyncio
 from collections.abc import Mapping

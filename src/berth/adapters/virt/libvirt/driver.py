@@ -354,7 +354,11 @@ class LibvirtDriver:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> GuestRecord:
-        """Create a guest, and remove all of it when that fails."""
+        """Create a guest without starting it, and return its record.
+
+        Raises:
+            BuildError: the guest could not be created; nothing of it remains.
+        """
         try:
             # An orphan may be this guest: a second domain on the same disks would corrupt them.
             if await self._registry.lookup(instance.uuid) is not None:

@@ -131,8 +131,9 @@ class LibvirtMigration:
             await self._abort()
             if await self._ends_in(_POLL_S):
                 return
-        # The destination's libvirtd does not answer. If the job was aborted and the guest runs
-        # here, QEMU has given up the migration, so waiting for the answer is unnecessary.
+        # After this many attempts, the destination's libvirtd is assumed not to answer. If there is
+        # still a job to abort but the guest runs here, QEMU has given up the migration, so the
+        # answer need not be awaited.
         if await self._abort() and await self._connection.on(self._known.uuid, _runs):
             self._is_given_up.set()
         await self._is_over.wait()

@@ -84,7 +84,7 @@ class QemuMigration:
     async def run(self, address: str) -> None:
         """Migrate the guest; afterwards its process here is paused.
 
-        A migration that was under way when its agent died is continued.
+        A migration that an earlier agent began is continued.
 
         Raises:
             MigrationError: the migration failed, and the guest runs here.
