@@ -17,7 +17,7 @@ R = TypeVar("R")
 class Faults:
     """Probabilities of faults, from 0 to 1, and the maximum delay of a message in seconds.
 
-    Each message has its own random delay, so that messages overtake each other.
+    Each message has its own random delay, so messages overtake each other.
     """
 
     lost: float = 0.0

@@ -105,7 +105,7 @@ def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
     for number in range(rng.choice((0, 1, 2, 3, 4, 6))):
         vendor_id, product_id, dev_type = rng.choice(_KINDS)
         pool = PciPool(
-            # Hosts report hexadecimal ids in either case; aliases must match both.
+            # Hosts report hexadecimal ids in upper or lower case; aliases must match both.
             vendor_id=rng.choice((vendor_id, vendor_id.upper())),
             product_id=product_id,
             dev_type=dev_type,

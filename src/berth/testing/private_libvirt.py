@@ -1,4 +1,4 @@
-"""Private libvirtd processes for tests: any number per machine, apart from the machine's own.
+"""Private libvirtd processes for tests: any number per machine, separate from its own one.
 
 Each libvirtd has its own mount namespace, in which libvirt's folders belong to the test, and
 optionally the network namespace of a host. Its parent is a keeper process, which adopts and reaps

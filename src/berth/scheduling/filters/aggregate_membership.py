@@ -159,7 +159,7 @@ def _closed(hosts: HostTable, query: Query) -> Mapping[str, frozenset[int]]:
     Keys with traits that the request requires are left out.
     """
     needs = query.needs
-    # Traits of a granular group count, too: Nova takes them from all request groups.
+    # Traits of granular groups are included, because Nova takes them from all request groups.
     mine = needs.traits_required.union(*(group.traits_required for group in needs.groups))
     keys = (key for key in hosts.memberships.by_key if key.startswith(_SCOPE))
     return {

@@ -60,7 +60,7 @@ def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
     """
     wanted_kb = demand.memory_mb * _KB_PER_MB
     if demand.page_size is None:
-        # As in Nova, the memory of a guest without a page size consists of whole smallest pages.
+        # As in Nova, the memory must be a multiple of the smallest page size.
         smallest_kb = cell.shape.smallest_kb
         fits = wanted_kb <= free_kb(cell, demand) and not wanted_kb % max(smallest_kb, 1)
         return 0 if fits else None

@@ -50,7 +50,7 @@ class DeviceDemand:
 def device_demands(
     needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]
 ) -> tuple[DeviceDemand, ...]:
-    """Return the demands for which the aliases in a guest's device requests stand.
+    """Return a guest's device requests as demands, with each alias resolved to its specs.
 
     Raises:
         InvalidInputError: a request names an alias that `aliases` does not have.

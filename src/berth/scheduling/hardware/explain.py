@@ -63,7 +63,7 @@ def why_no_hardware(
     if topology.wants_threads and all(cell.shape.threads <= 1 for cell in cells):
         return "none of its cores has several threads, which the image requires"
     if not is_matchable(masks):
-        return f"its NUMA cells have room for each of the {asked} guest cells, but not all"
+        return f"its NUMA cells can take each of the {asked} guest cells, but not all together"
     names = ", ".join(sorted({demand.alias for demand in devices}))
     return f"no NUMA cells with room have the devices ({names}) near enough"
 
@@ -75,7 +75,7 @@ def relax_hardware(
     devices: Sequence[DeviceDemand],
     rows: Rows,
 ) -> list[Relaxation]:
-    """Return the single changes to a topology with which some of the rows could take it."""
+    """Return the single changes to a topology that would let some of the rows take it."""
     if topology is None:
         return []
 
@@ -209,7 +209,7 @@ def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) 
 def relax_devices(
     filter_name: str, hosts: HostTable, demands: Sequence[DeviceDemand], rows: Rows
 ) -> list[Relaxation]:
-    """Return the single changes to the requested devices with which some of the rows pass."""
+    """Return the single changes to the requested devices that would let some of the rows pass."""
     sources = sources_of(hosts, demands)
     free = [usable_devices(hosts, source, rows) for source in sources]
     short = np.sum([one < s.demand.count for one, s in zip(free, sources, strict=True)], axis=0)

@@ -135,8 +135,8 @@ def _one_by_one(
         verdict = remembered.get(look)
         if verdict is None:
             if len(remembered) >= REMEMBERED_MAX:
-                # The cache refills within a few requests; an order of use would cost time at
-                # every hit.
+                # The cache refills within a few requests; tracking the order of use would cost
+                # time at every hit.
                 remembered.clear()
             row = index if isinstance(rows, slice) else int(rows[index])
             verdict = remembered[look] = test(row, *look)

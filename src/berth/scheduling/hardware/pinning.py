@@ -72,7 +72,7 @@ def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins 
 
 
 def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | None:
-    """Take the same number of threads, at least two, of each core.
+    """Take the same number of threads, at least two, of each core; the last may give fewer.
 
     The largest number for which enough cores exist is used; None if there is none.
     """

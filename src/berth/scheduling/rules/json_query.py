@@ -126,7 +126,7 @@ def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
 
 
 def attributes_of(term: Term) -> Iterator[JsonAttribute]:
-    """Yield the attributes in a term, once for each time that they occur."""
+    """Yield the attributes in a term, repeated ones included."""
     if isinstance(term, JsonAttribute):
         yield term
     elif isinstance(term, JsonOperation):

@@ -51,7 +51,7 @@ class Computed:
     """A column whose values are computed for the rows that are read.
 
     `of` computes the (K,) values of K rows. `of_one` computes the value of one row faster than an
-    array of one element does; None if there is no such way.
+    array of one element does; None if there is no faster way.
     """
 
     of: Callable[[Selection], NDArray[Any]]

@@ -97,7 +97,7 @@ class Shortfall:
     rows: Rows
 
     def asking_for_less(self, hosts: HostTable, most: Floats) -> Sequence[Relaxation]:
-        """Return the smallest reduction, in whole units, with which the flavor fits on a host.
+        """Return the smallest reduction, in whole units, that makes the flavor fit on a host.
 
         The result is empty if not even an amount of 0 fits on any host.
 

@@ -46,7 +46,7 @@ def build(
 
     Args:
         multiplier: below 0 reserves special hosts for requests that need their features.
-        many: the number of features with which the share reaches 1.
+        many: the number of features at which the share reaches 1.
         trait_prefixes: a trait that begins with one of these is a feature.
         common_classes: resource classes that are not features.
 

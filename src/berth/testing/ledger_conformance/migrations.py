@@ -125,7 +125,7 @@ class MigrationTests(LedgerFixtures):
         whole = await ledger.migrations(MigrationQuery())
         assert whole == sorted(moves, key=lambda m: (m.created_at_s, m.uuid), reverse=True)
         paged: list[Migration] = []
-        # The query has a condition with which the marker must combine.
+        # The query has another condition, because a marker must work together with one.
         page = await ledger.migrations(MigrationQuery(host="host-1", limit=3))
         while page:
             paged += page

@@ -201,7 +201,7 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
             10,
             64,
             3,
-            "its NUMA cells have room for each of the 2 guest cells, but not all",
+            "its NUMA cells can take each of the 2 guest cells, but not all together",
         ),
         (
             DEDICATED | {"hw:numa_nodes": "2"},
