@@ -49,7 +49,7 @@ def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
 def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins | None:
     """Take one thread of each of several free cores, and keep their other threads idle.
 
-    None if the cell has too few free cores.
+    None if the cell cannot serve the demand in this way.
     """
     # Nova refuses `isolate` on cores with several threads, except on hosts that report one set of
     # CPUs as both shared and dedicated (`is_old`).
