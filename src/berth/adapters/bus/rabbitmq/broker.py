@@ -27,7 +27,7 @@ class RabbitBroker:
 
     Args:
         url: `amqp://` or `amqps://`, with user, password and virtual host.
-        ca_file: trusted certificates in addition to the system's.
+        ca_file: the file with the trusted certificates; None uses the system's.
         prefix: the prefix of the name of every exchange and queue.
         prefetch: how many commands one process works on at a time.
         body_bytes_max: the maximum size of a message in bytes.
