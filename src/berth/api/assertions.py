@@ -89,9 +89,9 @@ def asserted_caller(
             a zone.
         UnavailableError: too many unexpired assertions are remembered.
     """
-    asked = AssertedRequest(scope["method"], path_of(scope), body)
+    covered = AssertedRequest(scope["method"], path_of(scope), body)
     try:
-        zone_parts(parts).assertions.redeem(statement, asked)
+        zone_parts(parts).assertions.redeem(statement, covered)
     except ZoneAssertionError as error:
         raise _refused(error) from error
     names = (statement.project_id, statement.user_id)

@@ -81,7 +81,7 @@ def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: 
     return items[start : start + limit]
 
 
-def limit_of(call: Call, asked: int | None) -> int:
+def limit_of(call: Call, requested: int | None) -> int:
     """Return the page size: the requested limit, at most the API's maximum; None requests that."""
     maximum = call.parts.limits.list_max
-    return maximum if asked is None else min(asked, maximum)
+    return maximum if requested is None else min(requested, maximum)

@@ -56,31 +56,31 @@ def negotiate(headers: list[Header]) -> Version:
     Raises:
         HttpError: the version is malformed (400) or out of range (406).
     """
-    asked = _asked(headers)
-    if isinstance(asked, tuple):
-        return asked
-    if asked is None:
+    requested = _requested(headers)
+    if isinstance(requested, tuple):
+        return requested
+    if requested is None:
         return MIN
-    if asked == "latest":
+    if requested == "latest":
         return MAX
-    found = _FORM.fullmatch(asked)
+    found = _FORM.fullmatch(requested)
     if found is None:
         raise HttpError(
             400,
-            f"API Version String {asked[:80]!r} is of invalid format. Must be of format "
-            "MajorNum.MinorNum.",
+            f"API Version String {requested[:80]!r} is of invalid format. Must be of "
+            "format MajorNum.MinorNum.",
         )
     version = (int(found[1]), int(found[2]))
     if not MIN <= version <= MAX:
         raise HttpError(
             406,
-            f"Version {asked} is not supported by the API. Minimum is {text_of(MIN)} and maximum "
-            f"is {text_of(MAX)}.",
+            f"Version {requested} is not supported by the API. Minimum is {text_of(MIN)} and "
+            f"maximum is {text_of(MAX)}.",
         )
     return version
 
 
-def _asked(headers: list[Header]) -> Version | str | None:
+def _requested(headers: list[Header]) -> Version | str | None:
     # As in Nova, X-OpenStack-Nova-API-Version is read only if the newer header names no version of
     # the compute service.
     legacy = None

@@ -34,8 +34,8 @@ def id_headers(scope: Scope) -> tuple[Header, ...]:
     request_id: str | None = scope.get(_SCOPE_KEY)
     if request_id is None:
         return ()
-    told = request_id.encode()
-    return (b"x-openstack-request-id", told), (b"x-compute-request-id", told)
+    value = request_id.encode()
+    return (b"x-openstack-request-id", value), (b"x-compute-request-id", value)
 
 
 def _trace_of(scope: Scope) -> str | None:

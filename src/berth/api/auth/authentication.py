@@ -249,8 +249,8 @@ class HttpBasic:
         self._forget_if_changed()
         # The cache holds keyed MACs and no passwords. The timing of the lookup, which compares MACs
         # only, reveals nothing about the passwords.
-        said = user.encode() + b"\0" + password
-        digest = hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._key).digest()
+        secret = user.encode() + b"\0" + password
+        digest = hashlib.blake2b(secret, digest_size=_DIGEST_BYTES, key=self._key).digest()
         identity = self._recall(digest)
         if identity is not None:
             return identity

@@ -39,15 +39,15 @@ _GAPS = {
     "does not cache images on hosts": ("os-aggregates/[^/]+/images",),
 }
 _PATTERNS = tuple(
-    (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {told}.") for told, paths in _GAPS.items()
+    (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {text}.") for text, paths in _GAPS.items()
 )
 
 
 async def not_here(scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to an unknown path of the compute API: 501 if Nova has the path, otherwise 404."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
-    for pattern, told in _PATTERNS:
+    for pattern, text in _PATTERNS:
         if pattern.fullmatch(path):
-            await send_error(scope, send, HttpError(501, told))
+            await send_error(scope, send, HttpError(501, text))
             return
     await not_found(scope, receive, send)

@@ -80,8 +80,7 @@ _LIMITS = (
     ),
 )
 
-# Clients list most of these resources without being told to. Berth has none of them except
-# extensions, so the other lists are empty.
+# Many clients list these resources. Berth has only the extensions, so all other lists are empty.
 _REST = (
     ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
     ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),

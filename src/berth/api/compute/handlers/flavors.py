@@ -187,17 +187,17 @@ def _comparable(value: str | float | None) -> str | float:
     return "" if value is None else value
 
 
-def _public(call: Call, asked: str | None) -> bool | None:
+def _public(call: Call, requested: str | None) -> bool | None:
     """Return which flavors to list: public (True), private (False) or both (None).
 
     Callers other than administrators list public flavors only. As in Nova, the text `none` means
     both.
     """
-    if asked is None or not call.identity.is_admin:
+    if requested is None or not call.identity.is_admin:
         return True
-    if asked.strip().lower() == "none":
+    if requested.strip().lower() == "none":
         return None
-    return flag(asked, "is_public")
+    return flag(requested, "is_public")
 
 
 def _factor(value: float | str) -> float:

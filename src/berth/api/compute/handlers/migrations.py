@@ -36,27 +36,29 @@ _NUMBER_MAX = 2**31 - 1
 
 async def list_migrations(call: Call) -> Answer:
     """List the migrations of all servers, newest first."""
-    asked, version = call.query(MigrationsQuery), call.version
+    parameters, version = call.query(MigrationsQuery), call.version
     is_paged = version >= _PAGED
-    limit = limit_of(call, asked.limit) if is_paged else call.parts.limits.list_max
-    since_s, before_s = period_of(asked, is_paged=is_paged, has_end=version >= _BEFORE)
+    limit = limit_of(call, parameters.limit) if is_paged else call.parts.limits.list_max
+    since_s, before_s = period_of(parameters, is_paged=is_paged, has_end=version >= _BEFORE)
     query = MigrationQuery(
-        host=asked.host,
-        source_host=asked.source_compute,
-        instance_uuid=asked.instance_uuid,
-        kind=asked.migration_type,
-        status=asked.status,
-        user_id=asked.user_id if version >= _OWNED else None,
-        project_id=asked.project_id if version >= _OWNED else None,
+        host=parameters.host,
+        source_host=parameters.source_compute,
+        instance_uuid=parameters.instance_uuid,
+        kind=parameters.migration_type,
+        status=parameters.status,
+        user_id=parameters.user_id if version >= _OWNED else None,
+        project_id=parameters.project_id if version >= _OWNED else None,
         changed_since_s=since_s,
         changed_before_s=before_s,
         limit=limit + 1,
-        marker=asked.marker if is_paged else None,
+        marker=parameters.marker if is_paged else None,
     )
     try:
         found = await call.parts.ledger.migrations(query)
     except NotFoundError as error:
-        raise InvalidInputError("marker", f"migration {asked.marker} could not be found") from error
+        raise InvalidInputError(
+            "marker", f"migration {parameters.marker} could not be found"
+        ) from error
     page = found[:limit]
     has_more = is_paged and bool(page) and len(found) > limit
     links = next_page(call, page[-1].uuid, limit) if has_more else UNSET

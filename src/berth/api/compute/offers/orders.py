@@ -184,8 +184,8 @@ def _check_texts(
         if key.startswith(_OWN_HINTS):
             raise InvalidInputError(f"request.hints.{key[:80]}", "is reserved; leave it out")
     # The model has the limits of a client's request, and decoding drops fields that it lacks.
-    said = {"metadata": metadata, "extra": extra, "hints": request.hints}
-    read = decode(encode(said), AssertedTexts).extra
+    texts = {"metadata": metadata, "extra": extra, "hints": request.hints}
+    read = decode(encode(texts), AssertedTexts).extra
     named = ((name, getattr(read, name)) for name in read.__struct_fields__)
     return {name: value for name, value in named if value is not UNSET}
 

@@ -123,11 +123,11 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
         check_depth(answer.body, call.parts.limits.json_depth_max)
         found = decode(answer.body, dict[str, object])
     except (InvalidInputError, HttpError) as error:
-        raise odd(call, zone) from error
+        raise invalid_response(call, zone) from error
     return cast("Json", _with_links_here(found, root_url(call.scope)))
 
 
-def odd(call: Call, zone: Zone) -> UnavailableError:
+def invalid_response(call: Call, zone: Zone) -> UnavailableError:
     """Log a response that fails validation, and return the error to raise for it."""
     call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
     return UnavailableError(f"zone {zone.name} sent an invalid response")

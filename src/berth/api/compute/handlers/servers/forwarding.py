@@ -11,7 +11,7 @@ from berth.api.codec import decode
 from berth.api.compute.handlers.servers.child_requests import (
     Json,
     ask_child,
-    odd,
+    invalid_response,
     read_answer,
     server_path,
     time_left_s,
@@ -78,17 +78,17 @@ def _or_below(handler: _Handler) -> _Handler:
             # is missing, this zone has the server.
             if (error.noun, error.key) != ("instance", call.key("server_id")):
                 raise
-            errand = await _errand_of(call)
-            if errand is None:
+            remote = await _remote_of(call)
+            if remote is None:
                 raise
-            return await _forward_for(call, errand)
+            return await _forward_for(call, remote)
 
     return ask
 
 
-async def _forward_for(call: Call, errand: RemoteInstance) -> Answer:
+async def _forward_for(call: Call, remote: RemoteInstance) -> Answer:
     try:
-        return await _forward(call, errand)
+        return await _forward(call, remote)
     except UnavailableError as error:
         if call.identity.parent is None:
             raise
@@ -97,7 +97,7 @@ async def _forward_for(call: Call, errand: RemoteInstance) -> Answer:
         raise UnavailableError("a zone below this one failed; try again") from error
 
 
-async def _errand_of(call: Call) -> RemoteInstance | None:
+async def _remote_of(call: Call) -> RemoteInstance | None:
     """Return the record of a server in a child zone.
 
     The result is None if there is no such record, the caller may not see it, this deployment is not
@@ -107,41 +107,41 @@ async def _errand_of(call: Call) -> RemoteInstance | None:
     # Ids that are not uuids are refused before the ledger is read.
     if call.parts.zones is None or UUID.fullmatch(uuid) is None:
         return None
-    errand = await call.parts.ledger.get(RemoteInstance, uuid)
-    if errand is None or call.project_id not in {None, errand.project_id}:
+    remote = await call.parts.ledger.get(RemoteInstance, uuid)
+    if remote is None or call.project_id not in {None, remote.project_id}:
         return None
     # An instance that its owner deletes during the transfer is withdrawn from the child.
     stored = await call.parts.ledger.get(Instance, uuid)
     if stored is not None and stored.status is Status.DELETED and withdrawn_ms(stored) is None:
         return None
-    return errand
+    return remote
 
 
-async def _forward(call: Call, errand: RemoteInstance) -> Answer:
-    zone = await _zone_of(call, errand)
+async def _forward(call: Call, remote: RemoteInstance) -> Answer:
+    zone = await _zone_of(call, remote)
     body, flavor = await body_below(call), await resized_to(call)
     # Only a resize and its end change the size that this zone's quotas charge for the server.
     if flavor is None and action_asked(call) not in _ENDS:
-        answer = await _ask(call, zone, errand, body)
+        answer = await _ask(call, zone, remote, body)
     else:
-        answer = await _ask_counted(call, zone, errand, body, flavor)
+        answer = await _ask_counted(call, zone, remote, body, flavor)
     if answer.status in _SUCCESSES:
         # The response is validated before the usage changes, because a response about another
         # server must not change it.
-        shown = _success(call, zone, errand, answer)
-        await _count_anew(call, errand)
+        shown = _success(call, zone, remote, answer)
+        await _count_anew(call, remote)
         return shown
     # On a path below that of a server, a 404 may mean that an item of the server is missing.
     if answer.status == _NOT_FOUND and call.operation.path == _SERVER:
-        await _forget(call, errand)
-        raise NotFoundError("instance", errand.instance_uuid)
+        await _forget(call, remote)
+        raise NotFoundError("instance", remote.instance_uuid)
     if answer.status in _REFUSALS:
         raise HttpError(answer.status, _message(answer))
     raise UnavailableError(f"zone {zone.name} failed to serve the request; try again")
 
 
 async def _ask_counted(
-    call: Call, zone: Zone, errand: RemoteInstance, body: bytes, flavor: Flavor | None
+    call: Call, zone: Zone, remote: RemoteInstance, body: bytes, flavor: Flavor | None
 ) -> ForwardedResponse:
     """Send a resize, or the end of one, and update the size that the quotas charge for the server.
 
@@ -149,11 +149,11 @@ async def _ask_counted(
     unknown, it stays there until `UsageRecount` has asked the child.
     """
     counting, action = _parts(call).counting, action_asked(call)
-    begun = await counting.begin(errand, flavor)
+    begun = await counting.begin(remote, flavor)
     if begun is None:
-        return await _ask(call, zone, errand, body)
+        return await _ask(call, zone, remote, body)
     try:
-        answer = await _ask(call, zone, errand, body)
+        answer = await _ask(call, zone, remote, body)
     except NotAskedError:
         # The child never received the request, so the charge can be undone. After other failures,
         # the outcome is unknown.
@@ -173,17 +173,17 @@ async def _ask_counted(
     return answer
 
 
-async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> ForwardedResponse:
+async def _ask(call: Call, zone: Zone, remote: RemoteInstance, body: bytes) -> ForwardedResponse:
     # An administrator of another project acts in the name of the server's owner, because this
     # zone's administrators have no rights in the child.
-    is_owner = call.identity.project_id == errand.project_id
-    user_id = call.identity.user_id if is_owner else errand.user_id
+    is_owner = call.identity.project_id == remote.project_id
+    user_id = call.identity.user_id if is_owner else remote.user_id
     try:
         return await ask_child(
             call,
             zone,
             ForwardedRequest(_method(call), _path(call), body=body),
-            tenant=(errand.project_id, user_id),
+            tenant=(remote.project_id, user_id),
             within_s=time_left_s(call, _parts(call).build_timeout_s),
         )
     except UnavailableError as error:
@@ -195,32 +195,32 @@ async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> F
         raise kind(text) from error
 
 
-async def _count_anew(call: Call, errand: RemoteInstance) -> None:
+async def _count_anew(call: Call, remote: RemoteInstance) -> None:
     """Stop charging the quotas for a server if the request has deleted it.
 
     The record of the server stays until a later request finds that the child no longer has it.
     """
     is_deletion = call.operation.path == _SERVER and _method(call) == "DELETE"
     if is_deletion or action_asked(call) == _FORCE_DELETE:
-        await _parts(call).counting.count_no_more(errand)
+        await _parts(call).counting.count_no_more(remote)
 
 
-def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedResponse) -> Answer:
+def _success(call: Call, zone: Zone, remote: RemoteInstance, answer: ForwardedResponse) -> Answer:
     """Return the response for the client, after checking that the child's is about the server.
 
     Raises:
         UnavailableError: the response fails validation.
     """
-    uuid = errand.instance_uuid
+    uuid = remote.instance_uuid
     is_view = call.operation.path == _SERVER and _method(call) in _SHOWING
     if not is_view and (answer.status == _NO_CONTENT or not answer.body):
         return Answer(status=answer.status)
     body = read_answer(call, zone, answer)
     has_server = is_view or "server" in body
-    if has_server and not is_theirs(body.get("server"), uuid, errand.project_id):
-        raise odd(call, zone)
+    if has_server and not is_theirs(body.get("server"), uuid, remote.project_id):
+        raise invalid_response(call, zone)
     if is_view:
-        add_reservation(call, cast("Json", body["server"]), errand)
+        add_reservation(call, cast("Json", body["server"]), remote)
     headers: tuple[Header, ...] = ()
     if "location" in answer.headers:
         where = f"{root_url(call.scope)}{server_path(uuid)}"
@@ -236,10 +236,10 @@ def is_theirs(server: object, uuid: str, project_id: str) -> bool:
     return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
 
 
-def add_reservation(call: Call, server: Json, errand: RemoteInstance) -> None:
+def add_reservation(call: Call, server: Json, remote: RemoteInstance) -> None:
     """Add the reservation id, which children leave out, to a server that administrators see."""
     if call.identity.is_admin and call.version >= EXTENDED:
-        server[_RESERVATION] = errand.reservation_id
+        server[_RESERVATION] = remote.reservation_id
 
 
 def _parts(call: Call) -> ZoneParts:
@@ -251,21 +251,21 @@ def _parts(call: Call) -> ZoneParts:
     return parts
 
 
-async def _zone_of(call: Call, errand: RemoteInstance) -> Zone:
+async def _zone_of(call: Call, remote: RemoteInstance) -> Zone:
     parts = call.parts.zones
-    zone = None if parts is None else parts.watch.zone_of(errand.zone_id)
+    zone = None if parts is None else parts.watch.zone_of(remote.zone_id)
     if zone is None:
         raise UnavailableError("the zone of the server is no longer a child of this zone")
     return zone
 
 
-async def _forget(call: Call, errand: RemoteInstance) -> None:
+async def _forget(call: Call, remote: RemoteInstance) -> None:
     """Remove the record of a server that its child no longer has, unless it is in transfer."""
     # During the transfer, a 404 may mean that the child has not built the server yet.
-    if errand.stage is not RemoteInstanceStage.THERE:
+    if remote.stage is not RemoteInstanceStage.THERE:
         return
     try:
-        await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
+        await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid))
     except ConflictError:
         return  # another process has already removed or changed the record
 

@@ -36,8 +36,8 @@ async def show_console(call: Call, instance: Instance, args: object) -> Answer:
     Raises:
         HttpError: 409 when the console cannot be read.
     """
-    asked = read(args, ConsoleOutput, "os-getConsoleOutput").length
-    lines = -1 if asked is None else int(asked)
+    length = read(args, ConsoleOutput, "os-getConsoleOutput").length
+    lines = -1 if length is None else int(length)
     try:
         text = await read_console(call.parts.bus, instance, None if lines < 0 else lines)
     except DriverError as error:

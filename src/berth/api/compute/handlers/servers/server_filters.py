@@ -68,80 +68,82 @@ def check_parameters(call: Call) -> None:
             raise InvalidInputError(name, "is not a parameter of this list; leave it out")
 
 
-def _state_tests(asked: ServersQuery) -> list[Accepts]:
+def _state_tests(parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if (wanted := asked.vm_state) is not None:
+    if (wanted := parameters.vm_state) is not None:
         tests.append(lambda instance: vm_state(instance.status) == wanted.lower())
-    if (task := asked.task_state) is not None:
+    if (task := parameters.task_state) is not None:
         tests.append(lambda instance: instance.task is not None and instance.task.value == task)
-    if (power := asked.power_state) is not None:
+    if (power := parameters.power_state) is not None:
         tests.append(lambda instance: power_state(instance.status) == power)
-    if (uuid := asked.uuid) is not None:
+    if (uuid := parameters.uuid) is not None:
         tests.append(lambda instance: instance.uuid == uuid)
     return tests
 
 
-def _place_tests(call: Call, asked: ServersQuery) -> list[Accepts]:
+def _place_tests(call: Call, parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if (zone := asked.availability_zone) is not None:
+    if (zone := parameters.availability_zone) is not None:
         writer = ServerWriter(call)
         tests.append(lambda instance: writer.zone(instance) == zone)
-    if (key := asked.key_name) is not None:
+    if (key := parameters.key_name) is not None:
         tests.append(lambda instance: extra_of(instance).get("key_name") == key)
-    if asked.locked is not None and call.version >= _LOCKED:
-        is_locked = flag(asked.locked, "locked")
+    if parameters.locked is not None and call.version >= _LOCKED:
+        is_locked = flag(parameters.locked, "locked")
         tests.append(lambda instance: (LOCKED in instance.extra) is is_locked)
-    _, before_s = period_of(asked, is_paged=True, has_end=call.version >= _BEFORE)
+    _, before_s = period_of(parameters, is_paged=True, has_end=call.version >= _BEFORE)
     if before_s is not None:
         tests.append(lambda instance: instance.updated_at_s <= before_s)
     return tests
 
 
-def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts | None:
+def accepts(call: Call, parameters: ServersQuery, words: set[str] | None) -> Accepts | None:
     """Return a function that tests an instance against the filters that the ledger's query lacks.
 
     The result is None if the request has no such filters.
 
     Args:
         call: the request.
-        asked: the query of the request.
+        parameters: the query of the request.
         words: the requested statuses as clients see them, in upper case, or None for any.
 
     Raises:
         InvalidInputError: a parameter is malformed.
     """
     tests: list[Accepts] = []
-    if asked.name:
-        tests.append(_named(pattern_of(asked.name)))
+    if parameters.name:
+        tests.append(_named(pattern_of(parameters.name)))
     # The ledger filters by the stored status. The status that clients see also depends on the
     # running task.
     if words is not None:
         tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
-    if asked.image:
-        tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
-    if asked.flavor:
-        tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
-    if asked.user_id:
-        tests.append(lambda instance: instance.user_id == asked.user_id)
-    tests += [*_state_tests(asked), *_place_tests(call, asked), *_tag_tests(asked)]
+    if parameters.image:
+        tests.append(
+            lambda instance: bool(instance.image) and _image_id(instance) == parameters.image
+        )
+    if parameters.flavor:
+        tests.append(lambda instance: instance.flavor.flavor_id == parameters.flavor)
+    if parameters.user_id:
+        tests.append(lambda instance: instance.user_id == parameters.user_id)
+    tests += [*_state_tests(parameters), *_place_tests(call, parameters), *_tag_tests(parameters)]
     if not tests:
         return None
     return lambda instance: all(test(instance) for test in tests)
 
 
-def _tag_tests(asked: ServersQuery) -> list[Accepts]:
+def _tag_tests(parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if asked.tags:
-        wanted = set(asked.tags.split(","))
+    if parameters.tags:
+        wanted = set(parameters.tags.split(","))
         tests.append(lambda instance: wanted <= _tags(instance))
-    if asked.tags_any:
-        some = set(asked.tags_any.split(","))
+    if parameters.tags_any:
+        some = set(parameters.tags_any.split(","))
         tests.append(lambda instance: bool(some & _tags(instance)))
-    if asked.not_tags:
-        together = set(asked.not_tags.split(","))
+    if parameters.not_tags:
+        together = set(parameters.not_tags.split(","))
         tests.append(lambda instance: not together <= _tags(instance))
-    if asked.not_tags_any:
-        unwanted = set(asked.not_tags_any.split(","))
+    if parameters.not_tags_any:
+        unwanted = set(parameters.not_tags_any.split(","))
         tests.append(lambda instance: not unwanted & _tags(instance))
     return tests
 

@@ -79,10 +79,10 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
 
 async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
     """Migrate a server live; it runs during the move."""
-    asked, version = read(args, MigrateLive, "os-migrateLive"), call.version
-    _check_disks(asked, version)
-    host = asked.host
-    forced = is_forced(asked.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
+    arguments, version = read(args, MigrateLive, "os-migrateLive"), call.version
+    _check_disks(arguments, version)
+    host = arguments.host
+    forced = is_forced(arguments.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
     target = MoveTarget(host=host, forced=forced)
     try:
         await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
@@ -93,12 +93,12 @@ async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
     return Answer()
 
 
-def _check_disks(asked: MigrateLive, version: Version) -> None:
+def _check_disks(arguments: MigrateLive, version: Version) -> None:
     """Validate the arguments that concern disks; they have no effect, because the hosts decide."""
     name = "os-migrateLive"
-    if not (asked.block_migration == "auto" and version >= _AUTO_BLOCKS):
-        flag(asked.block_migration, f"{name}.block_migration")
-    over = asked.disk_over_commit
+    if not (arguments.block_migration == "auto" and version >= _AUTO_BLOCKS):
+        flag(arguments.block_migration, f"{name}.block_migration")
+    over = arguments.disk_over_commit
     if version >= _AUTO_BLOCKS:
         if over is not UNSET:
             raise InvalidInputError(
@@ -112,13 +112,13 @@ def _check_disks(asked: MigrateLive, version: Version) -> None:
 
 async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     """Evacuate a server from a host that is down, by rebuilding it on another host."""
-    asked, version = read(args, Evacuate, "evacuate"), call.version
-    keeps_disk = _is_on_shared_storage(asked, version)
+    arguments, version = read(args, Evacuate, "evacuate"), call.version
+    keeps_disk = _is_on_shared_storage(arguments, version)
     # These checks have the order and the texts of Nova's.
-    if keeps_disk and asked.admin_pass is not UNSET:
+    if keeps_disk and arguments.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
-    host = None if asked.host is UNSET else asked.host
-    forced = is_forced(asked.force, "evacuate.force", host, version, _FORCE_EVACUATE)
+    host = None if arguments.host is UNSET else arguments.host
+    forced = is_forced(arguments.force, "evacuate.force", host, version, _FORCE_EVACUATE)
     hosts = call.parts.replica.hosts
     if host is not None and not hosts.rows_of_folded_name(host.casefold()):
         raise HttpError(404, f"Compute host {host} not found.")
@@ -133,11 +133,11 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     # in the request.
     if version >= _NO_PASSWORD:
         return Answer(status=200)
-    return Answer({"adminPass": asked.admin_pass or None}, status=200)
+    return Answer({"adminPass": arguments.admin_pass or None}, status=200)
 
 
-def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
-    name, value = "evacuate.onSharedStorage", asked.on_shared_storage
+def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:
+    name, value = "evacuate.onSharedStorage", arguments.on_shared_storage
     if version >= _NO_PASSWORD:
         if value is not UNSET:
             raise InvalidInputError(name, "was removed in microversion 2.14; leave it out")
@@ -158,18 +158,18 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     return Answer()
 
 
-def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
-    zone = asked.availability_zone
+def _where_to_unshelve(call: Call, arguments: Unshelve) -> MoveTarget:
+    zone = arguments.availability_zone
     # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget` has an
     # empty text for it.
-    check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
+    check_since(arguments.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
         raise InvalidInputError(
             "unshelve.availability_zone", "is required before microversion 2.91"
         )
-    if asked.host:
+    if arguments.host:
         check_admin(call, "Naming a host")
-    return MoveTarget(host=asked.host or None, zone=None if zone is UNSET else zone or "")
+    return MoveTarget(host=arguments.host or None, zone=None if zone is UNSET else zone or "")
 
 
 async def _check_place(call: Call, instance: Instance, target: MoveTarget) -> None:

@@ -38,32 +38,34 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     stated = None
     if call.identity.parent is not None:
         stated, args = stated_image(args)
-    asked = read(args, Rebuild, "rebuild")
+    arguments = read(args, Rebuild, "rebuild")
     for field, since in _SINCE.items():
-        check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
-    check_values(asked, "rebuild", call.version)
-    if asked.personality is not UNSET and call.version >= _USER_DATA:
+        check_since(getattr(arguments, field), f"rebuild.{field}", call.version, since)
+    check_values(arguments, "rebuild", call.version)
+    if arguments.personality is not UNSET and call.version >= _USER_DATA:
         raise InvalidInputError(
             "rebuild.personality", "was removed in microversion 2.57; leave it out"
         )
-    if asked.preserve_ephemeral is not UNSET:
-        flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
-    image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
+    if arguments.preserve_ephemeral is not UNSET:
+        flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
+    image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
     _check_image(call, instance, image)
-    fields = _fields(instance, asked)
+    fields = _fields(instance, arguments)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
     return await _answer(call, instance.uuid)
 
 
-def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
+def _fields(instance: Instance, arguments: Rebuild) -> dict[str, object]:
     """Return the fields of the instance's record that the rebuild changes, besides the image."""
     extra = dict(extra_of(instance))
-    extra |= {name: getattr(asked, name) for name in _KEPT if getattr(asked, name) is not UNSET}
+    extra |= {
+        name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not UNSET
+    }
     fields: dict[str, object] = {"extra": extra}
-    if asked.name is not UNSET:
-        fields["name"] = asked.name
-    if asked.metadata is not UNSET:
-        fields["metadata"] = asked.metadata
+    if arguments.name is not UNSET:
+        fields["name"] = arguments.name
+    if arguments.metadata is not UNSET:
+        fields["metadata"] = arguments.metadata
     return fields
 
 

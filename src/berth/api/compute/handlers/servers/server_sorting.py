@@ -109,17 +109,17 @@ def sorting_of(call: Call) -> Sorting | None:
         names = ", ".join(sorted(known))
         raise InvalidInputError("sort_key", f"{strangers[0]!r} is unknown; use one of {names}")
     default = _DIRECTIONS[words[0]] if words else True
-    asked = dict.fromkeys(keys, default) | {
+    directions = dict.fromkeys(keys, default) | {
         key: _DIRECTIONS[word] for key, word in zip(keys, words, strict=False)
     }
     if not call.identity.is_admin:
-        asked = {key: one for key, one in asked.items() if key not in _FOR_ADMINISTRATORS}
+        directions = {key: one for key, one in directions.items() if key not in _FOR_ADMINISTRATORS}
     # Paging by marker requires a total order, which the uuid ensures.
     for key, _ in _NEWEST_FIRST:
-        asked.setdefault(key, default)
-    if tuple(asked.items()) == _NEWEST_FIRST:
+        directions.setdefault(key, default)
+    if tuple(directions.items()) == _NEWEST_FIRST:
         return None
-    return Sorting([(_read_of(call, key), is_falling) for key, is_falling in asked.items()])
+    return Sorting([(_read_of(call, key), is_falling) for key, is_falling in directions.items()])
 
 
 async def marker_of(call: Call, uuid: str, project_id: str | None) -> Instance:

@@ -23,38 +23,38 @@ _LOCAL: Final = "local"
 
 
 def check_values(
-    asked: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
+    fields: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
 ) -> None:
     """Refuse field values that Nova refuses, and the name of a key pair.
 
     Args:
-        asked: the part of the body that has the fields.
+        fields: the part of the body that has the fields.
         prefix: the name of that part (`server`, `rebuild`).
         version: the microversion of the request, or None for the newest.
 
     Raises:
         InvalidInputError: a value is invalid; the error names the field and the reason.
     """
-    check_edges(asked.name, f"{prefix}.name")
-    if asked.hostname is not UNSET:
-        _check_hostname(asked.hostname, f"{prefix}.hostname", version)
+    check_edges(fields.name, f"{prefix}.name")
+    if fields.hostname is not UNSET:
+        _check_hostname(fields.hostname, f"{prefix}.hostname", version)
     # As in Nova, an update accepts an empty address.
-    may_be_empty = isinstance(asked, ServerChange)
+    may_be_empty = isinstance(fields, ServerChange)
     for text, field, kind in (
-        (asked.access_ipv4, "accessIPv4", IPv4Address),
-        (asked.access_ipv6, "accessIPv6", IPv6Address),
+        (fields.access_ipv4, "accessIPv4", IPv4Address),
+        (fields.access_ipv6, "accessIPv6", IPv6Address),
     ):
         if text is not UNSET and not (may_be_empty and not text):
             _check_address(text, f"{prefix}.{field}", kind)
-    if isinstance(asked, ServerChange):
+    if isinstance(fields, ServerChange):
         return
-    if asked.user_data is not UNSET and asked.user_data is not None:
-        _check_base64(asked.user_data, f"{prefix}.user_data")
-    if isinstance(asked, NewServer) and asked.key_name is not UNSET and asked.key_name:
+    if fields.user_data is not UNSET and fields.user_data is not None:
+        _check_base64(fields.user_data, f"{prefix}.user_data")
+    if isinstance(fields, NewServer) and fields.key_name is not UNSET and fields.key_name:
         raise InvalidInputError(
             f"{prefix}.key_name", "names a key pair, but Berth keeps no key pairs; leave it out"
         )
-    certificates = asked.trusted_image_certificates
+    certificates = fields.trusted_image_certificates
     if certificates is not UNSET and certificates is not None:
         _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
 

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 from berth.api.compute.handlers.servers.child_requests import (
     Json,
     ask_child,
+    invalid_response,
     marks_of,
-    odd,
     read_answer,
     server_path,
     time_left_s,
@@ -49,12 +49,12 @@ _PAGES_MAX: Final = 10
 class Below:
     """The servers of a list that are in child zones.
 
-    `errands` are the records of these servers by uuid. `project_id` is the project of all of them.
+    `remotes` are the records of these servers by uuid. `project_id` is the project of all of them.
     `marks` are the loop tokens of the zones that the request has passed through, including this
     zone.
     """
 
-    errands: Mapping[str, RemoteInstance]
+    remotes: Mapping[str, RemoteInstance]
     project_id: str
     marks: tuple[bytes, ...]
 
@@ -63,8 +63,8 @@ class Below:
 
         The result is None if there is no marker or it is not in a child.
         """
-        errand = None if marker is None else self.errands.get(marker)
-        return None if errand is None else errand.zone_id
+        remote = None if marker is None else self.remotes.get(marker)
+        return None if remote is None else remote.zone_id
 
 
 @dataclass(slots=True)
@@ -115,8 +115,8 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
     if not found:
         return None
     owner = found[0].project_id
-    errands = {one.instance_uuid: one for one in found if one.project_id == owner}
-    return Below(errands, owner, (*marks, call.parts.zones.loop_tokens.new()))
+    remotes = {one.instance_uuid: one for one in found if one.project_id == owner}
+    return Below(remotes, owner, (*marks, call.parts.zones.loop_tokens.new()))
 
 
 async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
@@ -126,7 +126,7 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     """
     first = below.zone_of(marker)
     # The children have a fixed order, and so have the servers of each child, so pages are stable.
-    zone_ids = sorted({one.zone_id for one in below.errands.values()})
+    zone_ids = sorted({one.zone_id for one in below.remotes.values()})
     asked = [zone_id for zone_id in zone_ids if first is None or zone_id >= first]
     answers = await asyncio.gather(
         *(
@@ -258,7 +258,7 @@ def _read(
     body = read_answer(call, zone, answer)
     listed = body.get("servers")
     if not isinstance(listed, list):
-        raise odd(call, zone)
+        raise invalid_response(call, zone)
     servers = cast("list[object]", listed)
     found: dict[str, Json] = {}
     for server in servers[: asked.limit]:
@@ -266,7 +266,7 @@ def _read(
         if uuid is not None and uuid != asked.marker:
             found[uuid] = cast("Json", server)
             if call.operation.path.endswith("/detail"):
-                add_reservation(call, found[uuid], below.errands[uuid])
+                add_reservation(call, found[uuid], below.remotes[uuid])
     read = _Answer(
         zone.name,
         list(found.values()),
@@ -288,11 +288,11 @@ def _sent_there(server: object, below: Below, zone: Zone) -> str | None:
         return None
     shown = cast("Json", server)
     uuid = shown.get("id")
-    errand = below.errands.get(uuid) if isinstance(uuid, str) else None
-    if errand is None or errand.zone_id != zone.zone_id:
+    remote = below.remotes.get(uuid) if isinstance(uuid, str) else None
+    if remote is None or remote.zone_id != zone.zone_id:
         return None
-    is_known = is_theirs(shown, errand.instance_uuid, below.project_id)
-    return errand.instance_uuid if is_known else None
+    is_known = is_theirs(shown, remote.instance_uuid, below.project_id)
+    return remote.instance_uuid if is_known else None
 
 
 def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
