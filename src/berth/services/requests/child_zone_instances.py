@@ -56,10 +56,10 @@ async def indexes_in_child_zones(
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    errands = await ledger.remote_instances(
+    remotes = await ledger.remote_instances(
         project_id=project_id, reservation_id=reservation_id_of(request_id)
     )
-    sent = {one.instance_uuid for one in errands}
+    sent = {one.instance_uuid for one in remotes}
     below = {
         index
         # A uuid is a hash of the request id and the index, so all indexes are tried.
@@ -95,10 +95,10 @@ async def members_in_child_zones(
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    errands = await ledger.remote_instances(project_id=project_id)
-    found = (one for one in errands if one.group_uuid == group_uuid and _is_wanted(one))
+    remotes = await ledger.remote_instances(project_id=project_id)
+    found = (one for one in remotes if one.group_uuid == group_uuid and _is_wanted(one))
     return sorted(found, key=_AGE)
 
 
-def _is_wanted(errand: RemoteInstance) -> bool:
-    return errand.stage is not RemoteInstanceStage.WITHDRAWING and errand.counts_as is not None
+def _is_wanted(remote: RemoteInstance) -> bool:
+    return remote.stage is not RemoteInstanceStage.WITHDRAWING and remote.counts_as is not None
