@@ -46,7 +46,7 @@ _METHOD: Final = re.compile(r"[A-Z]{1,16}")
 _PATH: Final = re.compile(r"/[!-~]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
-# A longer body is written separately from the head, so that it is not copied.
+# A body of more than this many bytes is written separately from the head, so that it is not copied.
 _JOINED_BYTES_MAX: Final = 64 * 1024
 _LINES_KEPT: Final = 64
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -58,8 +58,8 @@ class HttpChildren:
     """Forwards requests of tenants to zones; see the port `ZoneForwarder`.
 
     Args:
-        writer: signs the assertion for whom each request is made.
-        password_of: returns the password of a zone's account.
+        writer: signs the assertion that names the tenant of a request.
+        password_of: returns the password of a zone's account, or an empty text if it is not known.
         context: the TLS context for zones with an https URL.
     """
 
@@ -93,28 +93,32 @@ class HttpChildren:
         try:
             return await call.answer(until_s)
         except TimeoutError as error:
-            raise call.error(f"no answer in {timeout_s:g} s") from error
+            raise call.error(f"no response within {timeout_s:g} s") from error
         except ConnectionsClosedError as error:
-            raise call.error("this process ends") from error
+            raise call.error("this process is shutting down") from error
         # UnicodeError: the host's name cannot be encoded for DNS.
         except (ResponseError, OSError, UnicodeError) as error:
             raise call.error(str(error)) from error
 
     async def close(self) -> None:
-        """Close all connections and refuse further requests; pending ones fail."""
+        """Close all connections and refuse further requests; pending requests fail."""
         self._is_closed = True
         for connections in self._connections.values():
             connections.close()
-        # One turn of the loop, in which the aborted transports close their sockets.
+        # The aborted transports close their sockets in the next turn of the event loop.
         await asyncio.sleep(0)
 
     def _target_of(self, zone: Zone) -> "_ZoneTarget":
-        """Return a zone's connections and the common part of its heads, cached by its record."""
+        """Return the target for a zone, which is cached until the zone's record changes.
+
+        Raises:
+            NotAskedError: the URL or the username is unusable, or this process is shutting down.
+        """
         known = self._targets.get(zone.zone_id)
         if known is not None and (known.zone is zone or known.zone == zone):
             return known
         if self._is_closed:
-            raise NotAskedError(f"zone {zone.name}: this process ends")
+            raise NotAskedError(f"zone {zone.name}: this process is shutting down")
         address, prefix, host = _read_url(zone)
         password = self._password_of(zone) if zone.username else ""
         lines = f"Host: {host}\r\nAccept-Encoding: identity\r\nUser-Agent: berth\r\n"
@@ -122,13 +126,14 @@ class HttpChildren:
             account = b64encode(f"{zone.username}:{password}".encode()).decode()
             lines += f"Authorization: Basic {account}\r\n"
         target = _ZoneTarget(zone, prefix, lines, self._connections_to(zone, address))
-        # Not cached without the password: it can be read again as soon as its key is back.
+        # A target without the password is not cached, so that the password is read again as soon as
+        # its key is available.
         if password or not zone.username:
             self._targets[zone.zone_id] = target
         return target
 
     def _connections_to(self, zone: Zone, address: "_ZoneAddress") -> ZoneConnections:
-        """Return the connections to a zone; they outlive changes of its record except the URL."""
+        """Return the connections to a zone, which are the same as long as its address is."""
         key = (zone.zone_id, address)
         found = self._connections.get(key)
         if found is None:
@@ -138,7 +143,7 @@ class HttpChildren:
 
 
 class _ZoneAddress(NamedTuple):
-    """The host, port and scheme of a zone."""
+    """The host and port of a zone's API, and whether it is reached by https."""
 
     host: str
     port: int
@@ -147,7 +152,10 @@ class _ZoneAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ZoneTarget:
-    """A zone, its connections, and the header `lines` that all requests to it share."""
+    """A zone, its connections, and the parts of a head that all requests to it share.
+
+    `prefix` precedes the path of a request. `lines` are header lines.
+    """
 
     zone: Zone
     prefix: str
@@ -159,30 +167,40 @@ def _read_url(zone: Zone) -> tuple[_ZoneAddress, str, str]:
     """Return a zone's address, the prefix of its paths, and the value of its Host header.
 
     Raises:
-        NotAskedError: the URL or the username cannot be represented in a request.
+        NotAskedError: the URL or the username cannot be used in a request; the error says why.
     """
     try:
         parts = urlsplit(zone.api_url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise NotAskedError(f"zone {zone.name}: {error}") from error
+        raise _unusable(zone, f"its URL is invalid ({error})") from error
     prefix = parts.path.rstrip("/")
     default = _PORTS.get(parts.scheme)
+    if default is None:
+        raise _unusable(zone, "its URL must begin with http:// or https://")
+    if not host:
+        raise _unusable(zone, "its URL must name a host")
+    if "@" in parts.netloc:
+        raise _unusable(zone, "its URL must not contain an account; set it separately")
+    if _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None:
+        raise _unusable(zone, "its URL must contain only printable ASCII without spaces")
     # In Basic authentication a colon ends the username.
-    is_odd = _PATH.fullmatch(f"/{parts.netloc}{prefix}") is None or ":" in zone.username
-    if is_odd or default is None or not host or "@" in parts.netloc:
-        raise NotAskedError(
-            f"zone {zone.name}: its URL or username cannot be used in an HTTP request"
-        )
+    if ":" in zone.username:
+        raise _unusable(zone, "the username of its account must not contain a colon")
     address = _ZoneAddress(host, default if port is None else port, parts.scheme == "https")
     return address, prefix, parts.netloc
+
+
+def _unusable(zone: Zone, reason: str) -> NotAskedError:
+    return NotAskedError(f"zone {zone.name}: {reason}")
 
 
 @dataclass(slots=True)
 class _ForwardCall:
     """One forwarded request and its progress.
 
-    From the moment it has a connection (`is_sent`) any part of it may have reached the zone.
+    `is_sent` is set when the request gets a connection; from then on any part of it may have
+    reached the zone. `was_kept` tells whether the connection was used for an earlier request.
     """
 
     writer: TenantAssertionWriter
@@ -194,17 +212,19 @@ class _ForwardCall:
     was_kept: bool = False
 
     async def answer(self, until_s: float) -> ForwardedResponse:
-        """Send the request and return the response, retrying a safe request once.
+        """Send the request and return the response; send a safe request once more if necessary.
 
         Raises:
             ResponseError: the zone sent no valid response.
-            OSError: connecting failed, or a deadline passed (TimeoutError).
+            OSError: connecting failed, or the deadline passed (TimeoutError).
+            UnicodeError: the host's name cannot be encoded for DNS.
+            ConnectionsClosedError: this process is shutting down.
         """
         try:
             return await self._answer(until_s, is_new=False)
         except ConnectionLostError:
             # The server may have closed a reused connection just before the request arrived. Only
-            # a safe request may be repeated, since the first may have been carried out.
+            # a safe request may be sent again, because the first one may have been carried out.
             if self.asked.method not in _SAFE or self.asked.body or not self.was_kept:
                 raise
             return await self._answer(until_s, is_new=True)
@@ -220,7 +240,7 @@ class _ForwardCall:
         return reader.answer
 
     def _request(self) -> tuple[bytes, ...]:
-        """Return the bytes to send, with a new assertion, since each is valid for one use."""
+        """Return the pieces to send, with a new assertion, because each is valid for one use."""
         asked, target = self.asked, self.target
         statement = self.writer.write(
             target.zone.name, asked, project_id=self.project_id, user_id=self.user_id
@@ -238,9 +258,9 @@ class _ForwardCall:
         return (head + asked.body,)
 
     def error(self, reason: str) -> UnavailableError:
-        """Return the error to raise.
+        """Return the error to raise: a NotAskedError if nothing has been sent.
 
-        It is a NotAskedError, which permits a repetition, only if nothing has been sent.
+        Only a NotAskedError permits the caller to repeat the request.
         """
         kind = UnavailableError if self.is_sent else NotAskedError
         return kind(f"zone {self.target.zone.name}: {reason}")
@@ -256,9 +276,9 @@ async def open_children(
     """Open the client for child zones; leaving the context closes its connections.
 
     Args:
-        writer: signs the assertion for whom each request is made.
-        password_of: returns the password of a zone's account.
-        ca_file: the trusted certificates; None uses the system's.
+        writer: signs the assertion that names the tenant of a request.
+        password_of: returns the password of a zone's account, or an empty text if it is not known.
+        ca_file: the file with the trusted certificates; None uses the system's.
 
     Raises:
         InvalidInputError: the file cannot be read or contains no certificates.
@@ -285,22 +305,25 @@ def _lines_of(headers: tuple[tuple[str, str], ...]) -> str:
     lines: list[str] = []
     for name, value in headers:
         if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
-            raise InvalidInputError(f"header {name[:80]!r}", "has characters that it cannot have")
+            reason = "contains a character that HTTP does not allow in a header"
+            raise InvalidInputError(f"header {name[:80]!r}", reason)
         if name.lower() not in _OWN_HEADERS:
             lines.append(f"{name}: {value}\r\n")
     return "".join(lines)
 
 
 def _check(asked: ForwardedRequest) -> None:
-    """Reject a request whose head could be read differently, or as two requests.
+    """Check that the head of a request can be read in one way only.
 
     Raises:
-        InvalidInputError: names the offending part.
+        InvalidInputError: it cannot; the error names the offending part.
     """
     if _METHOD.fullmatch(asked.method) is None or asked.method == "CONNECT":
-        raise InvalidInputError("method", "must be up to 16 capital letters, and not CONNECT")
+        reason = "must consist of 1 to 16 letters from A-Z, and must not be CONNECT"
+        raise InvalidInputError("method", reason)
     if _PATH.fullmatch(asked.path) is None or "#" in asked.path:
-        raise InvalidInputError("path", "must begin with / and be encoded as in a URL")
+        reason = "must begin with /, and contain only printable ASCII except spaces and #"
+        raise InvalidInputError("path", reason)
     if asked.path.endswith("?") and asked.path.count("?") == 1:
         # A server may drop an empty query, and would then see another path than the signed one.
         raise InvalidInputError("path", "must not end with an empty query")

@@ -20,15 +20,15 @@ CONNECTION_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Hop-by-hop headers, which are not passed on."""
+"""Hop-by-hop headers, which are not forwarded."""
 _FIRST: Final = 100
 _FIRST_FINAL: Final = 200
 _OTHER_PROTOCOL: Final = 101
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _HEADERS_MAX: Final = 128
-# The most bytes of a head, or between two pieces of a body. llhttp itself has no such limit.
+# The maximum number of bytes of a head, or between two pieces of a body. llhttp has no such limit.
 _UNREAD_BYTES_MAX: Final = 64 * 1024
-_NO_ANSWER: Final = "the answer is no HTTP, or has a head that is too long"
+_NO_HTTP: Final = "the response is not valid HTTP"
 
 
 class ResponseError(Exception):
@@ -40,14 +40,14 @@ class ConnectionLostError(ResponseError):
 
 
 class ResponseReader:
-    """Parses one response incrementally with llhttp, the parser of the API's server, too.
+    """Parses one response incrementally with llhttp, which also parses the API's requests.
 
     Attributes:
-        is_whole: the response is complete.
-        can_go_on: it is complete, and the connection may be used for another request.
+        is_whole: whether the response is complete.
+        can_go_on: whether it is complete and the connection may be used for another request.
 
     Args:
-        asked: the request.
+        asked: the request to which the server responds.
     """
 
     def __init__(self, asked: ForwardedRequest) -> None:
@@ -67,7 +67,7 @@ class ResponseReader:
 
     @property
     def answer(self) -> ForwardedResponse:
-        """The response, once it is complete."""
+        """The response without hop-by-hop headers; valid once `is_whole` is set."""
         headers = self._headers
         kept = {name: headers[name] for name in headers if name not in CONNECTION_HEADERS}
         return ForwardedResponse(self._status, kept, bytes(self._body))
@@ -83,20 +83,24 @@ class ResponseReader:
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            raise ResponseError(self._flaw or _NO_ANSWER) from error
+            raise ResponseError(self._flaw or _NO_HTTP) from error
         if self._unread_bytes > _UNREAD_BYTES_MAX and not self.is_whole:
-            self._flaw = self._flaw or _NO_ANSWER
+            place = "between two pieces of its body" if self._has_head else "in its head"
+            self._flaw = (
+                self._flaw or f"the response has more than {_UNREAD_BYTES_MAX} bytes {place}"
+            )
         if self._flaw:
             raise ResponseError(self._flaw)
 
     def lost(self) -> ResponseError:
         """Return the error for a connection that ended now."""
         if self._has_head:
-            return ResponseError("the answer is cut")
-        return ConnectionLostError("the connection was closed instead of an answer")
+            return ResponseError("the connection was closed before the response was complete")
+        return ConnectionLostError("the connection was closed before a response arrived")
 
     # ---- callbacks of the parser ----------------------------------------------------------
-    # They note a flaw instead of raising: httptools replaces exceptions of callbacks by its own.
+    # They record a flaw instead of raising, because httptools replaces exceptions of callbacks with
+    # its own.
 
     def on_message_begin(self) -> None:
         """Begin the response, an informational response (1xx), or an unrequested one after it."""
@@ -109,31 +113,31 @@ class ResponseReader:
             return
         self._headers_read += 1
         if self._headers_read > _HEADERS_MAX:
-            self._flaw = self._flaw or _NO_ANSWER
+            self._flaw = self._flaw or f"the response has more than {_HEADERS_MAX} headers"
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        """Decide from the complete head whether and how a body follows."""
+        """Decide from the complete head whether a body follows; record a flaw of the head."""
         if self.is_whole:
             return
         self._unread_bytes = 0
         self._status = self._parser.get_status_code()
         if self._status < _FIRST_FINAL:
             if self._status == _OTHER_PROTOCOL:
-                self._flaw = "the answer is another protocol"
+                self._flaw = "the response switches to another protocol"
             elif self._status < _FIRST:
-                self._flaw = _NO_ANSWER
+                self._flaw = _NO_HTTP
             return
         self._has_head = True
         self._keeps = self._parser.should_keep_alive()
         if self._has_body and self._status not in _WITHOUT_BODY:
             self._flaw = self._flaw or _flaw_of(self._headers)
         else:
-            # A response to HEAD, 204 or 304 has no body, but the parser does not know the request
-            # and may wait for the length that the head names. So the response ends here, and the
-            # connection, whose parser state is then unknown, is not reused.
+            # A response to HEAD or with status 204 or 304 has no body. The parser does not know the
+            # request and may wait for the length that the head names. The response therefore ends
+            # here, and the connection is not reused.
             self.is_whole = True
 
     def on_body(self, piece: bytes) -> None:
@@ -144,7 +148,7 @@ class ResponseReader:
         self._body += piece
         if len(self._body) > self._bytes_max:
             self._body.clear()
-            self._flaw = f"the answer is above {self._bytes_max} bytes"
+            self._flaw = f"the body of the response has more than {self._bytes_max} bytes"
 
     def on_message_complete(self) -> None:
         """End the response, or an informational response before it."""
@@ -157,7 +161,7 @@ class ResponseReader:
 
 
 def _flaw_of(headers: dict[str, str]) -> str:
-    """Return why a head is unacceptable, or an empty string."""
+    """Return why a head is unacceptable, or an empty text if it is acceptable."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         return "the response is compressed, although no encoding was accepted"
     # A body that ends with the connection cannot be told from one that was cut off.
