@@ -17,26 +17,26 @@ IDLE_S: Final = 4.0
 """Seconds after which an idle connection is closed. Servers of Berth close it after 5 s, and a
 request sent at that moment would be lost."""
 CONNECTIONS_MAX: Final = 64
-"""The most connections to one zone; further requests wait for one."""
-# The TLS layer buffers up to so many bytes below the transport, where `get_write_buffer_size` does
-# not count them. After a larger request it is unknown whether all of it was sent.
+"""The maximum number of connections to one zone; further requests wait for one."""
+# The TLS layer buffers up to this many bytes below the transport, where `get_write_buffer_size`
+# does not count them. After a larger request it is unknown whether all of it was sent.
 _TLS_BUFFER_BYTES: Final = 64 * 1024
 KEPT_S: Final = 10.0
 """Seconds for which the addresses of a host are cached."""
 
 
 class ConnectionsClosedError(Exception):
-    """The connections are closed because this process ends."""
+    """The connections are closed because this process is shutting down."""
 
 
 class ResolvedAddresses:
     """The addresses of one host, cached for 10 s.
 
-    All callers share one lookup: a name server that does not answer occupies a thread of the event
-    loop's pool for each lookup, the pool is small, and other zones need it, too.
+    All callers share one lookup, because a lookup occupies a thread of the event loop's small pool
+    until the name server answers, and other zones need these threads, too.
 
     Args:
-        host: name or address.
+        host: the name or the address of the host.
     """
 
     def __init__(self, host: str) -> None:
@@ -49,7 +49,7 @@ class ResolvedAddresses:
         """Return the addresses, in the order in which to try them.
 
         Raises:
-            OSError: the host has no address.
+            OSError: the host's name cannot be resolved.
             UnicodeError: the host's name cannot be encoded for DNS.
         """
         loop = asyncio.get_running_loop()
@@ -86,15 +86,15 @@ def _is_address(host: str) -> bool:
 
 
 class ZoneConnection(asyncio.Protocol):
-    """One connection. Data that arrives without a request ends it.
+    """One connection to a zone, which ends when data arrives without a request.
 
-    It is aborted, never closed gracefully: an unresponsive server could hold a closing connection
-    for half a minute, beyond the limit on open ones.
+    It is always aborted and never closed gracefully, because an unresponsive server could keep a
+    closing connection open for half a minute, in addition to the permitted number of connections.
     """
 
     def __init__(self) -> None:
         self.is_kept = False
-        """Whether an earlier request was sent on it."""
+        """Whether the connection was used for an earlier request."""
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -107,7 +107,7 @@ class ZoneConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the response reader; close on unrequested data.
+        """Pass data to the response reader, or close the connection if no request is pending.
 
         Unrequested data could be mistaken for the response to the next request.
         """
@@ -124,11 +124,11 @@ class ZoneConnection(asyncio.Protocol):
                 self._end(None)
 
     def eof_received(self) -> None:
-        """Close on the server's end of stream; returning None closes the transport."""
+        """Fail the pending request, if any, and close the connection."""
         self._lose()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the pending request, if any."""
+        """Fail the pending request, if any, and forget the transport."""
         self._lose()
 
     def _lose(self) -> None:
@@ -137,7 +137,7 @@ class ZoneConnection(asyncio.Protocol):
         self.close()
 
     def _end(self, error: Exception | None) -> None:
-        """Wake the waiting request, with an error or without."""
+        """Complete the pending request, if any, successfully or with an error."""
         self._reader = None
         waiter = self._waiter
         if waiter is None or waiter.done():
@@ -157,7 +157,8 @@ class ZoneConnection(asyncio.Protocol):
     async def ask(self, request: Sequence[bytes], reader: ResponseReader, until_s: float) -> None:
         """Send a request and wait for its complete response.
 
-        The connection is closed unless the response is complete and the whole request was sent.
+        Afterwards the connection is closed, unless the response is complete and permits another
+        request, and the whole request was sent.
 
         Args:
             request: the pieces to send.
@@ -182,8 +183,8 @@ class ZoneConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._reader = self._waiter = None
-            # A server may respond before it has read the whole request. The rest would then be
-            # taken for the start of the next one.
+            # A server may respond before it has received the whole request. It would then take the
+            # rest for the start of the next one.
             if not (reader.can_go_on and self.is_open and self._has_sent(request)):
                 self.close()
             self.is_kept = True
@@ -196,7 +197,7 @@ class ZoneConnection(asyncio.Protocol):
         return not is_secured or sum(map(len, request)) <= _TLS_BUFFER_BYTES
 
     def rest(self) -> None:
-        """Start the idle timer, which closes the connection."""
+        """Start the idle timer, which closes the connection after `IDLE_S` seconds."""
         self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, self.close)
 
     def wake(self) -> None:
@@ -217,8 +218,8 @@ class ZoneConnections:
     """The connections to one zone, idle and in use.
 
     Args:
-        host: name or address.
-        port: the zone's port.
+        host: the name or the address of the zone's host.
+        port: the port of the zone's API.
         context: the TLS context; None connects without encryption.
     """
 
@@ -233,7 +234,7 @@ class ZoneConnections:
         self._is_closed = False
 
     async def take(self, until_s: float, *, is_new: bool = False) -> ZoneConnection:
-        """Return a connection for one request; the caller must `put_back` it in any case.
+        """Return a connection for one request; the caller must always return it with `put_back`.
 
         Nothing has been sent before this method returns, so a request that fails here can safely
         be sent again.
@@ -257,7 +258,7 @@ class ZoneConnections:
         return connection
 
     def put_back(self, connection: ZoneConnection) -> None:
-        """Return a connection for reuse, if it is still open."""
+        """Accept a connection that is no longer used, and keep it for reuse if it is open."""
         self._used.discard(connection)
         self._slots.release()
         if self._is_closed:
