@@ -1,1 +1,1 @@
-"""Placement of requests: decide, claim, commit; pending requests; the counts of failed builds."""
+"""Places requests: the placement service, pending requests, and the counts of failed builds."""

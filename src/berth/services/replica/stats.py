@@ -81,10 +81,10 @@ class HostStats(NamedTuple):
 
 
 class InstanceStats(NamedTuple):
-    """Instances by what they do.
+    """The numbers of instances by activity.
 
-    `building` wait for a host or are being built, `placed` are otherwise on a host, and `errors`
-    are in ERROR.
+    `building` ones wait for a host or are being built, `placed` ones are on a host otherwise, and
+    `errors` are in ERROR.
     """
 
     building: int

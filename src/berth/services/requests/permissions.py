@@ -70,7 +70,7 @@ def check_state(
         instance: the current record.
         step: the requested transition.
         caller: the caller of the action.
-        any_task: allow the action to interrupt any task other than a delete.
+        any_task: whether the action may interrupt any task other than a delete.
 
     Raises:
         InstanceLockedError: the instance is locked, and the caller is not an administrator.
@@ -103,7 +103,7 @@ def check_size(flavor: Flavor, image: Image) -> None:
 
 
 def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instance:
-    """Return an instance with a lock, which only administrators are exempt from.
+    """Return an instance with a lock, so that only administrators may change it.
 
     An owner's lock does not replace an existing lock.
     """

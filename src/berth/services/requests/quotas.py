@@ -163,7 +163,7 @@ class Quotas:
         Args:
             project_id: the project, or `CLASS_DEFAULT` for all projects without a quota.
             limits: the new limits by field of `Quota`; -1 means unlimited.
-            force: allow a limit below the usage of the project.
+            force: whether to allow a limit below the usage of the project.
 
         Returns:
             The limits in force for the project from now on.

@@ -323,7 +323,7 @@ class InstanceTracker:
         self._doubts.add(host, self._clock.now_s(), until)
 
     def _note_losses(self) -> None:
-        """Doubt hosts that have lost instances without a report by their agents yet."""
+        """Doubt hosts that have lost instances, until their agents report the loss."""
         outdated = self._view.overlay.outdated
         while outdated:
             host, version = outdated.popitem()

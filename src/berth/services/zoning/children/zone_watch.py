@@ -26,11 +26,11 @@ _DISABLED: Final = "disabled"
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """How children are polled.
+    """Settings for polling child zones.
 
     Attributes:
         interval_s: seconds between two polls of a child.
-        timeout_s: seconds a child may take to answer.
+        timeout_s: seconds that a child may take to answer.
         failures_to_offline: failures in a row after which a child counts as down.
         pause_max_s: the longest pause between two polls of a child that is down, before jitter;
             the pause doubles with each failure up to this limit.

@@ -192,7 +192,7 @@ class OfferBuilder:
         )
 
     async def _place(self, order: PlaceOrder, sent_ms: int) -> Decision:
-        """Place an order and return the decision; a tombstone older than it is overwritten."""
+        """Place an order, overwriting an older tombstone of its instance; return the decision."""
         (instance,) = order.instances
         try:
             return await self._placer.place(order)
@@ -297,7 +297,7 @@ class OfferBuilder:
         return OfferRefusalReason.USED if is_elsewhere else None
 
     async def _withdrawn(self, delegations: Sequence[Delegation]) -> frozenset[str]:
-        """Return the uuids of delegations that were withdrawn after they were sent, or are here."""
+        """Return the uuids of instances that were withdrawn after they were sent, or are here."""
         return frozenset([one.instance.uuid for one in delegations if await self._is_past(one)])
 
     async def _is_past(self, delegation: Delegation) -> bool:

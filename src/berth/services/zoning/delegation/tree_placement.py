@@ -412,7 +412,7 @@ def _told(selection: Selection) -> str:
     """Return the sentence about child zones in the tenant's refusal message."""
     if not selection.late:
         return "The zones below have too little room, too."
-    # Nothing is known about the room of the late zones, and there may be no other zones.
+    # The room of the late zones is unknown, so the second sentence is about the others only.
     late = f"{selection.late} of the zones below gave no usable answer."
     return f"{late} The other zones have too little room."
 

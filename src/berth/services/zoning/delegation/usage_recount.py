@@ -79,7 +79,9 @@ class UsageRecount:
             await self._clock.sleep(PAUSE_S)
 
     async def recount(self) -> None:
-        """Ask children about servers with an open size whose record the last check saw as it is.
+        """Ask children about open servers whose record has not changed since the last check.
+
+        A server is open while it has a deletion or a resize that is not known to have ended.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

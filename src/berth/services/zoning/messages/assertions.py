@@ -29,9 +29,10 @@ from berth.services.crypto.base64url import raw_of, url_text_of
 # An assertion that ends more than this many seconds from now is rejected. A writer uses half of the
 # span, so the clocks of two zones may differ by up to 30 s either way.
 LIFE_S: Final = 60.0
-# A longer header is rejected before it is parsed, because its sender is still unknown.
+# An assertion with more characters than this is rejected before it is parsed, because its sender is
+# still unknown.
 _TEXT_MAX: Final = 4096
-# Random nonces of 16 bytes do not collide, so writers need no shared counter.
+# Random nonces of this many bytes do not collide, so writers need no shared counter.
 _NONCE_BYTES: Final = 16
 # At most this many nonces are remembered. Only trusted parents get as far as a nonce; the limit
 # bounds the memory that they can use up within a minute.

@@ -242,7 +242,7 @@ def _read(zone: Zone, answer: ForwardedResponse, kind: type[T]) -> T:
     """Return a decoded answer; unknown fields are ignored, because newer children may send more.
 
     Raises:
-        UnavailableError: the answer does not have the type's form.
+        UnavailableError: the answer cannot be decoded as this type.
     """
     try:
         return msgspec.json.decode(answer.body, type=kind)

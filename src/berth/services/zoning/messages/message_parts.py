@@ -70,7 +70,7 @@ class GroupMessage:
 
     @classmethod
     def of(cls, group: ServerGroup | None) -> "GroupMessage | None":
-        """Return the message for a group, or None without a group."""
+        """Return the message for a group, or None if `group` is None."""
         if group is None:
             return None
         return cls(

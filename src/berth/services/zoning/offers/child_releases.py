@@ -1,8 +1,8 @@
 """Batches the releases of the children's unused offers.
 
 A select over ten children leaves the offers of nine unused. Releasing them one by one would cost as
-much as the select itself, so releases are collected for a moment and travel with the child's next
-select when one comes first.
+much as the select itself, so releases are collected for a moment, and travel with the child's next
+select if that comes first.
 """
 
 import asyncio

@@ -24,7 +24,8 @@ from berth.services.zoning.offers.selection import OfferSelector
 
 LocalBuild = Callable[[HeldBuildOrder], Awaitable[OfferRefusalReason | None]]
 
-# A claim takes milliseconds, so a scheduler that has not answered in 5 s is most likely dead.
+# A claim takes milliseconds, so a scheduler that does not answer within this many seconds is most
+# likely dead.
 _TIMEOUT_S: Final = 5.0
 
 
@@ -34,7 +35,7 @@ class HoldRouter:
     Args:
         bus: the bus between the processes of this zone.
         scheduler: this process's id in offers, eight bytes.
-        timeout_s: seconds another scheduler may take.
+        timeout_s: seconds that another scheduler may take to answer.
     """
 
     def __init__(self, bus: Bus, scheduler: bytes, *, timeout_s: float = _TIMEOUT_S) -> None:
@@ -43,7 +44,7 @@ class HoldRouter:
         self._timeout_s = timeout_s
 
     async def build(self, order: HeldBuildOrder, here: LocalBuild) -> OfferRefusalReason | None:
-        """Have the holder build an instance, or build it here when the holder does not answer.
+        """Have the holder build an instance, or build it here if the holder is gone or fails.
 
         Args:
             order: the instance and its offer.
@@ -87,7 +88,7 @@ class OfferReleaser:
         self._telemetry = telemetry
 
     async def release(self, surplus: Sequence[UnusedOffers], audience: str) -> None:
-        """Release offers. If the bus fails, their holds remain until they expire."""
+        """Release offers. If the bus fails, holds of other schedulers remain until they expire."""
         others = [one for one in surplus if not await self._selector.release(one, audience)]
         if not others:
             return
