@@ -128,7 +128,7 @@ class PlacementSettings:
     """The Placement API, served alone (`berth placement`) or together with the other APIs."""
 
     listen: Address = Address("127.0.0.1", 8778)
-    """The address of `berth placement`; other processes serve it at `api.listen`/placement."""
+    """The address of `berth placement`; other processes serve /placement at `api.listen`."""
     policy_file: Path | None = None
     """File of lines `"rule": "check"`, which replace Placement's default rules."""
     enforce_new_defaults: bool = False
@@ -192,7 +192,7 @@ class BusSettings:
         scheme, found, rest = (self.url or "").partition("://")
         if self.url is not None and not (scheme in ("amqp", "amqps") and found and rest):
             raise InvalidInputError(
-                "bus.url", "must be amqp:// or amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST"
+                "bus.url", "must be amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST, or amqps://..."
             )
         if self.ca_file is not None and scheme != "amqps":
             raise InvalidInputError(
@@ -216,7 +216,7 @@ class SchedulerSettings:
     """The limits of retries, and the placement of resized instances."""
 
     claim_attempts_max: Count = 5
-    """Maximum number of plans for one request, as other schedulers may claim the room first."""
+    """Maximum number of plans for one request when other schedulers claim the room first."""
     # Nova's `max_attempts` has the same default (nova-behaviour.md 2.5).
     build_attempts_max: Count = 3
     """Maximum number of hosts on which one instance is tried when builds or moves fail."""
@@ -248,7 +248,7 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The compute hosts of this process: one host, several fake ones, or those of a file."""
+    """The compute hosts of this process: one host, several fake ones, or those in a file."""
 
     # Nova's `report_interval` has the same default (nova-behaviour.md 5.5).
     heartbeat_interval_s: Seconds = 10.0
@@ -271,11 +271,11 @@ class AgentSettings:
     memory_mb: Amount = 131_072
     disk_gb: Amount = 2_000
     cpu_allocation_ratio: Ratio = 0.0
-    """Ratio of all hosts of this process, which overrides the hosts' own ratios; 0 keeps those."""
+    """CPU ratio of all hosts of this process, which overrides their own ratios; 0 keeps those."""
     ram_allocation_ratio: Ratio = 0.0
     disk_allocation_ratio: Ratio = 0.0
     initial_cpu_allocation_ratio: Ratio = 4.0
-    """Ratio that a host without its own gets when it is first registered."""
+    """CPU ratio that a host without its own gets when it is first registered."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 
@@ -363,7 +363,7 @@ class TracingSettings:
             InvalidInputError: the error names the key and the valid form.
         """
         if self.endpoint is not None and not _ENDPOINT.fullmatch(self.endpoint):
-            reason = "must be http:// or https://HOST:PORT/PATH, without a user or password"
+            reason = "must be http://HOST:PORT/PATH or https://..., without a user or password"
             raise InvalidInputError("tracing.endpoint", reason)
 
 

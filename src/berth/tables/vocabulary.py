@@ -44,7 +44,7 @@ class Names(Generic[_T]):
 
     def all(self) -> list[str]:
         """Return all known names, in order."""
-        # A set, because a name may be created and also be in use.
+        # Duplicates are removed, because a name may be created and also be in use.
         others: frozenset[str] = frozenset((*self.records, *self._in_use())).difference(
             self.standard
         )

@@ -40,7 +40,7 @@ def test_an_object_of_rules() -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ('"a": "@"\nnonsense', "p: line 2: is not of the form"),
+        ('"a": "@"\nnonsense', "p: line 2: must have the form"),
         ('"a": "@', "p: line 1"),
         ('"a": "@" "b": "@"', "p: line 1"),
         ("rules:\n  - a", "p: line 2"),

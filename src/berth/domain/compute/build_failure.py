@@ -22,14 +22,14 @@ FORGOTTEN: Final = 0.05
 
 
 class FailureCause(OpenName):
-    """The cause of a failed build, as reported by the driver of the host."""
+    """The cause of a failed build."""
 
     IMAGE = "image"
     """The image cannot be fetched or converted."""
     CLAIM = "claim"
     """The host cannot provide the hardware that the claim assigned to the instance."""
     DRIVER = "driver"
-    """The hypervisor or its tools failed. Also the default when the cause is unknown."""
+    """The hypervisor or its tools failed, or the cause is unknown."""
     NETWORK = "network"
     """A remote service could not be reached."""
     TIMEOUT = "timeout"
@@ -64,7 +64,7 @@ class FailureCount:
     at_s: float
 
     def level_at(self, now_s: float, half_life_s: float) -> float:
-        """Return the count, decayed until a given time.
+        """Return the count, decayed until `now_s`.
 
         Args:
             now_s: Unix seconds.
@@ -141,14 +141,14 @@ def without_forgotten(
 
 
 def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: float) -> float:
-    """Return how strongly the failures speak against the host; 0 for a healthy host.
+    """Return the failure level of a host: how strongly its failed builds count against it.
 
     Each tenant adds at most 1 for each cause, however often it retries. Causes that do not blame
     the host add nothing. For `IMAGE`, where host or tenant may be at fault, the tenant with the
-    highest count is left out, so only failures that a second tenant also had add anything.
+    highest count is left out, so one tenant alone adds nothing.
 
     Returns:
-        A number of at least 0, rounded to thousandths.
+        A number of at least 0, rounded to thousandths; 0 without failures.
     """
     votes: dict[FailureCause, list[float]] = {}
     for one in counts:

@@ -40,7 +40,7 @@ class RefusalCode(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: the hosts before and after it, and examples of those it removed."""
+    """One filter of the chain: its numbers of hosts before and after, and some that it removed."""
 
     name: str
     before: int
@@ -53,9 +53,10 @@ class Relaxation:
     """One change to the request that would have let it fit, or a pair of changes.
 
     A pair is reported only if no single change suffices; `parts` then has both. `hosts` is the
-    number of hosts that would then pass, and `examples` are the names of some of them. `change` is
-    the amount to add to the request, in the unit of `subject`: it is negative to request less, and
-    None if the change is not an amount.
+    number of hosts that would then pass, or 0 if the change is to request fewer instances.
+    `examples` are the names of some of these hosts. `change` is the amount to add to the request,
+    in the unit of `subject`: it is negative to request less, and None if the change is not an
+    amount.
     """
 
     filter: str
@@ -98,7 +99,7 @@ class ScorePart:
 
     @property
     def score(self) -> float:
-        """The weigher's share of the host's score."""
+        """The weigher's contribution to the score of the host."""
         return self.multiplier * self.normalised
 
 

@@ -102,7 +102,7 @@ class Host:
     """The part of the fleet that moved instances prefer to stay in; empty when the fleet has no
     cells."""
     numa_cells: tuple[NumaCell, ...] = ()
-    """Its NUMA cells. A host without any takes no guests that request a topology."""
+    """The NUMA cells of the host; without any it takes no guests that request a topology."""
     pci_pools: tuple[PciPool, ...] = ()
     """The PCI devices that the host may pass through to guests, in pools of equal devices."""
     child_uuids: tuple[str, ...] = ()

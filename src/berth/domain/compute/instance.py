@@ -32,7 +32,7 @@ class Status(OpenName):
 
 
 class Task(OpenName):
-    """The task in progress on an instance: the state that schedulers and agents work towards.
+    """The task in progress on an instance, which a scheduler or an agent carries out.
 
     The task is the command (docs/adr/0004-commands-are-states.md): it is cleared only by the unit
     that records its outcome, so a process that dies loses nothing.
@@ -67,7 +67,7 @@ class Task(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The reason why an instance is in ERROR.
+    """The reason why an operation on an instance failed.
 
     `code` is an HTTP status, `message` is safe to show to the owner, and `details` are for
     administrators. `created_at_s` is Unix seconds.

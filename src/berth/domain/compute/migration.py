@@ -175,7 +175,7 @@ class Migration:
 
     @property
     def is_known(self) -> bool:
-        """Whether this version of Berth knows the kind and the stage; only then may it act."""
+        """Whether this version of Berth knows the kind and the stage and so may act on the move."""
         return self.stage in _STATUSES and self.kind in _KINDS
 
     @property

@@ -65,8 +65,7 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     DISK_GB is ceil(((root + ephemeral) * 1024 + swap) / 1024). `resources:CLASS=n` replaces or adds
     an amount, and 0 removes it. `trait:NAME` is `required` or `forbidden`. Either key may have a
     suffix before the colon and then belongs to a group (see `resource_group`). Traits of the image
-    never belong to a group.
-    `berth:any_trait=A|B` requires one of several traits.
+    never belong to a group. `berth:any_trait=A|B` requires one of several traits.
 
     Args:
         flavor: the requested flavor.

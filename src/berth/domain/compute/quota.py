@@ -34,7 +34,7 @@ class Footprint(NamedTuple):
     memory_mb: int = 0
 
     def plus(self, other: "Footprint", times: int = 1) -> "Footprint":
-        """Return the sum of this footprint and the `times`-fold of another."""
+        """Return this footprint plus another one multiplied by `times`."""
         return Footprint(
             self.instances + times * other.instances,
             self.vcpus + times * other.vcpus,

@@ -30,7 +30,7 @@ def instance_uuid_of(request_id: str, index: int) -> str:
 def reservation_id_of(request_id: str) -> str:
     """Return the reservation id of all instances of a request: `r-` and eight base-36 digits."""
     number = int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
-    # Two digits per division: the id is computed for every create.
+    # Each division yields two digits, because the id is computed for every create.
     number, first = divmod(number, len(_PAIRS))
     number, second = divmod(number, len(_PAIRS))
     number, third = divmod(number, len(_PAIRS))
@@ -90,7 +90,7 @@ class Request:
     source_cell: str = ""
 
     def __post_init__(self) -> None:
-        """Reject an empty list of instances, one above COUNT_MAX, and duplicate UUIDs.
+        """Reject an empty list of instances, more than COUNT_MAX instances, and duplicate UUIDs.
 
         Raises:
             InvalidInputError: `instance_uuids` is invalid.

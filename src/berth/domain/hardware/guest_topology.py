@@ -150,7 +150,7 @@ def cells_of(
 
 
 def check_size(vcpus: int) -> None:
-    """Reject a guest with more CPUs than any host has, before its CPUs are enumerated.
+    """Reject a guest with more CPUs than any host can have, before its CPUs are enumerated.
 
     Raises:
         InvalidInputError: the guest has more than `CPU_MAX` + 1 CPUs.

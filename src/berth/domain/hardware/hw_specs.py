@@ -145,7 +145,7 @@ def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
     """
     flavor, image = specs.both("pci_numa_affinity_policy")
     if flavor and image and flavor != image:
-        reason = f"the flavor says {flavor[:80]!r}, but the image {image[:80]!r}; remove one"
+        reason = f"{image[:80]!r} contradicts the flavor's {flavor[:80]!r}; remove one of the two"
         raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
     key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
     return read_member(NumaPolicy, flavor or image, key)
@@ -219,7 +219,7 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
     # As in Nova, an image may restrict its flavor, but not request more than the flavor.
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
-        reason = f"the image says {image}, but the flavor {flavor}; an image may only restrict"
+        reason = f"{image} contradicts the flavor's {flavor}; an image may only restrict its flavor"
         raise InvalidInputError("hw_cpu_policy", reason)
     policy = flavor or image
     asked = asked_cpus(specs.extra_specs)
@@ -256,7 +256,7 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
     flavor = read_member(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
     image = read_member(ThreadPolicy, of_image, "hw_cpu_thread_policy")
     if flavor not in (None, ThreadPolicy.PREFER) and image not in (None, flavor):
-        reason = f"the image says {image}, but the flavor {flavor}; make the two equal"
+        reason = f"{image} contradicts the flavor's {flavor}; make the two equal"
         raise InvalidInputError("hw_cpu_thread_policy", reason)
     policy = flavor or image
     trait = _threads_trait(specs)
@@ -331,7 +331,7 @@ def _check_policy(
     """Reject options that contradict the CPU policy."""
     if policy is CpuPolicy.MIXED:
         if bool(realtime) == bool(dedicated):
-            reason = "hw:cpu_policy=mixed requires this or a realtime mask, but not both"
+            reason = "hw:cpu_policy=mixed requires this or hw:cpu_realtime, but not both"
             raise InvalidInputError(_DEDICATED_MASK, reason)
     elif dedicated:
         raise InvalidInputError(_DEDICATED_MASK, "requires hw:cpu_policy=mixed")
@@ -414,7 +414,7 @@ def _check_locked(specs: HardwareSpecs) -> None:
     flavor, image = specs.both("locked_memory")
     if flavor and image and _is_true(flavor) != _is_true(image):
         raise InvalidInputError(
-            "hw_locked_memory", "differs from the flavor's; remove one of the two"
+            "hw_locked_memory", "contradicts the flavor's hw:locked_memory; remove one of the two"
         )
     if (_is_true(flavor) or _is_true(image)) and not any(specs.both("mem_page_size")):
         raise InvalidInputError("hw:locked_memory", "requires hw:mem_page_size")

@@ -36,13 +36,13 @@ class OfferKey:
 
     @property
     def claim_key(self) -> str:
-        """The key of the claim that uses the offer; it makes a second use impossible."""
+        """The key of the claim that uses the offer; the ledger commits it at most once."""
         return f"offer:{self.select_id.hex()}/{self.place}"
 
 
 @dataclass(frozen=True, slots=True)
 class HostTerms:
-    """The terms of an offer of one of the zone's own hosts.
+    """The terms of an offer for one of the zone's own hosts.
 
     `scheduler` identifies the process that holds the capacity, in 8 bytes; `place` is the position
     of the hold within the select, from 0.

@@ -45,8 +45,8 @@ class Offers:
     """The offers of a zone as weights and blobs, best first.
 
     Each offer is valid only together with those before it. `select_id` identifies the select when
-    the parent releases unused offers. `late`
-    counts the child zones that did not answer in time; it is local and not transmitted.
+    the parent releases unused offers. `late` counts the child zones that did not answer in time; it
+    is local and not transmitted.
     """
 
     select_id: bytes

@@ -1,1 +1,1 @@
-"""Columns, sets and indexes from which the tables are built; they know no domain noun."""
+"""Columns, sets and indexes from which the tables are built."""

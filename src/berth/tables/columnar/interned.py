@@ -78,7 +78,7 @@ class Pool(Generic[_T, _V]):
         return len(self._kept)
 
     def take(self, key: _T, value: _V) -> _V:
-        """Return the shared object for a key, at first `value`, and count one more user of it."""
+        """Return the shared object for a key (`value` if the key is new) and count its new user."""
         kept, keepers = self._kept.get(key, (value, 0))
         self._kept[key] = kept, keepers + 1
         return kept

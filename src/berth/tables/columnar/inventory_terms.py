@@ -51,7 +51,8 @@ class InternedTerms:
         terms = AllocationTerms(
             inventory.reserved,
             inventory.min_unit,
-            # Otherwise every distinct total would need terms of its own.
+            # A limit that equals the total is stored as 0, because otherwise every distinct total
+            # would need terms of its own.
             0 if inventory.max_unit == inventory.total else inventory.max_unit,
             inventory.step_size,
             inventory.allocation_ratio,

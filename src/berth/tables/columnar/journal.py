@@ -20,7 +20,7 @@ VOLATILE: Final = frozenset({"used", "instances"})
 """Groups that change with every placement."""
 
 KEPT: Final = 65_536
-"""The newest changes of a group, at least this many, are kept."""
+"""At least this many of the newest changes are kept per group."""
 
 
 class Journal:
@@ -39,7 +39,7 @@ class Journal:
         self.step = 0
         self.lasting = 0
         self._kept = kept
-        # Four bytes per entry, where a list would store a reference and a Python integer.
+        # An array takes four bytes per entry; a list would store a reference and a Python integer.
         self._rows = {group: array("i") for group in GROUPS}
         self._forgotten: dict[str, int] = dict.fromkeys(GROUPS, 0)
 

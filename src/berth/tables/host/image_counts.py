@@ -98,7 +98,7 @@ class ImageCounts:
         return True
 
     def add(self, row: int, properties: Mapping[str, str], by: int = 1) -> None:
-        """Count an instance on a row, or uncount it with `by=-1`."""
+        """Add an instance to the counts of a row, or subtract it with `by=-1`."""
         for item in properties.items():
             if not self._keeps_all and item[0] not in self._names:
                 continue

@@ -38,7 +38,10 @@ class ProviderStock:
         inventories: Mapping[str, Inventory],
         used: Mapping[str, int],
     ) -> None:
-        """Set inventories and used amounts of a row, given its earlier classes with inventories."""
+        """Set inventories and used amounts of a row.
+
+        `before` are the classes of which the row had inventories until now.
+        """
         self._set_unbacked(row, _NOTHING)
         for name in before:
             if name not in inventories:
