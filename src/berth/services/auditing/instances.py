@@ -51,7 +51,7 @@ def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Di
 
 
 def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
-    """Yield the suspicions about a shelved instance on no host."""
+    """Yield the suspicion about a shelved instance without a host, if there is one."""
     since_s = instance.updated_at_s
     if instance.disks is None and snapshot.is_older(since_s, snapshot.ages.grace_s):
         yield Discrepancy(
@@ -97,7 +97,7 @@ def _homeless(instance: Instance) -> Discrepancy:
 
 def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     migration = snapshot.move_of(instance)
-    # A move that progresses keeps its instance's task young.
+    # The progress of a move counts as a change of its instance.
     since_s = max(instance.updated_at_s, migration.updated_at_s if migration else 0.0)
     if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return
@@ -147,7 +147,7 @@ def _nothing_held(found: Discrepancy, instance: Instance, needed: Amounts) -> Di
             "nothing"
         ),
         advice=_CLAIMS if instance.task is None else _BUSY,
-        # While it has a task, its agent may be about to record that it holds nothing any more.
+        # While the instance has a task, its agent may be about to record that it needs nothing.
         mend=Repair.CLAIM if instance.task is None else None,
     )
 

@@ -23,7 +23,7 @@ class Contention:
     """The number of best hosts to choose among, adjusted after each claim.
 
     Each lost claim doubles the number, and each claim that succeeds reduces it by 1/32. Under
-    contention about one claim in 32 is therefore lost. A scheduler that is alone, or that competes
+    contention about one claim in 23 is therefore lost. A scheduler that is alone, or that competes
     on a fleet with enough free capacity, always chooses the best host.
     """
 

@@ -1,7 +1,7 @@
 """Allocations of consumers, as clients of the Placement API claim, move and free them.
 
 A claim is one unit that the ledger checks, so nothing is read before it and no concurrent change
-makes a retry necessary. Only to explain a rejection is the table read.
+makes a retry necessary. The table is read only to explain a rejection.
 """
 
 from collections import Counter

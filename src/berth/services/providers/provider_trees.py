@@ -279,7 +279,7 @@ class StoredProviders:
             Put(replace(self.by_uuid[uuid], inventories={}, owned_classes=frozenset()))
             if uuid in kept
             else Remove(Kind.PROVIDER, uuid)
-            # Sorted, so that equal reports make equal units.
+            # The uuids are sorted, so that equal reports result in equal units.
             for uuid in sorted(going)
         ]
         return writes, sorted(kept)

@@ -126,7 +126,7 @@ class ResourceProviders(ProviderWrites):
             uuid: the provider.
             name: its unique name.
             parent: the parent's uuid, None for a root, or `UNSET` to keep the current parent.
-            may_move: allow a provider that has a parent to get another one.
+            may_move: whether a provider that has a parent may get another one or become a root.
 
         Raises:
             ProviderRefusedError: the provider or the parent does not exist, the name is taken, the

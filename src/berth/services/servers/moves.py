@@ -125,7 +125,7 @@ def request_to_move(
         ignore_hosts=() if may_stay or source is None else (source,),
         operation=operation,
     )
-    _ = request.needs  # raises now if the scheduler could not parse it
+    _ = request.needs  # rejects specs now that the scheduler could not parse
     return request
 
 

@@ -429,7 +429,7 @@ class Operations:
 def check_still_on(instance: Instance, host: str | None) -> None:
     """Reject the evacuation of an instance that has left its host.
 
-    It would destroy the instance's new guest.
+    The evacuation would destroy the instance's new guest.
 
     Args:
         instance: the current record.

@@ -108,7 +108,7 @@ class ProcessHealth:
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:
-        """Return the reasons why the process is not ready, in public wording; empty if ready."""
+        """Return why the process is not ready, without internal details, or nothing if it is."""
         found: list[str] = []
         if await self._ledger_version() is None:
             found.append("the ledger does not answer")
