@@ -1,1 +1,1 @@
-"""The lab: traces, a simulator over them and an independent auditor."""
+"""The lab: traces and their replay, an independent auditor, and trees of zones for demos."""

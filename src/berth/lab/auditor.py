@@ -1,7 +1,7 @@
 """An independent auditor: records a run in its own data and reports broken rules.
 
-It shares no code with the ledger, the tables or the scheduling, and uses plain dicts, so that a
-fault there cannot hide here. It is slow on purpose: every answer is computed from the records.
+It uses plain dicts and shares no code with the ledger, the tables or the scheduling, so a fault in
+them cannot hide in the auditor. It is slow on purpose: every answer is computed from the records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from berth.lab.workload import FleetHost
 
 @dataclass(frozen=True, slots=True)
 class AuditedDeviceShare:
-    """The share of one resource group: amounts of the device with that index on its host."""
+    """The share of one resource group: amounts of the device with index `device` on its host."""
 
     device: int
     amounts: Mapping[str, int]
@@ -22,7 +22,7 @@ class AuditedDeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What one instance requests of devices: amounts by class for each group.
+    """The amounts, by class, that each group of one instance requests of a device.
 
     Each group is served by one device; with `isolate` no two groups share a device.
     """
@@ -55,7 +55,7 @@ class DeviceUsage:
     def broken(
         self, host: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
     ) -> list[str]:
-        """Return the rules that shares break for a request; the shares are not recorded yet."""
+        """Return, as texts, the rules that shares break; the shares must not be recorded yet."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
             return ["has a share of a device that the host does not have"]
@@ -84,7 +84,7 @@ def _find_shares(
     group, *others = groups
     tried: list[dict[str, int]] = []
     for number, device in enumerate(free):
-        # A device equal to one that was tried leads to the same dead end.
+        # A device that is equal to one that was tried leads to the same dead end.
         if device in tried or any(device.get(name, 0) < asked for name, asked in group.items()):
             continue
         tried.append(dict(device))
@@ -104,12 +104,12 @@ NO_DEVICES = DeviceRequest()
 
 
 class AuditError(BerthError):
-    """A recorded event breaks a rule: room, traits, availability zone, or one host an instance."""
+    """An event breaks a rule or contradicts the records; the message names each broken rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """One host uses more of one resource class than it has, in the unit of the class."""
+    """A host that uses more of a resource class than its capacity, in the unit of the class."""
 
     host: str
     resource_class: str
@@ -123,8 +123,7 @@ class Auditor:
     Args:
         hosts: the fleet; amounts are totals in the unit of each resource class.
         ratios: the allocation ratio by resource class, by default 1. Capacity is the total times
-            the ratio, rounded down. A single instance may never get more than the total: a host
-            does not overcommit against itself.
+            the ratio, rounded down. A single instance may never get more than the total.
     """
 
     def __init__(
@@ -150,26 +149,26 @@ class Auditor:
         """Record a placement, and check it.
 
         A placement that breaks a rule is recorded before it is reported, so that a replay which
-        continues still has correct records. Placements without a meaning are not recorded: a
-        second placement of an instance, an unknown host, a negative amount.
+        continues has correct records. A second placement of an instance, an unknown host and a
+        negative amount are reported without a record.
 
         Args:
             instance_id: the instance, which is placed once until its release.
             host: the host's name.
-            amounts: the amounts by resource class, in the unit of the class, each 0 or more.
+            amounts: the amounts by resource class, in the unit of the class, at least 0.
             traits_required: traits that the host must have.
             any_traits: sets of traits; the host must have at least one trait of each.
             availability_zone: the requested zone, or None for any.
 
         Raises:
-            AuditError: the placement breaks rules; the message names all of them.
+            AuditError: the placement breaks rules, which the message names, or is not recorded.
         """
         found = self._enterable(instance_id, host, amounts)
         broken = [
             *self._broken_room(found, amounts),
             *_broken_place(found, traits_required, any_traits, availability_zone),
         ]
-        # Checked before it is recorded, because the check counts the room without this instance.
+        # The check precedes the record, because it assumes that the instance takes no room yet.
         self._placements[instance_id] = (host, dict(amounts))
         self._book(host, amounts, sign=1)
         if broken:
@@ -213,7 +212,8 @@ class Auditor:
     ) -> list[str]:
         """Return the names of hosts with room for one more such instance, in fleet order.
 
-        A refusal is correct when the list is empty. The arguments are those of `placed`.
+        A refusal of one instance is correct if the list is empty. `devices` is the request as in
+        `took`; the other arguments are those of `placed`.
         """
         required, alternatives = frozenset(traits_required), tuple(any_traits)
         return [
@@ -225,12 +225,12 @@ class Auditor:
         ]
 
     def parts_on(self, host: str, devices: DeviceRequest) -> tuple[AuditedDeviceShare, ...]:
-        """Return device shares of a host that satisfy a request, or () when it has too few."""
+        """Return device shares of a host that satisfy a request; empty if it has too few."""
         return self._devices.find(host, devices) or ()
 
     def overcommitted(self) -> list[Overcommit]:
         """Recount all placements, and return the overcommitted resources in fleet order."""
-        # Counted from the placements and not from `_used`, which this check verifies as well.
+        # Usage is counted from the placements, so an error in `_used` cannot hide an overcommit.
         counted: dict[str, dict[str, int]] = {name: {} for name in self._hosts}
         for host, amounts in self._placements.values():
             for resource_class, amount in amounts.items():
@@ -247,18 +247,19 @@ class Auditor:
         """Return the host of a placement that can be recorded.
 
         Raises:
-            AuditError: the placement has no meaning.
+            AuditError: the instance is already placed, the host is unknown, or an amount is
+                negative.
         """
         if instance_id in self._placements:
             first = self._placements[instance_id][0]
             raise AuditError(
-                f"instance {instance_id!r} was placed on {host!r} but is on {first!r} already"
+                f"instance {instance_id!r} was placed on {host!r} but is already on {first!r}"
             )
         if host not in self._hosts:
             raise AuditError(f"instance {instance_id!r} was placed on unknown host {host!r}")
         negative = sorted(name for name, amount in amounts.items() if amount < 0)
         if negative:
-            raise AuditError(f"instance {instance_id!r} takes less than 0 of {negative[0]}")
+            raise AuditError(f"instance {instance_id!r} takes a negative amount of {negative[0]}")
         return self._hosts[host]
 
     def _book(self, host: str, amounts: Mapping[str, int], *, sign: int) -> None:
@@ -271,16 +272,14 @@ class Auditor:
         return int(total * self._ratios.get(resource_class, 1))
 
     def _broken_room(self, host: FleetHost, amounts: Mapping[str, int]) -> list[str]:
-        """Return the resource classes without room for one more instance; 0 always fits."""
+        """Return, as texts, the classes without room for an instance; an amount of 0 fits."""
         broken: list[str] = []
         for resource_class, amount in amounts.items():
             total = host.amounts.get(resource_class, 0)
             used = self._used[host.name].get(resource_class, 0)
             free = self._capacity(host, resource_class) - used
             if amount > 0 and (amount > free or amount > total):
-                broken.append(
-                    f"takes {amount} of {resource_class} where {free} are free of {total}"
-                )
+                broken.append(f"takes {amount} of {resource_class} ({free} free, {total} in total)")
         return broken
 
 
@@ -290,7 +289,7 @@ def _broken_place(
     any_traits: Iterable[AbstractSet[str]],
     availability_zone: str | None,
 ) -> list[str]:
-    """Return the missing traits of a host, and its availability zone if it is another one."""
+    """Return, as texts, the traits that a host lacks and its zone if another was requested."""
     broken = [f"lacks trait {trait}" for trait in traits_required if trait not in host.traits]
     broken += [
         f"has none of the traits {', '.join(sorted(traits))}"

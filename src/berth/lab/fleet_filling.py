@@ -1,8 +1,8 @@
 """Places a workload in a host table in memory, as the schedulers of a service would place it.
 
-The policy's own driver makes the plans, and their room is held as a scheduler holds it. There is no
-ledger, agent or clock: the question is how well a policy fills a fleet, and answering it takes
-thousands of requests a second.
+The policy's own driver makes the plans, and holds take room in the table as a scheduler's holds do.
+There is no ledger, agent or clock: the question is how well a policy fills a fleet, which takes
+thousands of requests per second to answer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ NOW_S = 1_700_000_000.0
 
 
 class FleetFilling:
-    """One fleet that is filled under one policy.
+    """Fills one fleet under one policy.
 
     Attributes:
         replica: the fleet's state, as a scheduler keeps it.
@@ -39,7 +39,7 @@ class FleetFilling:
         self.replica.load(snapshot_of(hosts))
         self.placed = 0
         self.refused = 0
-        # Runners-up and alternates are not read here, and finding them takes as long as choosing.
+        # Runners-up and alternates are not read here, and finding them takes time.
         self._policy = replace(policy, runners_up=0, alternates=0)
         self._flavors: dict[str, Flavor] = {}
         self._here: dict[str, tuple[str, ...]] = {}
@@ -63,7 +63,7 @@ class FleetFilling:
         if plan.refusal is not None:
             self.refused += 1
             return False
-        # Held and never committed: without a ledger a hold is what takes room in the table.
+        # Placements are held and never committed: without a ledger, only holds take room.
         for placement in plan.placements:
             resident = Resident(placement.instance_uuid, assignment=placement.assignment)
             self.replica.hold(Hold(resident, placement.provider_uuid, plan.amounts))
@@ -78,7 +78,7 @@ class FleetFilling:
 
     @property
     def empty_share(self) -> float:
-        """The share of hosts without instances, 0 to 1."""
+        """The share of hosts without instances, between 0 and 1; 0 for a fleet without hosts."""
         counts = self.replica.hosts.num_instances
         return float((counts == 0).mean()) if counts.size else 0.0
 

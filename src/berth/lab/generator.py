@@ -7,7 +7,7 @@ more requests by day than by night.
 
 A trace has two parts. In the *opening* the standing load arrives: instances that live for months.
 The *days* follow, with mostly short-lived instances. The standing load is as large as needed for
-the whole trace to request, on average over the days, the share `load` of the fleet's vCPUs.
+the trace to request, on average over the days, the share `load` of the fleet's vCPUs.
 """
 
 import itertools
@@ -25,20 +25,24 @@ GPU = "CUSTOM_GPU"
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
 
-# The opening is short beside the trace, so that averages over the days are hardly affected by it.
+# The opening takes at most this long and at most this share of the trace, so it hardly affects
+# averages over the days.
 _OPENING_S_MAX = 2 * _HOUR_S
 _OPENING_SHARE_MAX = 0.1
-# The largest share of requests in the standing load: most instances must live for minutes.
+
+# The standing load has at most this share of the requests, because most instances must live for
+# minutes.
 _STANDING_SHARE_MAX = 1 / 3
 
-# The largest share of the load that short-lived instances make up; their lifetimes are shortened
-# to keep to it.
+# Instances after the opening make up at most this share of the load; their lifetimes are shortened
+# if they would make up more.
 _CHURN_SHARE_MAX = 0.5
 
+# A note tells if the load is lower than the wanted one by more than this.
 _LOAD_TOLERANCE = 0.01
 
-# The rate of requests at the peak is 1 + swing times the daily mean, and 1 - swing twelve hours
-# later.
+# The rate of requests at the peak is 1 + `_SWING` times the daily mean, and 1 - `_SWING` times
+# twelve hours later.
 _PEAK_HOUR = 15.0
 _SWING = 0.6
 
@@ -66,7 +70,7 @@ class GeneratorSettings:
         seed: the seed of all random choices.
         days: the length of the trace in days, from midnight.
         load: the mean share of the fleet's vCPUs requested after the opening, above 0. Refused
-            requests count, so a load above 1 is more than the fleet can take.
+            requests are included, so a load above 1 is more than the fleet can take.
     """
 
     hosts: int = 200
@@ -79,12 +83,12 @@ class GeneratorSettings:
         """Refuse settings that are not finite and above 0.
 
         Raises:
-            InvalidInputError: naming the setting.
+            InvalidInputError: a setting is not; the error names it.
         """
         for name in ("hosts", "requests", "days", "load"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise InvalidInputError(name, f"{value} must be above 0")
+                raise InvalidInputError(name, f"must be finite and above 0, not {value}")
 
     @property
     def end_s(self) -> float:
@@ -115,8 +119,8 @@ def generate(settings: GeneratorSettings | None = None) -> Workload:
 
 
 def _rng(settings: GeneratorSettings, purpose: str) -> Random:
-    # A generator for each purpose: a change of one kind of draw leaves the others as they were.
-    return Random(f"berth-{purpose}-{settings.seed}")  # noqa: S311 - a trace is no secret
+    # Each purpose has its own generator, so a change of one kind of draw leaves others unchanged.
+    return Random(f"berth-{purpose}-{settings.seed}")  # noqa: S311 - a trace is not secret
 
 
 # --- the fleet -----------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def _copy(flavor: FlavorSpec) -> FlavorSpec:
     return replace(flavor, extra_specs=dict(flavor.extra_specs))
 
 
-# Each flavor with its popularity, in percent of the changes of flavor.
+# Each flavor and its popularity, in percent of the requests that change the flavor.
 _FLAVORS = (
     (_flavor("general-8", 32, 80), 22),
     (_flavor("general-16", 64, 160), 24),
@@ -206,7 +210,7 @@ def _draw(rng: Random, requests: int) -> list[_Ask]:
 
 
 def _draw_flavors(rng: Random, requests: int) -> list[FlavorSpec]:
-    """Return the flavors of all requests; most are equal to the one before."""
+    """Return the flavors of all requests; most requests have the flavor of the one before."""
     flavors, popularity = zip(*_FLAVORS, strict=True)
     walk: list[FlavorSpec] = []
     for _ in range(requests):
@@ -218,7 +222,7 @@ def _draw_flavors(rng: Random, requests: int) -> list[FlavorSpec]:
 
 
 def _draw_counts(rng: Random, requests: int) -> list[int]:
-    """Return instance counts in exact shares: at least 94 % are 1, and 99 % are at most 5."""
+    """Return instance counts in exact shares: 94 % or more are 1, and 99 % or more at most 5."""
     many = requests - math.ceil(requests * _FEW_SHARE)
     few = requests - math.ceil(requests * _ONE_SHARE) - many
     counts = [1] * (requests - few - many) + rng.choices(_FEW, k=few) + rng.choices(_MANY, k=many)
@@ -255,8 +259,8 @@ class _Plan:
 
     Attributes:
         standing: the number of requests in the opening.
-        stretch: the factor on the drawn lifetimes of all other requests.
-        vcpus: the vCPUs that are requested on average after the opening.
+        stretch: the factor, at most 1, on the drawn lifetimes of all other requests.
+        vcpus: the number of vCPUs that are requested on average after the opening.
     """
 
     standing: int
@@ -265,7 +269,10 @@ class _Plan:
 
 
 def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: float) -> _Plan:
-    """Return the smallest opening with which the trace requests `wanted_vcpus` on average."""
+    """Return the balance with the smallest opening that lets the trace request `wanted_vcpus`.
+
+    If no permitted opening does, it is the balance with the largest one.
+    """
     window_s = settings.end_s - settings.opening_s
 
     def churn_vcpus(stretch: float) -> float:
@@ -331,9 +338,9 @@ def _lifetime_s(ask: _Ask, plan: _Plan, *, standing: bool) -> float:
 
 
 def _draw_day_night_s(rng: Random, settings: GeneratorSettings) -> float:
-    """Return a second after the opening, more likely by day than by night."""
-    # Rejection sampling: independent draws with this density are a Poisson process of varying rate
-    # with a given number of events.
+    """Return a time after the opening, in seconds, more likely by day than by night."""
+    # The time is drawn by rejection sampling. Independent draws with this density are a Poisson
+    # process of varying rate with a given number of events.
     while True:
         at_s = rng.uniform(settings.opening_s, settings.end_s)
         phase = 2 * math.pi * (at_s / _HOUR_S - _PEAK_HOUR) / 24
@@ -346,17 +353,17 @@ def _notes(plan: _Plan, load: float, settings: GeneratorSettings) -> tuple[str, 
     moved_in = (
         f"The first {plan.standing:,} of {settings.requests:,} requests are standing load that "
         f"arrives within {settings.opening_s / 60:.0f} minutes and stays for months. After "
-        f"that, requests ask for {load:.0%} of the fleet's vCPUs on average."
+        f"that, instances request {load:.0%} of the fleet's vCPUs on average."
     )
     notes = [moved_in]
     if plan.stretch < 1:
         notes.append(
-            f"So many requests would overfill the fleet: those after the opening live "
-            f"{plan.stretch:.3g} times as long as drawn."
+            f"With the drawn lifetimes the requests would overfill the fleet, so those after the "
+            f"opening live {plan.stretch:.3g} times as long."
         )
     if load < settings.load - _LOAD_TOLERANCE:
         notes.append(
-            f"Too few requests to ask for {settings.load:.0%}: with most of them short-lived, "
-            f"about {settings.requests * settings.load / load:,.0f} would."
+            f"There are too few requests for a load of {settings.load:.0%}: as most of them are "
+            f"short-lived, about {settings.requests * settings.load / load:,.0f} are needed."
         )
     return tuple(notes)

@@ -1,9 +1,9 @@
 """Inflates a workload to more demand than its fleet can take.
 
 The method is that of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the
-openb trace: all requests in random order, followed by randomly drawn ones until they ask for 1.3
-times the fleet's GPUs. Nothing departs, and refused requests are not retried. The hosts are put in
-random order, too, by a prefix to their names.
+openb trace: all requests in random order, followed by randomly drawn ones until the total is 1.3
+times the fleet's GPUs. No instance departs, and refused requests are not retried. The hosts are put
+in random order, too, by a prefix to their names.
 """
 
 from collections import Counter
@@ -40,14 +40,14 @@ def inflate(
         workload: requests for one instance each; their times are ignored.
         resource_class: the class in which demand is counted, over hosts and their devices.
         seed: the seed of all random choices.
-        demand: the total request as a multiple of the fleet's capacity; a request that would
-            exceed it is left out.
+        demand: the total of all requests as a multiple of the fleet's capacity, which they approach
+            but do not exceed.
     """
-    rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is no secret
+    rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is not secret
     asked = {name: asked_of(spec, resource_class) for name, spec in workload.flavors.items()}
     hosts = _shuffled_hosts(rng, workload.hosts)
     capacity = sum(total_of(host, resource_class) for host in hosts)
-    # Sorted first, so that the shuffle depends on the seed and not on the order of the trace.
+    # Requests are sorted first, so that the shuffle depends on the seed and not on their order.
     flavors = sorted((arrival.name, arrival.flavor) for arrival in workload.arrivals)
     drawn = [flavor for _, flavor in flavors]
     rng.shuffle(drawn)
@@ -66,7 +66,7 @@ def inflate(
 def _bring_to(drawn: list[str], asked: Mapping[str, int], limit: float, rng: Random) -> None:
     original = tuple(drawn)
     total = sum(asked[flavor] for flavor in drawn)
-    # Requests are removed at random, and not from the end, so that the mix of flavors stays.
+    # Requests are removed at random, so that the mix of flavors stays about the same.
     while total > limit:
         total -= asked[drawn.pop(rng.randrange(len(drawn)))]
     while total and len(drawn) >= len(original):

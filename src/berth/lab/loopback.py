@@ -12,10 +12,11 @@ from typing import Final
 from berth.domain.errors import UnavailableError
 
 HOST: Final = "127.0.0.1"
-# Below those that systems give to connections, since a server takes a while to listen.
+# These ports are below those that systems assign to connections, which could otherwise take a port
+# before its server listens.
 _PORTS: Final = range(20_000, 32_768)
 _MARKS_MAX: Final = 64
-# File descriptors of the marks on the ports given last, the oldest first.
+# The file descriptors of the marks on the ports returned last, the oldest first.
 _marks: Final = deque[int]()
 
 
@@ -28,8 +29,8 @@ def free_ports(count: int) -> list[int]:
     Raises:
         UnavailableError: there are not enough free ports.
     """
-    # Binding port 0 would be simpler, but between the close and the server's own bind another
-    # process could get the same port: test runs and benchmarks start many servers at once.
+    # Binding port 0 would be simpler, but another process could get the same port before the server
+    # binds it: test runs and benchmarks start many servers simultaneously.
     ports = random.SystemRandom().sample(_PORTS, len(_PORTS))
     free: list[int] = []
     while ports and len(free) < count:
@@ -38,7 +39,7 @@ def free_ports(count: int) -> list[int]:
             free.append(port)
     if len(free) < count:
         where = f"{HOST}:{_PORTS.start}-{_PORTS.stop - 1}"
-        raise UnavailableError(f"of the ports {where} {len(free)} are free, and {count} are needed")
+        raise UnavailableError(f"ports {where}: only {len(free)} are free, and {count} are needed")
     return free
 
 
@@ -52,14 +53,14 @@ def free_port() -> int:
 
 
 def _take(port: int) -> bool:
-    """Reserve a port, and return False when it is reserved or in use."""
+    """Reserve a port and return True, or return False if it is reserved or in use."""
     with ExitStack() as stack:
         probe = stack.enter_context(socket.socket())
         mark = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         try:
             if sys.platform == "linux":
-                # A socket in the abstract namespace: the kernel removes it with the process, so a
-                # crash leaves no stale lock file.
+                # The socket is in the abstract namespace, from which the kernel removes it with the
+                # process, so a crash leaves no stale lock file.
                 mark.bind(f"\0berth-port-{port}")
             probe.bind((HOST, port))
         except OSError as error:

@@ -3,7 +3,7 @@
 The trace has pods on Kubernetes nodes. A node becomes a host and a pod a request for one instance.
 CPU stays in 1/1000 core (`CUSTOM_CPU_MILLI`), so no request is rounded. Each GPU is a child
 provider with 1000 `CUSTOM_GPU_MILLI`: a share of a GPU is a resource group that requests less, and
-n whole GPUs are n groups that request 1000 each. Cite: Weng et al., "Beware of Fragmentation",
+n whole GPUs are n groups that request 1000 each. Source: Weng et al., "Beware of Fragmentation",
 USENIX ATC 2023.
 """
 
@@ -21,11 +21,14 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 CPU_MILLI = "CUSTOM_CPU_MILLI"
+"""The resource class of CPUs, in 1/1000 core."""
+
 GPU_MILLI = "CUSTOM_GPU_MILLI"
 """The resource class of GPUs: each GPU is a child provider with 1000 of it."""
 
 _MILLI = 1000
-# Line 1 is the header.
+
+# The line of the first row; line 1 is the header.
 _FIRST_LINE = 2
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -39,7 +42,7 @@ class OpenbTraceError(BerthError):
     Args:
         path: the file.
         reason: the fault and its remedy.
-        line: the line of the fault (1 is the header), or None for the whole file.
+        line: the line with the fault (1 is the header), or None for the whole file.
         column: the name of the column with the fault, or None.
     """
 
@@ -58,17 +61,17 @@ def read_openb(
 ) -> Workload:
     """Return one variant of the trace as a workload without departures.
 
-    With the trace's own deletion times the cluster would stay almost empty, so the paper ignores
-    them and asks how much fits, and so does this function. Requests are ordered by creation time,
-    then by name, which is the order of the published files. The multigpu variants have no times
-    and keep their file order.
+    With the trace's own deletion times the cluster would stay almost empty. The paper ignores them,
+    because it studies how much fits, and so does this function. Requests are ordered by creation
+    time, then by name, which is the order of the published files. The multigpu variants have no
+    times and keep their file order.
 
     Args:
         folder: the folder of `openb_node_list_*` and `openb_pod_list_*`, as .csv or .csv.gz.
         variant: the pod list, such as `default`, `gpuspec33` or `multigpu20`.
         nodes: `all` for every node, `gpu` for nodes with a GPU.
         cpu_class: the resource class for 1/1000 core. With VCPU, policies that read CPUs work
-            unchanged, but all CPU numbers are 1000 times too large.
+            unchanged, but all amounts of CPUs are 1000 times too large.
 
     Raises:
         OpenbTraceError: a file is missing or malformed.
@@ -91,7 +94,7 @@ def read_openb(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a file; its accessors raise errors with the place of a bad value."""
+    """One row of a file; its methods raise errors that name the line and column of a bad value."""
 
     path: Path
     line: int
@@ -102,13 +105,13 @@ class _Row:
 
     def text(self, column: str) -> str:
         if not self.values[column]:
-            raise self.error(column, "is empty; fetch the file again, each row needs a value")
+            raise self.error(column, "has no value; fetch the file again")
         return self.values[column]
 
     def number(self, column: str) -> int:
         text = self.values[column]
         if not (text.isascii() and text.isdigit()):
-            reason = f"{text[:80]!r} is not a whole number from 0; fetch the file again"
+            reason = f"{text[:80]!r} is not a whole number of at least 0; fetch the file again"
             raise self.error(column, reason)
         return int(text)
 
@@ -156,7 +159,7 @@ def _pod(row: _Row) -> _Pod:
     gpus = row.number("num_gpu")
     gpu_milli = row.number("gpu_milli")
     if gpu_milli > _MILLI or (gpus > 1 and gpu_milli != _MILLI) or (gpus == 1 and not gpu_milli):
-        reason = f"{gpu_milli} must be 1 to 1000 for one GPU and 1000 for several"
+        reason = f"{gpu_milli} must be between 1 and 1000 for one GPU, and 1000 for several"
         raise row.error("gpu_milli", f"{reason}; fetch the file again")
     has_time = _TIME in row.values
     models = {model for model in row.values.get(_SPEC, "").split("|") if model}
@@ -188,7 +191,7 @@ def _flavor(pod: _Pod, cpu_class: str) -> FlavorSpec:
         specs["berth:any_trait"] = "|".join(traits)
     if not pod.memory_mb:
         specs[f"resources:{MEMORY_MB}"] = "0"
-    # The compute API accepts no flavor without a VCPU and a MiB; the extra specs override both.
+    # The compute API accepts no flavor without a vCPU or memory; the extra specs override both.
     vcpus = max(-(-pod.cpu_milli // _MILLI), 1)
     return FlavorSpec(pod.flavor_name, vcpus, max(pod.memory_mb, 1), 0, specs)
 
@@ -201,11 +204,11 @@ def _notes(pods: list[_Pod]) -> tuple[str, ...]:
     """Return notes about what the workload simplifies."""
     total = len(pods)
     no_memory = sum(pod.memory_mb == 0 for pod in pods)
-    notes = ["Nothing departs: the trace's own deletion times would leave the cluster near empty."]
+    notes = ["No instance departs: the trace's deletion times would leave the cluster near empty."]
     if no_memory:
-        notes.append(f"{no_memory:,} of {total:,} requests ask for no memory, as in the file.")
+        notes.append(f"{no_memory:,} of {total:,} requests request no memory, as in the file.")
     if not all(pod.has_time for pod in pods):
-        notes.append("This variant has no times: requests come in file order, one each second.")
+        notes.append("This variant has no times: requests come in file order, one per second.")
     return tuple(notes)
 
 
@@ -247,7 +250,7 @@ def _find(folder: Path, stem: str) -> Path:
             return path
     prefix = re.sub(r"(?<=_list_).*", "", stem)
     there = sorted(path.name for path in folder.glob(f"{prefix}*.csv*"))
-    reason = f"is not in {folder}, with or without .gz; there is {', '.join(there) or 'none'}"
+    reason = f"is not in {folder}, with or without .gz; it has {', '.join(there) or 'no such file'}"
     raise OpenbTraceError(paths[0], f"{reason}. Give the folder that holds the trace's csv files")
 
 

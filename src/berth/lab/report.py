@@ -25,7 +25,7 @@ class RequestTimes:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRefusal:
-    """One refusal; `proven` means that the auditor's records had no room for it either."""
+    """One refusal; `proven` means that the auditor's records had no room for the request either."""
 
     arrival: str
     request_id: str
@@ -51,7 +51,7 @@ class Utilisation:
 
     @property
     def share(self) -> float:
-        """The used share of the capacity, 0 to 1."""
+        """The used fraction of the capacity; 0 without capacity."""
         return self.used / self.capacity if self.capacity else 0.0
 
 
@@ -59,7 +59,8 @@ class Utilisation:
 class ReplayReport:
     """The summary of a replay.
 
-    `faults` lists all broken rules that the auditor found; it must be empty.
+    `faults` lists the broken rules that the auditor found and the deletions that failed; it must be
+    empty.
     """
 
     workload: str
@@ -80,12 +81,12 @@ class ReplayReport:
 
     @property
     def refusals_proven(self) -> int:
-        """The number of refusals that the auditor confirms."""
+        """The number of refusals that the auditor's records confirm."""
         return sum(refused.proven for refused in self.refusals)
 
     @property
     def is_clean(self) -> bool:
-        """Whether no rule was broken and every refusal is proven correct."""
+        """Whether there are no faults and every refusal is proven correct."""
         return not self.faults and self.refusals_proven == len(self.refusals)
 
 
@@ -106,7 +107,7 @@ def summarise(
         times: the times of all requests, including refused ones.
         refusals: the refused requests.
         took_s: the wall time of the whole replay, in seconds.
-        faults: the broken rules.
+        faults: the broken rules and failed deletions.
     """
     instances = sum(one.placed for one in times)
     return ReplayReport(

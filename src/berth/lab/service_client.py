@@ -1,4 +1,4 @@
-"""The HTTP client of a running Berth for replays; it uses the public API alone."""
+"""The HTTP client with which replays use a running Berth, through the public API alone."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ import httpx
 from berth.domain.errors import BerthError, UnavailableError
 from berth.lab.workload import FlavorSpec
 
-# The latest microversion that the client's answers are known for.
+# The microversion whose answers this client reads.
 _VERSION = "compute 2.96"
 _OK_MAX = 400
 _CONFLICT = 409
 _NOT_FOUND = 404
 _UNAVAILABLE = 503
-# Ten seconds in total: long enough for a restart of the service during a replay.
+# Retries take ten seconds in total, long enough for a restart of the service during a replay.
 _RETRIES = 40
 _RETRY_S = 0.25
-# Decisions take a few milliseconds, and a longer pause would dominate the time of a replay.
+# A decision takes a few milliseconds, and a longer pause would dominate the time of a replay.
 _POLL_S = 0.004
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ class ServiceError(BerthError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceConnection:
-    """The service's URL and the account; `user` and `password` are for the mode http_basic."""
+    """The service's URL and the account, which the mode http_basic requires."""
 
     url: str
     user: str | None = None
@@ -39,9 +39,13 @@ class ServiceConnection:
 
 
 class ServiceClient:
-    """Creates, watches and deletes instances, and retries lost connections for ten seconds.
+    """Creates, watches and deletes instances; repeats failed requests for ten seconds.
 
-    Creates carry an idempotency key, so that a retry never creates an instance twice.
+    A request is repeated if the connection fails or the service answers 503. Creates carry an
+    idempotency key, so a repetition never creates an instance twice.
+
+    Each method raises UnavailableError if all repetitions fail, and ServiceError if the service
+    answers with another error.
     """
 
     def __init__(self, connection: ServiceConnection, *, connections_max: int = 32) -> None:
@@ -92,17 +96,17 @@ class ServiceClient:
             _check(await self._send("POST", path, {"add_host": {"host": host}}))
 
     async def create(self, body: Mapping[str, object], key: str) -> str:
-        """Create servers and return the request's id; a repeat with the same key returns it again.
-
-        Raises:
-            ServiceError: the service refused the request as invalid.
-        """
+        """Create servers and return the request's id, again the same for the same key."""
         answer = await self._send("POST", "/v2.1/servers", {"server": body}, key=key)
         _check(answer)
         return answer.headers["x-openstack-request-id"]
 
     async def decision_of(self, request_id: str, timeout_s: float = 60.0) -> Json:
-        """Return the decision about a request, and wait for it up to `timeout_s` seconds."""
+        """Wait for the decision about a request, and return it.
+
+        Raises:
+            TimeoutError: there is no decision within `timeout_s`.
+        """
         path = f"/berth/v1/decisions/{request_id}"
         async with asyncio.timeout(timeout_s):
             while True:
@@ -114,7 +118,11 @@ class ServiceClient:
                 await asyncio.sleep(_POLL_S)
 
     async def delete(self, server: str, timeout_s: float = 60.0) -> None:
-        """Delete a server and wait until its room is free."""
+        """Delete a server and wait until its room is free.
+
+        Raises:
+            TimeoutError: the server still exists after `timeout_s`.
+        """
         path = f"/v2.1/servers/{server}"
         answer = await self._send("DELETE", path)
         async with asyncio.timeout(timeout_s):
@@ -142,8 +150,8 @@ class ServiceClient:
         for _ in range(_RETRIES):
             try:
                 answer = await self._http.request(method, path, headers=headers, **content)
-            # The request may have been carried out. Creates are idempotent by their key, and a
-            # repeated delete or read does no harm.
+            # The service may have carried out the request. Creates are idempotent by their key,
+            # and a repeated delete or read does no harm.
             except httpx.TransportError:
                 await asyncio.sleep(_RETRY_S)
                 continue

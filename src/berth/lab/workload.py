@@ -1,7 +1,7 @@
 """A workload: a fleet, its flavors, and the arrivals and departures of instances.
 
-It is read from a published trace (`openb`) or generated from a seed (`generator`). All times are
-seconds from the start of the trace.
+A workload is read from a published trace (`openb`) or generated from a seed (`generator`). All
+times are seconds from the start of the trace.
 """
 
 import heapq
@@ -14,9 +14,10 @@ from berth.domain.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class FleetHost:
-    """One host of the fleet: `amounts` is the total of each resource class, in its own unit.
+    """One host of the fleet.
 
-    `devices` are its child providers, such as GPUs, each with its amounts by class.
+    `amounts` has the total of each resource class, in the unit of the class. `devices` are the
+    host's child providers, such as GPUs, each as amounts by class.
     """
 
     name: str
@@ -38,7 +39,7 @@ class FlavorSpec:
 
     @property
     def flavor(self) -> Flavor:
-        """The flavor that the compute API creates from it; its id is its name."""
+        """The flavor that the compute API creates from this spec; its id is its name."""
         return Flavor(
             flavor_id=self.name,
             name=self.name,
@@ -51,7 +52,7 @@ class FlavorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request for `count` instances, all or none; `lifetime_s` None means that they stay."""
+    """One request for `count` instances, all or none; with `lifetime_s` None they never depart."""
 
     at_s: float
     name: str
@@ -68,11 +69,11 @@ class Arrival:
         """
         where = f"arrival {self.name!r}"
         if not self.at_s >= 0:
-            raise InvalidInputError(f"{where}: at_s", f"{self.at_s} must be 0 or later")
+            raise InvalidInputError(f"{where}: at_s", f"{self.at_s} must be at least 0")
         if self.count < 1:
-            raise InvalidInputError(f"{where}: count", f"{self.count} must be 1 or more")
+            raise InvalidInputError(f"{where}: count", f"{self.count} must be at least 1")
         if self.lifetime_s is not None and not self.lifetime_s >= 0:
-            raise InvalidInputError(f"{where}: lifetime_s", f"{self.lifetime_s} is below 0")
+            raise InvalidInputError(f"{where}: lifetime_s", f"{self.lifetime_s} must be at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,13 @@ class Workload:
 
         Raises:
             InvalidInputError: a host or arrival is repeated, a flavor is unknown, or the arrivals
-                are not in order of time.
+                are not sorted.
         """
         _check_unique("hosts", [host.name for host in self.hosts])
         _check_unique("arrivals", [arrival.name for arrival in self.arrivals])
         for arrival in self.arrivals:
             if arrival.flavor not in self.flavors:
-                reason = f"{arrival.name!r} asks for unknown flavor {arrival.flavor!r}"
+                reason = f"{arrival.name!r} requests unknown flavor {arrival.flavor!r}"
                 raise InvalidInputError("arrivals", reason)
         keys = [(arrival.at_s, arrival.name) for arrival in self.arrivals]
         if keys != sorted(keys):
@@ -108,7 +109,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalEvent:
-    """The request of `arrival` comes in at `at_s`."""
+    """The request of `arrival` is made at `at_s`."""
 
     at_s: float
     arrival: Arrival
@@ -128,17 +129,17 @@ Event = ArrivalEvent | DepartureEvent
 def events(workload: Workload, *, until_s: float | None = None) -> Iterator[Event]:
     """Yield arrivals and departures in time order.
 
-    At equal times departures come first, so that they make room for the arrivals; equal departures
-    keep the order of their arrivals. Nothing departs before its arrival: with a lifetime of 0 the
-    departure directly follows its own arrival.
+    At equal times departures come first, so that they make room for the arrivals; departures at the
+    same time keep the order of their arrivals. With a lifetime of 0 the departure directly follows
+    its own arrival.
 
     Args:
         workload: the trace.
-        until_s: the last second, or None for no limit, with which months of departures follow the
-            last arrival.
+        until_s: the last second, or None for no limit. Without a limit, departures may follow the
+            last arrival for months.
     """
-    # A heap of departures instead of a sorted list of all events: a trace of months has as many
-    # departures as arrivals, and most of them lie beyond `until_s`.
+    # A heap of departures takes the place of a sorted list of all events, because a trace has up to
+    # as many departures as arrivals, and many of them lie beyond `until_s`.
     end_s = float("inf") if until_s is None else until_s
     leaving: list[tuple[float, int]] = []
     for index, arrival in enumerate(workload.arrivals):

@@ -1,7 +1,7 @@
 """Replays a workload against a running Berth, checked by the independent auditor.
 
-The auditor knows the fleet and all placements, and shares no code with the scheduler. Every
-placement is checked, and every refusal is proven: by the auditor's records no host had the room.
+The auditor knows the fleet and all placements, and shares no code with the scheduler. It checks
+every placement, and it checks for every refusal that no host had the room by its own records.
 """
 
 import asyncio
@@ -29,11 +29,12 @@ class ReplayOptions:
     """How a workload is replayed.
 
     Attributes:
-        concurrency: requests in flight; 1 keeps the order of arrival exactly.
+        concurrency: the most requests in flight; 1 keeps the order of arrival exactly.
         key: a prefix of idempotency keys. A second replay with the same key finds the instances
             of the first one instead of creating them again.
-        limit: the number of arrivals, or None for all.
-        until_s: the second of the trace at which the replay ends, or None for its last arrival.
+        limit: the number of arrivals to replay, or None for all.
+        until_s: the second of the trace at which the replay ends; None or 0 for that of the last
+            arrival.
     """
 
     concurrency: int = 1
@@ -67,8 +68,8 @@ async def replay(
     """Replay a workload and return the report.
 
     Raises:
-        UnavailableError: the service cannot be reached for longer than the client's retries.
-        ServiceError: the service refused a request as invalid.
+        UnavailableError: the service did not answer within the client's retries.
+        ServiceError: the service refused a request.
     """
     options = options or ReplayOptions()
     client = ServiceClient(connection, connections_max=options.concurrency + 16)
@@ -136,7 +137,7 @@ async def _walk(run: _Run, workload: Workload, progress: Progress | None) -> Non
             if isinstance(event, DepartureEvent):
                 await _depart(run, event.arrival)
             elif run.options.concurrency == 1:
-                # The room of departed instances has to be free in the service before the next
+                # The room of departed instances must be free in the service before the next
                 # request, or a replay in order would not be reproducible.
                 await _departed(run)
                 await one(event.arrival)
@@ -183,7 +184,7 @@ async def _arrive(run: _Run, arrival: Arrival) -> RequestTimes:
 def _enter(run: _Run, arrival: Arrival, placements: list[Json]) -> None:
     needs = run.needs[arrival.flavor]
     run.servers[arrival.name] = [placement["instance_uuid"] for placement in placements]
-    # The replay continues after a broken rule: one fault must not hide the others.
+    # The replay continues after a broken rule, because one fault must not hide the others.
     for placement in placements:
         try:
             run.auditor.placed(
@@ -206,7 +207,7 @@ def _asked(needs: Needs) -> DeviceRequest:
 
 
 def _parts(run: _Run, needs: Needs, placement: Json) -> list[AuditedDeviceShare]:
-    """Return an instance's device shares; an unknown device has index -1."""
+    """Return an instance's device shares; a device that is not known has the index -1."""
     assignment = cast("Mapping[str, Mapping[str, list[str]]] | None", placement["assignment"])
     mappings: Mapping[str, list[str]] = {} if assignment is None else assignment["mappings"]
     return [
@@ -217,9 +218,10 @@ def _parts(run: _Run, needs: Needs, placement: Json) -> list[AuditedDeviceShare]
 
 
 def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
-    """Prove a refusal: place copies in the auditor until none fits, and count them.
+    """Return the record of a refusal, after checking it by the auditor's records.
 
-    The refusal is correct when fewer copies fit than the request asked for.
+    Instances are placed in the auditor until none fits. The refusal is proven if fewer fit than
+    were requested.
     """
     needs = run.needs[arrival.flavor]
     asked = _asked(needs)
@@ -252,7 +254,7 @@ def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
 
 
 def _reason(refusal: Json) -> str:
-    """Return the filter that left no host, which is the last one that removed any."""
+    """Return the name of the last filter that removed hosts; the code for any other refusal."""
     code: str = refusal["code"]
     removing: list[str] = [
         count["name"] for count in refusal["filters"] if count["before"] > count["after"]
@@ -261,15 +263,15 @@ def _reason(refusal: Json) -> str:
 
 
 async def _depart(run: _Run, arrival: Arrival) -> None:
-    # Deletions run in the background, as an owner does not wait for them before the next request.
+    # Deletions run in the background, because owners do not wait for them before the next request.
     for server in run.servers.pop(arrival.name, []):
         task = asyncio.create_task(_delete(run, server))
         run.leaving.add(task)
 
 
 async def _delete(run: _Run, server: str) -> None:
-    # Recorded after the service has confirmed: recorded earlier, the auditor would count the room
-    # as free while the scheduler rightly refuses it.
+    # The release is recorded after the service has confirmed it. If it were recorded earlier, the
+    # auditor would consider the room free while the scheduler rightly does not.
     await run.client.delete(server)
     run.auditor.released(server)
 

@@ -12,9 +12,9 @@ from berth.lab.workload import FlavorSpec
 
 _MB_PER_GB: Final = 1024
 _AVX: Final = "HW_CPU_X86_AVX512F"
-# Instances of one request. The large ones exceed the room of any single zone.
+# The numbers of instances of one request, from which each request's is drawn.
 _SIZES: Final = (8, 15, 25, 40, 60, 90)
-# No request gets more than an eighth of the instances, so every demo has at least eight requests.
+# No request is for more than 1/8 of the instances, so a demo has at least about eight requests.
 _REQUESTS_MIN: Final = 8
 
 # Each flavor with its popularity in percent.
@@ -28,7 +28,7 @@ _FLAVORS: Final = (
 
 FLAVORS: Final = tuple(flavor for flavor, _ in _FLAVORS)
 RARE: Final = FLAVORS[-1]
-"""The flavor that only few hosts have the trait for."""
+"""The flavor whose required trait only few hosts have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ _KINDS: Final = {
     "memory": _Model(32, 512),
     "vector": _Model(64, 256, frozenset({_AVX})),
 }
-# The kinds of hosts of consecutive zones. The zones differ, so that a request is spread by what it
-# needs; the root has old hosts only.
+# The kinds of hosts of consecutive zones below the root, which has old hosts only. The zones
+# differ, so that each request goes to the zones with the hosts that it needs.
 _HALVES: Final = (("plain", _OLD), ("plain", "memory"), ("plain", "vector"))
 
 
@@ -70,10 +70,10 @@ def zone_fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost
     turns = itertools.cycle(_HALVES)
 
     def fleet(name: str, depth: int) -> Sequence[FakeHost]:
-        rng = Random(f"berth-fleet-{seed}-{name}")  # noqa: S311 - a made-up fleet is no secret
+        rng = Random(f"berth-fleet-{seed}-{name}")  # noqa: S311 - a made-up fleet is not secret
         kinds = next(turns) if depth else (_OLD,)
         count = hosts if depth else max(1, hosts // 3)
-        # At least one host of each kind, so that the demo works with every seed.
+        # The fleet has at least one host of each kind, so that the demo works with every seed.
         drawn = [*kinds, *rng.choices(kinds, k=max(0, count - len(kinds)))][:count]
         return [_host(f"{name}-{kind}-{index:02d}", kind) for index, kind in enumerate(drawn)]
 
@@ -92,7 +92,7 @@ def _host(name: str, kind: str) -> FakeHost:
 
 def demo_requests(instances: int, seed: int) -> list[DemoRequest]:
     """Return requests of different sizes and flavors for `instances` instances in total."""
-    rng = Random(f"berth-asks-{seed}")  # noqa: S311 - as above
+    rng = Random(f"berth-asks-{seed}")  # noqa: S311 - requests are not secret
     names = [flavor.name for flavor in FLAVORS]
     shares = [share for _, share in _FLAVORS]
     most = max(1, instances // _REQUESTS_MIN)

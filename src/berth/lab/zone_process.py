@@ -27,15 +27,16 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 
 READY_S: Final = 180.0
-"""Seconds that zones may take to start: many at once, possibly on a busy machine."""
+"""Zones may take this many seconds to start: there may be many, on a busy machine."""
+
 STOP_S: Final = 20.0
-"""Seconds that a zone may take to stop before it is killed."""
+"""A zone may take this many seconds to stop before it is killed."""
 
 _POLL_S: Final = 0.05
 _ASK_S: Final = 60.0
-# Characters: enough for a traceback in an error message.
+# An error message has this many characters of the end of a log, enough for a traceback.
 _LOG_SHOWN: Final = 2000
-# The minimum of bcrypt: the passwords are random, and higher costs would only slow down the tree.
+# This is the minimum of bcrypt. The passwords are random, so a higher cost would only take time.
 _BCRYPT_ROUNDS: Final = 4
 # All URLs are http. An empty context keeps httpx from loading the system's certificates for each
 # client, which takes tens of milliseconds.
@@ -49,10 +50,10 @@ class ZoneSpec:
 
     Attributes:
         name: the zone's name.
-        hosts: its own fake hosts.
+        hosts: the zone's own fake hosts.
         children: the zones directly below it.
-        settings: settings of its process, as `section.key` to a number, string, bool or list of
-            strings; they override the defaults of this module.
+        settings: the settings of its process by `section.key`, each a number, string, bool or list
+            of strings; they override the defaults of this module.
         weight_offset: the offset that its parent adds to its weights.
         weight_scale: the factor that its parent applies to its weights.
     """
@@ -79,19 +80,19 @@ class ZoneProcess:
 
     Attributes:
         spec: the zone's description.
-        folder: its data, its key files, `accounts`, `berth.toml` and `berth.log`.
+        folder: the folder of its data, key files, `accounts`, `berth.toml` and `berth.log`.
         parent: its parent zone, or None.
         url: the URL of its API, the same after a restart.
         admin: the account of an operator.
         tenant: the account of a user without an operator's rights.
-        for_parent: the account of the parent, or None.
+        for_parent: the account of the parent, or None for a root.
 
     Args:
         spec: the zone's description.
         folder: the zone's folder, which is created.
         port: the port of its API on loopback.
-        parent: the zone that may use it as a child: its public keys are trusted, and it gets an
-            account.
+        parent: the zone that may use this one as a child, or None. This zone trusts the parent's
+            public keys and has an account for it.
     """
 
     def __init__(
@@ -115,40 +116,40 @@ class ZoneProcess:
 
     @property
     def depth(self) -> int:
-        """The number of zones above it."""
+        """The number of zones above this one."""
         return 0 if self.parent is None else 1 + self.parent.depth
 
     @property
     def key_file(self) -> Path:
-        """The path of its private keys; see `berth.config.zone_keys`."""
+        """The path of the zone's private keys; see `berth.config.zone_keys`."""
         return self.folder / "zone-keys"
 
     @property
     def parents_file(self) -> Path:
-        """The path of the file of its trusted parents."""
+        """The path of the file that lists the zone's trusted parents."""
         return self.folder / "zone-parents"
 
     @property
     def log(self) -> Path:
-        """The path of its log, to which all its processes append."""
+        """The path of the zone's log, to which each of its processes appends."""
         return self.folder / "berth.log"
 
     @property
     def pid(self) -> int | None:
-        """The id of its process, or None when it is not running."""
+        """The id of the zone's process, or None when it is not running."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
     # ---- the process ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start its process, with the state of earlier ones, and do not wait for it.
+        """Start the zone's process with the state of earlier ones, without waiting for it.
 
         Raises:
-            UnavailableError: it is running already.
+            UnavailableError: the zone is already running.
         """
         if self.pid is not None:
-            raise UnavailableError(f"zone {self.name} is running already, as process {self.pid}")
+            raise UnavailableError(f"zone {self.name} is already running, as process {self.pid}")
         command = [sys.executable, "-m", "berth.cli.main", "up"]
         # BERTH_ variables of the calling shell are meant for another deployment.
         environ = {
@@ -164,10 +165,11 @@ class ZoneProcess:
             )
 
     def wait_until_ready(self, timeout_s: float = READY_S) -> None:
-        """Wait until it answers and all its hosts are up.
+        """Wait until the zone answers and all its hosts are up.
 
         Raises:
-            UnavailableError: it has ended or takes longer; the message has the end of its log.
+            UnavailableError: its process has ended or takes longer than the timeout; the message
+                has the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         with self.client() as http:
@@ -175,10 +177,12 @@ class ZoneProcess:
                 if self._hosts_up(http) >= len(self.spec.hosts):
                     return
                 time.sleep(_POLL_S)
-        raise UnavailableError(f"zone {self.name} did not start; the end of its log:\n{self.said}")
+        raise UnavailableError(
+            f"zone {self.name} did not become ready; the end of its log:\n{self.said}"
+        )
 
     def _hosts_up(self, http: httpx.Client) -> int:
-        """Return the number of hosts that are up, or -1 when it does not answer yet."""
+        """Return the number of hosts that are up, or -1 if the zone does not answer or refuses."""
         try:
             answer = http.get("/berth/v1/status")
         except httpx.TransportError:
@@ -190,18 +194,18 @@ class ZoneProcess:
 
     @property
     def said(self) -> str:
-        """The end of its log, empty before its first start."""
+        """The end of the zone's log, empty before its first start."""
         if not self.log.exists():
             return ""
         return self.log.read_text("utf-8", "replace")[-_LOG_SHOWN:]
 
     def terminate(self) -> None:
-        """Send SIGTERM to its process, and do not wait for it."""
+        """Send SIGTERM to the zone's process, without waiting for its end."""
         if self.pid is not None and self._process is not None:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """Stop its process with SIGTERM, wait, and kill it after the timeout."""
+        """Stop the zone's process with SIGTERM, and kill it if it has not ended in time."""
         self.terminate()
         try:
             if self._process is not None:
@@ -212,7 +216,7 @@ class ZoneProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End its process with SIGKILL, which loses its memory as a power cut would."""
+        """End the zone's process with SIGKILL, so it loses its memory as in a power cut."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -220,7 +224,10 @@ class ZoneProcess:
     # ---- its API --------------------------------------------------------------------------
 
     def client(self, account: ZoneAccount | None = None) -> httpx.Client:
-        """Return a client of its API for an account, by default the operator's; close it."""
+        """Return a client of the zone's API for an account, by default the operator's.
+
+        The caller must close it.
+        """
         who = account or self.admin
         return httpx.Client(
             base_url=self.url,
@@ -242,7 +249,7 @@ class ZoneProcess:
             The child's record, without its password.
 
         Raises:
-            UnavailableError: this zone refuses or does not answer.
+            UnavailableError: this zone refuses the child or does not answer.
         """
         account = child.for_parent
         fields: dict[str, object] = {
@@ -268,7 +275,7 @@ class ZoneProcess:
         """Return the names of the children that are active and have answered.
 
         Raises:
-            UnavailableError: this zone does not answer.
+            UnavailableError: this zone refuses the request or does not answer.
         """
         try:
             with self.client() as http:
@@ -308,7 +315,7 @@ class ZoneProcess:
 
 
 def _account(user: str, project: str | None = None) -> ZoneAccount:
-    """Return an account with a random password; the project's default is the user's name."""
+    """Return an account with a random password; by default, the project is named as the user."""
     works_in = user if project is None else project
     return ZoneAccount(user, project=works_in, password=secrets.token_urlsafe(16))
 

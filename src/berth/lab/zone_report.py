@@ -1,4 +1,4 @@
-"""The report of the zones demo: the place of each instance, the reasons, and all contradictions."""
+"""The report of the zones demo: the zone of each instance, the reasons, and contradictions."""
 
 import time
 from collections import Counter
@@ -20,7 +20,8 @@ _GOOD: Final = "ACTIVE"
 class ZoneShare:
     """The part of one zone in the demo.
 
-    Weights are the scores of the chosen hosts at the time of the choice, or None without any.
+    `weight_most` and `weight_least` are the greatest and the least score of a chosen host at the
+    time of its choice, or None if no choice is known.
     """
 
     name: str
@@ -37,7 +38,7 @@ class ZoneShare:
 
 @dataclass(frozen=True, slots=True)
 class ZoneChoices:
-    """One zone's part of a request: the number of instances, and its first and last host."""
+    """One zone's part of a request: the number of instances, and the best and the worst host."""
 
     zone: str
     instances: int
@@ -75,7 +76,7 @@ class ListedReservation:
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
-    """The report of the whole demo; `faults` are contradictions and must be empty."""
+    """The report of the whole demo; `faults` lists contradictions and must be empty."""
 
     zones: Sequence[ZoneShare]
     requests: Sequence[RequestOutcome]
@@ -91,7 +92,7 @@ class ZoneReport:
 
 @dataclass(frozen=True, slots=True)
 class DemoRun:
-    """The requests of a demo; `started_s` and `placed_s` are the durations of its two steps."""
+    """The requests of a demo, and the seconds that starting zones and placing requests took."""
 
     outcomes: Sequence[RequestOutcome]
     refused: TenantRefusal | None
@@ -102,12 +103,14 @@ class DemoRun:
 def report_on(tenant: TreeTenant, tree: ZoneTree, done: DemoRun) -> ZoneReport:
     """Wait until all placed instances are built, and return the report on all zones.
 
+    After two minutes for the instances of one request, they are reported in their current state.
+
     Raises:
-        UnavailableError: a zone does not answer.
+        UnavailableError: a zone refuses a request or does not answer.
     """
     placed = [one for one in done.outcomes if one.is_placed]
     servers = {one.reservation_id: tenant.servers_of(one) for one in placed}
-    # Read after all servers are built, so that no zone changes between two snapshots.
+    # Snapshots are read after all servers are built, so no zone changes between two of them.
     books = read_snapshots(tree)
     zones = [share_of(book) for book in books.values()]
     outcomes = [with_zones(one, books.values()) for one in done.outcomes]
@@ -153,7 +156,7 @@ def _listed(
 
 
 def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> RequestOutcome:
-    """Return the outcome of a request with the instance count of each zone filled in."""
+    """Return the outcome of a request with its number of instances in each zone."""
     counts = {
         book.zone: sum(
             one.reservation_id == outcome.reservation_id for one in book.instances.values()
@@ -164,7 +167,7 @@ def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> Reques
 
 
 def widest(outcomes: Iterable[RequestOutcome]) -> RequestOutcome | None:
-    """Return the request that went to the most zones, preferring large ones, or None."""
+    """Return the placed request in the most zones, or None; larger requests are preferred."""
     placed = (one for one in outcomes if one.is_placed)
     return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
 

@@ -1,7 +1,7 @@
 """Snapshots of all zones of a tree, read with the account of each zone's own operator.
 
-In a real tree the zones belong to different organisations, and no one can compare them. Tests and
-demos can, and check that each instance is in exactly one zone.
+In a real tree the zones belong to different organisations, so their states cannot be compared.
+Tests and demos compare them to check that each instance is in exactly one zone.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.lab.zone_process import ZoneProcess
 
-# The API's limit for one page; a demo or test makes fewer decisions.
+# The API's limit for one page of decisions, which a demo or test does not reach.
 _DECISIONS_MAX: Final = 1000
-# Findings of one zone's audit that are reported; the first ones show the kind of fault.
+# At most this many findings of one zone's audit are reported, which suffices to show the fault.
 _SHOWN: Final = 3
-# The audit tolerates recent changes by default; here the tree is idle, so every finding counts.
+# By default the audit tolerates recent changes. Here the tree is idle, so each finding is a fault.
 _NO_GRACE: Final = {"grace_s": "0", "task_s": "0", "request_s": "0"}
 
 
@@ -58,7 +58,7 @@ def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
     """Return the snapshot of a zone, which should be idle.
 
     Raises:
-        UnavailableError: the zone refuses or does not answer.
+        UnavailableError: the zone refuses a request or does not answer.
     """
     try:
         with zone.client() as http:
@@ -92,7 +92,7 @@ def read_snapshots(zones: Iterable[ZoneProcess]) -> dict[str, ZoneSnapshot]:
     """Return the snapshots of zones, by the zones' names.
 
     Raises:
-        UnavailableError: a zone refuses or does not answer.
+        UnavailableError: a zone refuses a request or does not answer.
     """
     return {zone.name: read_snapshot(zone) for zone in zones}
 
@@ -107,8 +107,8 @@ def faults_of(books: Iterable[ZoneSnapshot], wanted: Mapping[str, int]) -> list[
     faults: list[str] = []
     places: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
-    # Each zone's audit compares its ledger and its hosts. Only this comparison across zones can
-    # find an instance that two zones have, or one that none has.
+    # Each zone's audit compares its ledger with its hosts. Only a comparison of zones can find an
+    # instance that two zones have or one that no zone has.
     for book in books:
         faults += [f"the audit of {book.zone} finds {text}" for text in book.wrong[:_SHOWN]]
         for uuid, instance in book.instances.items():

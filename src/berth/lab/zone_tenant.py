@@ -18,7 +18,7 @@ Json = dict[str, Any]
 Progress = Callable[[int, int, int], None]
 """Called after each request with the instances requested, placed and refused so far."""
 
-# Longer than a zone's `build_timeout_s` and `settle_s` together, after which it gives up.
+# This is longer than `build_timeout_s` and `settle_s` together, after which a zone gives up.
 _WAIT_S: Final = 120.0
 _NOT_FOUND: Final = 404
 _POLL_S: Final = 0.02
@@ -27,7 +27,7 @@ _BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of one request; `zones` has the number of its instances in each zone."""
+    """The outcome of one request; `zones` has the number of its instances by zone, once known."""
 
     request_id: str
     reservation_id: str
@@ -40,7 +40,7 @@ class RequestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TenantRefusal:
-    """A refused request, and the reason that its tenant sees."""
+    """A refused request and the reason that the tenant sees; empty if none is shown."""
 
     request: RequestOutcome
     reason: str
@@ -73,7 +73,7 @@ class TreeTenant:
                 _ask(self._operator, "POST", path, {"extra_specs": one.extra_specs})
 
     def place_all(self, asks: Sequence[DemoRequest], progress: Progress) -> list[RequestOutcome]:
-        """Place requests one after the other, and return their outcomes.
+        """Place requests one after another, and return their outcomes.
 
         Raises:
             UnavailableError: the root refuses a request as invalid or does not answer.
@@ -113,11 +113,11 @@ class TreeTenant:
         """Wait for the root's decision about a request, and return it.
 
         Raises:
-            UnavailableError: there is no decision within two minutes, or no answer.
+            UnavailableError: there is no decision within two minutes, or the root does not answer.
         """
         path = f"/berth/v1/decisions/{request_id}"
         deadline_s = time.monotonic() + _WAIT_S
-        # 404 means "not decided yet"; the API has no call that waits for a decision.
+        # The answer 404 means "not decided yet"; the API has no call that waits for a decision.
         while time.monotonic() < deadline_s:
             answer = _send(self._operator, "GET", path)
             if answer.status_code != _NOT_FOUND:
@@ -126,7 +126,11 @@ class TreeTenant:
         raise UnavailableError(f"no decision about request {request_id} within {_WAIT_S:g} s")
 
     def refused(self, ask: DemoRequest) -> TenantRefusal | None:
-        """Place a request that exceeds the room, and return the refusal, or None if it fits."""
+        """Place a request that exceeds the room, and return the refusal, or None if it fits.
+
+        Raises:
+            UnavailableError: the root refuses the request as invalid or does not answer.
+        """
         outcome = self.place(ask, "too-many")
         if outcome.is_placed:
             return None
@@ -135,7 +139,7 @@ class TreeTenant:
         return TenantRefusal(outcome, fault.get("message", ""))
 
     def servers_of(self, outcome: RequestOutcome) -> list[Json]:
-        """Wait until all servers of a request are built, and return them, from all zones.
+        """Wait until no server of a request is being built, and return those of all zones.
 
         After two minutes they are returned in their current state.
 

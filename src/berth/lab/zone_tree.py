@@ -1,4 +1,4 @@
-"""A tree of real zones on this machine: one process each on loopback, connected to each other.
+"""A tree of real zones on this machine: one process per zone, connected over loopback.
 
     spec = tree_of((3, 2), lambda name, depth: fleet(name))  # 1 + 3 + 6 zones
     with made_tree(spec) as tree:
@@ -11,7 +11,8 @@
         tree["zone-2"].start()
         tree.wait_until_active()
 
-At the end of the context all processes are ended by their ids, and their files are removed.
+At the end of the context all processes are ended by their ids, and the files are removed unless a
+folder was given for them.
 """
 
 import shutil
@@ -51,13 +52,14 @@ def tree_of(
         The root of zones with the names `root`, `zone-1`, `zone-1-2` and so on.
 
     Raises:
-        InvalidInputError: a number of children is not above 0.
+        InvalidInputError: a number of children is below 1.
     """
     if any(count < 1 for count in shape):
-        raise InvalidInputError("shape", f"{tuple(shape)} must have numbers above 0")
+        raise InvalidInputError("shape", f"{tuple(shape)} has a number of children below 1")
 
     def grow(name: str, prefix: str, depth: int) -> ZoneSpec:
-        own = hosts(name, depth)  # parents are asked for theirs before their children
+        # The hosts of a parent are made before those of its children.
+        own = hosts(name, depth)
         count = shape[depth] if depth < len(shape) else 0
         names = [f"{prefix}-{number}" for number in range(1, count + 1)]
         children = tuple(grow(one, one, depth + 1) for one in names)
@@ -86,7 +88,7 @@ class ZoneTree:
                     raise InvalidInputError("name", f"two zones have the name {child.name}")
                 specs[child.name] = child
                 parents[child.name] = one.name
-        # All ports in one call, before any zone starts, so that no two zones get the same one.
+        # One call finds all ports before any zone starts, so no two zones get the same port.
         ports = free_ports(len(specs))
         self._zones: dict[str, ZoneProcess] = {}
         for port, (name, one) in zip(ports, specs.items(), strict=True):
@@ -112,18 +114,19 @@ class ZoneTree:
         return [self._zones[child.name] for child in zone.spec.children]
 
     def start(self, timeout_s: float = READY_S, tell: Callable[[str], None] | None = None) -> None:
-        """Start all zones at once, and wait until each one answers and has its hosts.
+        """Start all zones together, and wait until each one answers and all its hosts are up.
 
         Args:
             timeout_s: the time for all zones together, in seconds.
             tell: called with the name of each zone that is ready.
 
         Raises:
-            UnavailableError: a zone does not start; the message has the end of its log.
+            UnavailableError: a zone is already running, or is not ready in time; the message then
+                has the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
-        # All processes start before the first is waited for: start-up time is mostly imports,
-        # which overlap on several processors.
+        # All processes start before the first wait, because start-up time is mostly imports, which
+        # overlap on several processors.
         for zone in self:
             zone.start()
         for zone in self:
@@ -132,12 +135,12 @@ class ZoneTree:
                 tell(zone.name)
 
     def adopt(self) -> None:
-        """Make each zone a child of its parent, by the API.
+        """Make each zone a child of its parent, through the API.
 
         Raises:
-            UnavailableError: a zone refuses or does not answer.
+            UnavailableError: a zone refuses a child or does not answer.
         """
-        # In the API and not in files: a child's record has to be sealed with the parent's keys.
+        # The API is used, because a child's record must be sealed with the parent's keys.
         for zone in self:
             if zone.parent is not None:
                 zone.parent.adopt(zone)
@@ -146,7 +149,8 @@ class ZoneTree:
         """Wait until each running zone is ready and has had an answer from its running children.
 
         Raises:
-            UnavailableError: it takes longer; the message names the missing zones.
+            UnavailableError: this takes longer than the timeout; the message names the zones, or
+                has the end of the log of a zone that is not ready.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:
@@ -157,7 +161,7 @@ class ZoneTree:
             if not missed:
                 return
             if time.monotonic() > deadline_s:
-                raise UnavailableError(f"not active after {timeout_s:g} s: {', '.join(missed)}")
+                raise UnavailableError(f"not active in {timeout_s:g} s: zones {', '.join(missed)}")
             time.sleep(_POLL_S)
 
     def _missed_by(self, zone: ZoneProcess) -> list[str]:
@@ -166,11 +170,11 @@ class ZoneTree:
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Stop all zones, parents first, and kill those that take too long."""
-        # Parents first: a parent that outlived its children would log each of them as down.
+        # A parent that outlived its children would log each of them as down, so parents stop first.
         deadline_s = time.monotonic() + timeout_s
         with ExitStack() as stack:
             for zone in self:
-                stack.callback(zone.kill)  # also after an exception or Ctrl-C
+                stack.callback(zone.kill)  # runs also after an exception or Ctrl-C
             for zone in self:
                 zone.terminate()
             for zone in self:
@@ -179,7 +183,7 @@ class ZoneTree:
 
 @contextmanager
 def made_tree(spec: ZoneSpec, folder: Path | None = None) -> Generator[ZoneTree]:
-    """Create the files of a tree, and end its processes when the body has ended.
+    """Create the files of a tree and yield it; end its processes at the end of the context.
 
     Args:
         spec: the root and, in it, all other zones.

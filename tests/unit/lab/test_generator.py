@@ -158,7 +158,7 @@ def test_more_comes_by_day_than_by_night() -> None:
 def test_too_few_requests_are_noted() -> None:
     """A fleet too large to fill is not filled with months; the notes say what would do it."""
     workload = generate(GeneratorSettings(hosts=500, requests=500))
-    assert any("Too few requests to ask for 90%" in note for note in workload.notes)
+    assert any("too few requests for a load of 90%" in note for note in workload.notes)
     standing = sum(arrival.at_s < 2 * HOUR_S for arrival in workload.arrivals)
     assert standing == 500 // 3
 
@@ -181,5 +181,5 @@ def test_another_seed_is_another_workload(demo: Workload) -> None:
 @pytest.mark.parametrize("field", ["hosts", "requests", "days", "load"])
 def test_settings_must_be_above_zero(field: str) -> None:
     """Nothing can be drawn from no hosts, no requests, no time or no load."""
-    with pytest.raises(InvalidInputError, match=f"{field}: 0 must be above 0"):
+    with pytest.raises(InvalidInputError, match=f"{field}: must be finite and above 0, not 0"):
         GeneratorSettings(**{field: 0})

@@ -126,7 +126,7 @@ def test_no_memory_is_allowed_and_noted(tmp_path: Path) -> None:
     workload = read(tmp_path, f"{PODS}p,1000,0,0,0,,0\n")
     flavor = workload.flavors["c1000-m0-g0"]
     assert (flavor.memory_mb, flavor.extra_specs["resources:MEMORY_MB"]) == (1, "0")
-    assert any("ask for no memory" in note for note in workload.notes)
+    assert any("request no memory" in note for note in workload.notes)
 
 
 def test_without_times_the_file_gives_the_order(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
 def test_missing_file_is_named_with_what_is_there(tmp_path: Path) -> None:
     """The error names the file asked for and lists the variants that are there."""
     write(tmp_path, PODS)
-    with pytest.raises(OpenbTraceError, match=r"there is openb_pod_list_default\.csv") as caught:
+    with pytest.raises(OpenbTraceError, match=r"it has openb_pod_list_default\.csv") as caught:
         read_openb(tmp_path, variant="other")
     assert caught.value.path.name == "openb_pod_list_other.csv"
 
@@ -167,10 +167,10 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
         ("p,many,1,0,0,,0", "cpu_milli", "'many' is not a whole number"),
         ("p,-5,1,0,0,,0", "cpu_milli", "'-5' is not a whole number"),
         ("p,1,1,0,0,,", "creation_time", "'' is not a whole number"),
-        ("p,1,1,1,1001,,0", "gpu_milli", "1001 must be 1 to 1000"),
-        ("p,1,1,1,0,,0", "gpu_milli", "0 must be 1 to 1000"),
-        ("p,1,1,2,500,,0", "gpu_milli", "500 must be 1 to 1000 for one GPU and 1000 for"),
-        (",1,1,0,0,,0", "name", "is empty"),
+        ("p,1,1,1,1001,,0", "gpu_milli", "1001 must be between 1 and 1000"),
+        ("p,1,1,1,0,,0", "gpu_milli", "0 must be between 1 and 1000"),
+        ("p,1,1,2,500,,0", "gpu_milli", "500 must be between 1 and 1000 for one GPU, and 1000 for"),
+        (",1,1,0,0,,0", "name", "has no value"),
         ("p,1,1,0", "gpu_milli", "has 4 values for 7 columns"),
         ("q,1,1,0,0,,0", "name", "repeats 'q'"),
     ],
@@ -197,7 +197,7 @@ def test_bad_quoting_is_refused(tmp_path: Path) -> None:
 
 def test_gpu_host_must_say_its_model(tmp_path: Path) -> None:
     """A node with GPUs of no model is refused."""
-    with pytest.raises(OpenbTraceError, match="line 2, column model: is empty"):
+    with pytest.raises(OpenbTraceError, match="line 2, column model: has no value"):
         read(tmp_path, PODS, nodes="sn,cpu_milli,memory_mib,gpu,model\nn,1000,1,2,\n")
 
 

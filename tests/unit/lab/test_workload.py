@@ -85,7 +85,7 @@ def test_arrivals_out_of_order_are_refused() -> None:
 
 def test_unknown_flavor_is_refused() -> None:
     """The refusal names the arrival and the flavor that is not there."""
-    with pytest.raises(InvalidInputError, match="'a' asks for unknown flavor 'huge'"):
+    with pytest.raises(InvalidInputError, match="'a' requests unknown flavor 'huge'"):
         workload_of(Arrival(0, "a", "huge"))
 
 
@@ -113,5 +113,5 @@ def test_impossible_times_are_refused(field: str, values: dict[str, float]) -> N
 
 def test_fewer_than_one_instance_is_refused() -> None:
     """A request asks for at least one instance."""
-    with pytest.raises(InvalidInputError, match="count: 0 must be 1 or more"):
+    with pytest.raises(InvalidInputError, match="count: 0 must be at least 1"):
         Arrival(0, "a", "small", count=0)

@@ -31,7 +31,7 @@ def test_a_tree_has_as_many_zones_as_its_shape_says() -> None:
 
 def test_a_level_without_zones_is_refused() -> None:
     """Zones below a missing level would be lost silently."""
-    with pytest.raises(InvalidInputError, match="above 0"):
+    with pytest.raises(InvalidInputError, match="below 1"):
         tree_of((2, 0), one_host)
 
 
@@ -98,7 +98,7 @@ def test_a_zone_that_does_not_run_is_said_so() -> None:
     """Waiting for it ends at once, instead of after its time."""
     with made_tree(tree_of((), one_host)) as tree:
         assert tree.root.pid is None
-        with pytest.raises(UnavailableError, match="zone root did not start"):
+        with pytest.raises(UnavailableError, match="zone root did not become ready"):
             tree.root.wait_until_ready()
         tree.root.log.write_text("the port is taken")
         with pytest.raises(UnavailableError, match="the port is taken"):
