@@ -64,4 +64,4 @@ async def save_guarded(ledger: Ledger, guard: str, read: Callable[[], Awaitable[
             return outcome.version
         if not outcome.stale:
             raise ConflictError(outcome.conflict or f"insufficient capacity: {outcome.shortages}")
-    raise ConflictError(f"{guard} keeps changing; try again")
+    raise ConflictError(f"too many concurrent changes ({guard}); try again")

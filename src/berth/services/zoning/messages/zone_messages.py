@@ -60,7 +60,7 @@ class SelectMessage:
     ) -> "SelectMessage":
         """Return the message for an order.
 
-        `request` is the message for the order's request, if the caller has it already.
+        `request` is the message for the order's request, if the caller already has it.
         """
         left_ms = int((order.deadline_s - now_s) * 1000)
         return cls(
