@@ -132,17 +132,21 @@ async def _walk(run: _Run, workload: Workload, progress: Progress | None) -> Non
         if progress is not None:
             progress(done, placed, len(run.refusals))
 
-    async with asyncio.TaskGroup() as group:
-        for event in _limited(workload, run.options):
-            if isinstance(event, DepartureEvent):
-                await _depart(run, event.arrival)
-            elif run.options.concurrency == 1:
-                # The room of departed instances must be free in the service before the next
-                # request, or a replay in order would not be reproducible.
-                await _departed(run)
-                await one(event.arrival)
-            else:
-                group.create_task(one(event.arrival))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for event in _limited(workload, run.options):
+                if isinstance(event, DepartureEvent):
+                    await _depart(run, event.arrival)
+                elif run.options.concurrency == 1:
+                    # The room of departed instances must be free in the service before the next
+                    # request, or a replay in order would not be reproducible.
+                    await _departed(run)
+                    await one(event.arrival)
+                else:
+                    group.create_task(one(event.arrival))
+    except ExceptionGroup as errors:
+        # The task group wraps even a single error, but callers catch the error itself.
+        raise errors.exceptions[0] from errors
 
 
 def _limited(workload: Workload, options: ReplayOptions) -> list[Event]:
