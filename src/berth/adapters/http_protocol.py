@@ -73,7 +73,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse more bytes; refuse the request if too many arrive without a head or a chunk."""
+        """Parse more bytes; reject the request if too many arrive without a head or a chunk."""
         self._unread_bytes += len(data)
         super().data_received(data)
         if self._is_between and not self._unread_bytes:

@@ -58,7 +58,7 @@ class ResolvedAddresses:
         if self._looking is None:
             self._looking = loop.create_task(self._look())
             self._looking.add_done_callback(self._end)
-        # Shielded, so that a caller that is cancelled does not cancel the lookup for the others.
+        # `shield` keeps a caller that is cancelled from cancelling the lookup for the others.
         return await asyncio.shield(self._looking)
 
     async def _look(self) -> Sequence[str]:

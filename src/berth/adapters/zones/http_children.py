@@ -73,7 +73,7 @@ class HttpChildren:
         self._password_of = password_of
         self._context = context
         self._targets: dict[int, _ZoneTarget] = {}
-        # By zone and not by address alone, since several zones may share an address.
+        # The keys contain the id of the zone, because several zones may share an address.
         self._connections: dict[tuple[int, _ZoneAddress], ZoneConnections] = {}
         self._is_closed = False
 
@@ -258,9 +258,9 @@ class _ForwardCall:
         return (head + asked.body,)
 
     def error(self, reason: str) -> UnavailableError:
-        """Return the error to raise: a NotAskedError if nothing has been sent.
+        """Return a NotAskedError if nothing has been sent, and an UnavailableError otherwise.
 
-        Only a NotAskedError permits the caller to repeat the request.
+        The caller may repeat a request only after a NotAskedError.
         """
         kind = UnavailableError if self.is_sent else NotAskedError
         return kind(f"zone {self.target.zone.name}: {reason}")
@@ -316,7 +316,7 @@ def _check(asked: ForwardedRequest) -> None:
     """Check that the head of a request can be read in one way only.
 
     Raises:
-        InvalidInputError: it cannot; the error names the offending part.
+        InvalidInputError: the method, the path or a header is invalid; the error names it.
     """
     if _METHOD.fullmatch(asked.method) is None or asked.method == "CONNECT":
         reason = "must consist of 1 to 16 letters from A-Z, and must not be CONNECT"

@@ -99,8 +99,8 @@ class ResponseReader:
         return ConnectionLostError("the connection was closed before a response arrived")
 
     # ---- callbacks of the parser ----------------------------------------------------------
-    # They record a flaw instead of raising, because httptools replaces exceptions of callbacks with
-    # its own.
+    # The callbacks record a flaw instead of raising, because httptools replaces their exceptions
+    # with its own.
 
     def on_message_begin(self) -> None:
         """Begin the response, an informational response (1xx), or an unrequested one after it."""

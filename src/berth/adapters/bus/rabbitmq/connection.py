@@ -32,7 +32,7 @@ _PAUSE_MAX_S = 5.0
 
 @contextmanager
 def broken_not_cancelled() -> Generator[None]:
-    """Convert a cancellation by the AMQP library to an error; pass on those of the task itself.
+    """Convert a cancellation by the AMQP library to an error; pass on one of the task itself.
 
     When a connection breaks, aiormq cancels the futures that wait for the broker. The waiting task
     would then appear to have been cancelled itself, and would end silently.
@@ -52,7 +52,7 @@ def broken_not_cancelled() -> Generator[None]:
 
 
 class BrokerSession:
-    """One established connection with its channels, which ends when any but a spare channel breaks.
+    """One connection with its channels, which ends when any channel except a spare one breaks.
 
     `reason` tells why it ended.
     """

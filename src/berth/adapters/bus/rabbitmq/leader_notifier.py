@@ -35,7 +35,7 @@ class LeaderNotifier:
 
     Args:
         notifier: publishes the notifications of the leader.
-        connection: the broker connection; the object registers itself as a listener.
+        connection: the broker connection; this notifier registers itself as a listener.
         now_s: returns the Unix time in seconds.
     """
 

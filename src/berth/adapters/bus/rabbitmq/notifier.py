@@ -139,8 +139,8 @@ class RabbitNotifier:
 
     def _forget(self, published: list[tuple[str, str, bytes]]) -> None:
         """Remove published notifications from the queue."""
-        # They are recognised by id and not counted, because the oldest may have been dropped in the
-        # meantime.
+        # Published notifications are recognised by id and not counted, because the oldest may have
+        # been dropped in the meantime.
         ids = {message_id for _, message_id, _ in published}
         while self._waiting and self._waiting[0][1] in ids:
             self._waiting.popleft()

@@ -45,7 +45,7 @@ class PendingCalls:
 
     @contextmanager
     def begin(self, queue: str | None) -> Generator[PendingCall]:
-        """Register a call as long as the context is open."""
+        """Register a call for the duration of the context."""
         answer = asyncio.get_running_loop().create_future()
         call = PendingCall(f"{next(self._numbers)}", queue, answer)
         self._calls[call.call_id] = call

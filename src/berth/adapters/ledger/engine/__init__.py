@@ -1,1 +1,1 @@
-"""The engine of the ledger: code without I/O that applies units of writes alike for every store."""
+"""The engine of the ledger: code without I/O that applies units in the same way for every store."""

@@ -307,7 +307,7 @@ def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
     stored = replace(
         provider,
         generation=generation,
-        # Only the ledger knows the usage, so that in the caller's record is ignored.
+        # Only the ledger knows the usage, so the usage in the caller's record is ignored.
         used={name: used.get(name, 0) for name in inventories},
     )
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}

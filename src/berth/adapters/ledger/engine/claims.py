@@ -112,7 +112,11 @@ def _is_no_worse(
 
 
 def free(tx: UnitTransaction, write: Free) -> Rejected | None:
-    """Release everything that a consumer holds and delete its record, or return why not."""
+    """Release everything that a consumer holds and delete its record.
+
+    If the consumer holds nothing, this has no effect, or is rejected if the consumer must hold
+    something.
+    """
     uuid = write.consumer_uuid
     if tx.working_set.held.get(uuid):
         release(tx, uuid, raises=False)
@@ -127,7 +131,7 @@ def _not_held(uuid: str) -> Rejected:
 
 
 def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Transfer everything that a consumer holds to another consumer, or return why not."""
+    """Transfer everything that a consumer holds to another one, or return why it is rejected."""
     working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(source)
     if not holding:

@@ -124,8 +124,8 @@ def check_in_feed(after: int, floor: int, version: int) -> None:
             f"the feed starts after version {floor}, but changes after {after} were requested; "
             "load a snapshot"
         )
-    # In this case the ledger was restored from a backup or replaced. A follower that waited for it
-    # to catch up would miss everything that is committed until then.
+    # A ledger below the version of its follower was restored from a backup or replaced. A follower
+    # that waited for it to catch up would miss everything that is committed until then.
     if after > version:
         raise FeedGapError(
             f"the ledger is at version {version}, but changes after {after} were requested, so it "

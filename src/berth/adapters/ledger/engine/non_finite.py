@@ -57,7 +57,7 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
 
 
 def has_finite_numbers(event: Event) -> bool:
-    """Return whether all floats are finite that are plain fields, not optional and not in lists."""
+    """Return whether all floats in plain fields, neither optional nor in lists, are finite."""
     try:
         # One sum replaces a check of each float, because NaN and infinity survive addition. If the
         # sum overflows, the result is False, which only costs a decode.

@@ -53,7 +53,7 @@ _DEFAULT: Final = Retention()
 
 
 class PostgresLedger(SqlReads):
-    """A ledger in a database; `PostgresLedger.open` creates it.
+    """A ledger in a PostgreSQL database; use `PostgresLedger.open` to connect to one.
 
     Args:
         url: the URL of the database, as asyncpg reads it; its schema must be current.

@@ -251,7 +251,7 @@ class SqliteWriter:
         self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
     def _is_checkpoint_due(self) -> bool:
-        """Return whether many rows are logged, or some have been logged for long."""
+        """Return whether the transactor has a checkpoint due, or has logged batches for 2 s."""
         now_s = time.monotonic()
         if not self._transactor.has_logged_batches:
             self._checkpointed_at_s = now_s

@@ -239,10 +239,10 @@ def _merge_records(
 def _merge_allocations(
     allocations: dict[Value, list[Row]], batch: RowBatch, freed: dict[Value, None]
 ) -> None:
-    """Replace the allocations of the consumers that a batch frees or gives allocations.
+    """Apply the deletions and insertions of allocations in a batch to `allocations`.
 
-    A consumer that is freed and was not in `allocations` is added to `freed`: the tables may have
-    allocations of it from before the first batch.
+    A consumer that the batch frees is added to `freed` unless it is in `allocations`, because the
+    tables may have allocations of it from before the first batch.
     """
     for consumer in batch.freed:
         if consumer not in allocations:
