@@ -82,17 +82,16 @@ class AccountDirectory:
     def password_mark(self, name: str) -> str:
         """Return a digest of a user's password hash, which changes with the password."""
         # Not the hash itself: the digest goes into tokens, and must not help to guess passwords.
-        account = self._accounts.find(name)
+        account = self._accounts.accounts.get(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 
     def _read(self) -> dict[str, Person]:
         generation = self._accounts.generation
         # The index is rebuilt only after a change, so that lookups cost no file access.
         if generation != self._generation:
-            accounts = filter(None, map(self._accounts.find, sorted(self._accounts.users())))
             self._people = {
-                one.user: Person(one.user, one.project_id, one.user in self._admins)
-                for one in accounts
+                user: Person(user, account.project_id, user in self._admins)
+                for user, account in sorted(self._accounts.accounts.items())
             }
             projects = {person.project_id for person in self._people.values()}
             self._projects = dict.fromkeys(sorted(projects - {""}))

@@ -161,7 +161,7 @@ class ResourceProviders(ProviderWrites):
         def decide(seen: int) -> Unit:
             table = self._replica.table
             row = row_in(table, uuid)
-            if table.children_of(row):
+            if table.lineage.children_of(row):
                 raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
             # The ledger checks usage again in the commit; this names the rule for the error.
             if any(table.used(row).values()):

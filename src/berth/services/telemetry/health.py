@@ -100,7 +100,7 @@ class ProcessHealth:
         if fleet is not None:
             # Shown states of instances are counted along the feed; counting on demand would scan
             # them all.
-            follower.subscribe(self._shown)
+            follower.subscribers.append(self._shown)
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:

@@ -121,7 +121,7 @@ class InstanceTracker:
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
         """See `Subscriber.load`. The lists of all hosts are those of the snapshot."""
-        self._doubts.forget()
+        self._doubts = DoubtfulLists()
         self._waiting.clear()
         self._host_messages.clear()
         self._changes += 1

@@ -122,7 +122,7 @@ class RabbitBus:
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
         """See `Bus.serves`: True while connected, unless the queue is known to have no consumer."""
-        return self._connection.is_up and not self._queue_watch.is_unserved(
+        return self._connection.up.is_set() and not self._queue_watch.is_unserved(
             self._queue_of(command, server)
         )
 
@@ -135,7 +135,6 @@ class RabbitBus:
         channel = await session.channel(confirms=True)
         await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
         await self._consumers.connect(session)
-        self._queue_watch.forget()
         self._spawn(self._queue_watch.run(session))
         self._channel, self._session = channel, session
 

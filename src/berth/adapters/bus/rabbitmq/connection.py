@@ -51,11 +51,16 @@ def broken_not_cancelled() -> Generator[None]:
 
 
 class BrokerSession:
-    """One established connection, with its channels. It ends as a whole when any channel breaks."""
+    """One established connection, with its channels. It ends as a whole when any channel breaks.
+
+    Attributes:
+        ended: set when the session has ended.
+        reason: why it has ended.
+    """
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
-        self._ended = asyncio.Event()
+        self.ended = asyncio.Event()
         self.reason = "it was closed"
         connection.close_callbacks.add(self._on_close)
 
@@ -81,13 +86,9 @@ class BrokerSession:
 
     def end(self, reason: str) -> None:
         """End the session, so that a new one is established."""
-        if not self._ended.is_set():
+        if not self.ended.is_set():
             self.reason = reason
-            self._ended.set()
-
-    async def ended(self) -> None:
-        """Wait until the session has ended."""
-        await self._ended.wait()
+            self.ended.set()
 
     def _on_cancel(self, _: object) -> None:
         self.end("the broker cancelled a consumer, for example because its queue was deleted")
@@ -115,6 +116,9 @@ class BrokerConnection:
         broker: the address and credentials.
         telemetry: receives connects and failures, without the password.
         rng: jitter, so that many processes do not reconnect at the same moment.
+
+    Attributes:
+        up: set while there is a session and all listeners have set up their part.
     """
 
     def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
@@ -125,21 +129,12 @@ class BrokerConnection:
         for library in ("aio_pika", "aiormq"):
             # The libraries log each break with a traceback, and unexpected messages in full.
             logging.getLogger(library).setLevel(logging.CRITICAL)
-        self._up = asyncio.Event()
+        self.up = asyncio.Event()
         self._connections = 0
 
     def add(self, listener: SessionListener) -> None:
         """Register a listener; only before `run`."""
         self._listeners.append(listener)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether there is a session and all listeners have set up their part."""
-        return self._up.is_set()
-
-    async def wait_until_up(self) -> None:
-        """Wait until `is_up`."""
-        await self._up.wait()
 
     async def run(self) -> None:
         """Connect, and reconnect whenever the session ends, until cancelled."""
@@ -169,12 +164,12 @@ class BrokerConnection:
                     for listener in self._listeners:
                         await listener.on_connected(session)
             self._connections += 1
-            self._up.set()
+            self.up.set()
             self.telemetry.event("broker_connected", broker=self.broker.safe_url)
-            await session.ended()
+            await session.ended.wait()
             raise UnavailableError(f"the connection to the broker broke: {session.reason}")
         finally:
-            self._up.clear()
+            self.up.clear()
             for listener in self._listeners:
                 listener.on_disconnected(session.reason)
             await self._hang_up(connection)

@@ -99,12 +99,9 @@ class QueueWatch:
         self._asked_at_s[queue] = self._now_s()
         return True
 
-    def forget(self) -> None:
-        """Discard all results, as after a lost connection."""
-        self._asked_at_s.clear()
-
     async def run(self, session: BrokerSession) -> None:
-        """Poll until the session ends."""
+        """Poll until the session ends; results of an earlier session are discarded first."""
+        self._asked_at_s.clear()
         channel: Channel | None = None
         while True:
             await asyncio.sleep(INTERVAL_S)

@@ -8,7 +8,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,8 +28,7 @@ from berth.adapters.ledger.sqlite.sqlite_file import connect
 from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.adapters.ledger.wal.commit_cache import CommitNotice
 from berth.domain.errors import BerthError, UnavailableError
-from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Outcome, Unit
+from berth.domain.ledger.write import Outcome
 
 # Seconds that committed batches may be missing from the tables while no read needs them.
 _CHECKPOINT_AFTER_S: Final = 2.0
@@ -84,27 +83,6 @@ class SqliteWriter:
 
     # --- in the event loop ---
 
-    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit units. If the caller is cancelled, they are committed all the same.
-
-        Raises:
-            UnavailableError: the ledger is closed, locked for too long, or cannot be written.
-            LedgerError: these units cannot be stored.
-        """
-        answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(WriteRequest(units, None, answer))
-        return await answer
-
-    async def next_id(self, kind: Kind) -> int:
-        """Draw the next number of a kind.
-
-        Raises:
-            UnavailableError: the ledger is closed, locked for too long, or cannot be written.
-        """
-        answer: asyncio.Future[int] = self._loop.create_future()
-        self._submit(WriteRequest((), kind, answer))
-        return await answer
-
     async def checkpoint(self) -> None:
         """Write everything committed before, by any process, to the tables.
 
@@ -112,7 +90,7 @@ class SqliteWriter:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(WriteRequest((), None, answer, checkpoints=True))
+        self.submit(WriteRequest((), None, answer, checkpoints=True))
         await answer
 
     async def close(self) -> None:
@@ -123,7 +101,8 @@ class SqliteWriter:
         await asyncio.shield(self._done)
         self._thread.join()
 
-    def _submit(self, request: WriteRequest) -> None:
+    def submit(self, request: WriteRequest) -> None:
+        """See `WriteQueue.submit`."""
         if self._closing:
             raise UnavailableError("the ledger is closed")
         self._queue.put(request)

@@ -4,10 +4,11 @@ It yields a statement with its parameters, receives the items found as one JSON 
 the result. A ledger runs it in one read transaction, with or without `await`.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from berth.adapters.ledger.engine.codec import (
     changes_of,
@@ -34,6 +35,7 @@ from berth.adapters.ledger.sql.queries import (
 )
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
+from berth.adapters.ledger.sql.write_requests import WriteRequest
 from berth.adapters.ledger.wal.write_ahead_log import unpack_batch
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
@@ -44,6 +46,7 @@ from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
@@ -259,15 +262,53 @@ def _decided(record: Record) -> tuple[float, str]:
     return (record.decided_at_s, record.request_id)
 
 
-class SqlReads(ABC):
-    """Reads that see every write acknowledged before the call.
+class WriteQueue(Protocol):
+    """Accepts write requests in order; a writer commits them and answers."""
+
+    def submit(self, request: WriteRequest, /) -> None:
+        """Queue a request.
+
+        Raises:
+            UnavailableError: the ledger is closed.
+        """
+        ...
+
+
+W = TypeVar("W", bound=WriteQueue)
+
+
+class SqlLedger(ABC, Generic[W]):
+    """What the ledgers in a SQL database share: writes by a queue, and reads.
+
+    A read sees every write acknowledged before the call.
 
     Args:
         queries: statements in the SQL of the database.
     """
 
+    _writer: W
+
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`.
+
+        If the caller is cancelled, the units are committed all the same.
+        """
+        answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        self._writer.submit(WriteRequest(units, None, answer))
+        return await answer
+
+    async def next_id(self, kind: Kind) -> int:
+        """Return a number that was never returned before for this kind (from 1)."""
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writer.submit(WriteRequest((), kind, answer))
+        return await answer
+
+    # --- Reads ---
 
     @abstractmethod
     async def _read(self, read: Read[T]) -> T:
