@@ -60,7 +60,7 @@ FORMER_MODULES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProx
         "berth.tables.schema": ("berth.tables.columnar.schema", {}),
     }
 )
-"""Former module paths: the present module, and the names in it that changed too."""
+"""Former module paths: the present module, and the present names of those that changed, too."""
 
 FORMER_NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -85,21 +85,22 @@ def former_name(module: str, name: str) -> object:
     """Return the object that a module had under a former name, with a `DeprecationWarning`.
 
     Args:
-        module: the module that is asked.
+        module: the module whose attribute is looked up.
         name: the former name.
 
     Raises:
-        AttributeError: the module never had that name.
+        AttributeError: `name` is not a former name of the module.
     """
     present = FORMER_NAMES.get(module, {}).get(name)
     if present is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    _warn(f"{module}.{name} is now {module}.{present}")
+    # The caller is the `__getattr__` of the module, and its caller uses the former name.
+    _warn(f"{module}.{name} is now {module}.{present}", stacklevel=4)
     return getattr(import_module(module), present)
 
 
 class _FormerModule(ModuleType):
-    """Stands at a former path, and returns what the present module has."""
+    """A module at a former path, which returns the attributes of the present module."""
 
     def __init__(self, name: str, target: str, names: Mapping[str, str]) -> None:
         super().__init__(name)
@@ -107,7 +108,7 @@ class _FormerModule(ModuleType):
         self._names = names
 
     def __getattr__(self, name: str) -> object:
-        # The import system asks for dunder names that the former module never had.
+        # The import system looks up dunder names, which must not lead to the present module.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(import_module(self._target), self._names.get(name, name))
@@ -126,24 +127,26 @@ class _FormerPaths(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if fullname in FORMER_MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module that stands at a former path, with a `DeprecationWarning`."""
+        """Return the module for a former path, and emit a `DeprecationWarning`."""
         target, names = FORMER_MODULES[spec.name]
-        _warn(f"{spec.name} is now {target}")
+        # `warnings` does not count the frames of the import system between this and the importer.
+        _warn(f"{spec.name} is now {target}", stacklevel=3)
         return _FormerModule(spec.name, target, names)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute nothing: attributes are looked up when they are used."""
+        """Do nothing: the module looks up attributes when they are used."""
 
 
-def _warn(change: str) -> None:
-    # The frames between are those of the import system, whose number depends on the statement.
+def _warn(change: str, stacklevel: int) -> None:
     warnings.warn(
-        f"{change}; the former name goes with the next version", DeprecationWarning, stacklevel=4
+        f"{change}; the next version removes the former name",
+        DeprecationWarning,
+        stacklevel=stacklevel,
     )
 
 
 def install() -> None:
     """Make former module paths importable. A second call changes nothing."""
     if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
-        # Last, so that it costs nothing while imports succeed.
+        # The finder comes last, so that it costs nothing while imports succeed.
         sys.meta_path.append(_FormerPaths())

@@ -189,7 +189,7 @@ async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.commit()
     connection.close()
-    with pytest.raises(LedgerError, match="upgrade this one"):
+    with pytest.raises(LedgerError, match="upgrade this Berth"):
         await open_ledger(f"sqlite:///{path}")
 
 
@@ -200,7 +200,7 @@ async def test_a_newer_database_is_refused(postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
     try:
         await connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        with pytest.raises(LedgerError, match="upgrade this one"):
+        with pytest.raises(LedgerError, match="upgrade this Berth"):
             await open_ledger(postgres_url)
     finally:
         await connection.execute("UPDATE alembic_version SET version_num = $1", SCHEMA)

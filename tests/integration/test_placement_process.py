@@ -145,7 +145,7 @@ def test_bodies_as_they_come_over_the_wire(
         (b'{"name":' * 40 + b"1" + b"}" * 40, 400, "nested deeper than 32"),
         (b"\xff\xfe", 400, "Malformed JSON"),
         (b'{"name": "\\u0000"}', 400, "U+0000"),
-        (b'{"name": "\\ud800"}', 400, "half a character"),
+        (b'{"name": "\\ud800"}', 400, "lone surrogate"),
     ],
 )
 def test_bodies_that_nobody_should_send(url: str, content: bytes, status: int, text: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.adapters.virt import disks
 from berth.adapters.virt.disks import virtual_bytes
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.domain.compute.build_failure import BuildError
@@ -223,3 +224,17 @@ async def test_a_guest_moves_live_after_it_has_grown(
     await driver.hand_over(larger.uuid, address)
     assert await powers(there) == {larger.uuid: Power.RUNNING}
     assert (await sizes(rig, larger, THERE))["ephemeral"] == 2 * GB
+
+
+@pytest.mark.parametrize("output", [b"{}", b'{"virtual-size": "big"}'])
+async def test_a_disk_without_a_reported_size_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, output: bytes
+) -> None:
+    """The error names the disk whose size qemu-img does not report."""
+
+    async def run(*_: str) -> bytes:
+        return output
+
+    monkeypatch.setattr(disks, "run", run)
+    with pytest.raises(DriverError, match=r"no virtual size for /images/a\.img"):
+        await virtual_bytes("/images/a.img", "raw")

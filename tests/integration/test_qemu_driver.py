@@ -318,7 +318,7 @@ async def test_a_disk_is_as_large_as_its_image_at_least(
     rig.images["disk"] = await disk_image(rig.folder)
     flavor = replace(instance.flavor, memory_mb=64, root_gb=1)
     one = replace(instance, image=Image("disk"), flavor=flavor)
-    with pytest.raises(BuildError, match="needs 2147483648 bytes") as raised:
+    with pytest.raises(BuildError, match="needs a root disk of 2147483648 bytes") as raised:
         await driver.spawn(one)
     assert not raised.value.blames_host
     assert list(await driver.guests()) == []

@@ -34,6 +34,23 @@ def test_a_former_name_is_found_and_warns(module: str) -> None:
             assert getattr(target, old) is getattr(target, new)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import berth.domain.host",
+        "from berth.domain.host import Host",
+        "from berth.ports.virt import Driver",
+    ],
+)
+def test_a_warning_names_the_line_with_the_former_name(statement: str) -> None:
+    """The author of a plugin sees where to change it, not what imported the plugin."""
+    script = f"def use():\n    {statement}\n\nuse()\n"
+    sys.modules.pop("berth.domain.host", None)
+    with pytest.warns(DeprecationWarning, match=" is now ") as caught:
+        exec(compile(script, "plugin.py", "exec"), {})  # noqa: S102 - the lines must be known
+    assert {(one.filename, one.lineno) for one in caught} == {("plugin.py", 2)}
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_rules_are_the_same_objects_under_both_paths() -> None:
     """A filter made by a former import is a filter."""

@@ -1,1 +1,1 @@
-"""Adapters: what fulfils the ports with real stores, buses and drivers."""
+"""Adapters, which implement the ports with real stores, buses and drivers."""

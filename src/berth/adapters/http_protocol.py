@@ -1,7 +1,7 @@
 """Uvicorn's HTTP protocol with limits on the size and duration of incomplete requests.
 
-The API enforces its own limits once it has a complete head. Before that, and within the framing of
-a body, only the protocol knows how many bytes have arrived and how long that takes.
+The API enforces its own limits once it has a complete head. Before that, and between the chunks of
+a body, only the protocol knows how many bytes have arrived and how long they took.
 """
 
 import asyncio
@@ -15,9 +15,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 UNREAD_BYTES_MAX: Final = 128 * 1024
-"""The most bytes of a head, or between chunks of a body: more than the API's limits together."""
+"""The maximum number of bytes of a head, or between two chunks of a body.
+
+It exceeds the sum of the API's own limits.
+"""
 MESSAGE_S_MAX: Final = 35.0
-"""Seconds within which a request must arrive: slightly more than the API allows for a body."""
+"""Seconds within which a request must arrive, slightly more than the API allows for a body."""
 
 _MALFORMED: Final = (
     "The server could not comply with the request since it is either malformed or otherwise "
@@ -27,16 +30,17 @@ _TOO_LARGE: Final = "The request header fields were too large\n\n {}  "
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP with limits, whose errors have the format of OpenStack's.
+    """One HTTP connection with limits, whose error responses have the format of OpenStack's.
 
-    These errors occur before there is a request, so the application cannot produce them. Trailers
-    after a body are dropped.
+    These errors occur before a request is complete, so the application cannot produce them.
+    Trailers after a body are dropped.
 
     Args:
         config: uvicorn's configuration.
-        server_state: the state shared by all connections.
+        server_state: the state that all connections share.
         app_state: the application's state.
-        unread_bytes_max: the most bytes that may arrive without completing a head or a chunk.
+        unread_bytes_max: the maximum number of bytes that may arrive without completing a head or a
+            piece of a body.
         message_s_max: the seconds within which a complete request must arrive.
     """
 
@@ -69,7 +73,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse more bytes; reject too many bytes without a complete head or chunk."""
+        """Parse more bytes; refuse the request if too many arrive without a head or a chunk."""
         self._unread_bytes += len(data)
         super().data_received(data)
         if self._is_between and not self._unread_bytes:
@@ -89,7 +93,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """Pass the head on to the application."""
         self._unread_bytes = 0
         super().on_headers_complete()
-        # The parser reports trailers as headers, too; they must not reach this request's headers.
+        # The parser also reports trailers as headers. They must not be added to the headers of this
+        # request.
         self.headers = []
         self._was_asked = True
 
@@ -105,8 +110,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Respond to malformed HTTP, and close the connection."""
-        # Uvicorn calls this while it handles the parser's error, which alone has the cause.
+        """Respond to malformed HTTP with status 400, and close the connection."""
+        # Uvicorn calls this while it handles the error of the parser, and only that has the cause.
         cause = str(sys.exception() or "")
         reason = "content-length header must be an integer" if "Content-Length" in cause else msg
         self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED.format(reason))
@@ -132,7 +137,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._alarm = None
 
     def _stop_waiting(self) -> None:
-        """Close the connection, unless the API still works on a request; it has its own limit."""
+        """Close the connection, or wait again if the API still works on a request."""
         if self._was_asked and not self.cycle.response_complete:
             self._wait()
         else:

@@ -17,10 +17,11 @@ _BACKLOG = 2048
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes any free port.
+    """Return a listening socket; port 0 chooses a free port.
 
     Raises:
-        InvalidInputError: the address is in use, or not an address of this machine.
+        InvalidInputError: the address cannot be used, for example because it is in use or does not
+            belong to this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -31,7 +32,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; requests in progress get 5 s to end.
+    """Serve an application until SIGINT or SIGTERM; requests in progress have 5 s to end.
 
     Args:
         app: the application.
@@ -41,7 +42,7 @@ async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
 
 
 async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until cancelled, without handling signals.
+    """Serve an application until the call is cancelled, without handling signals.
 
     Args:
         app: the application.
@@ -52,7 +53,7 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Return uvicorn's configuration for an application of Berth."""
+    """Return the configuration of uvicorn for an application of Berth."""
     return uvicorn.Config(
         app,
         loop="none",
@@ -74,7 +75,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Stop at SIGINT and SIGTERM, immediately at the second one."""
+        """Make the server stop at SIGINT or SIGTERM, and immediately at a second SIGINT."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -86,5 +87,5 @@ class _Companion(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave the signal handlers unchanged."""
+        """Leave the signal handlers of the process unchanged."""
         yield

@@ -1,4 +1,4 @@
-"""Metrics in the text format of Prometheus."""
+"""The metrics of a process, in the text format of Prometheus."""
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 from berth.ports.measures import COUNTED
 from berth.ports.telemetry import Measure, MetricType, Reading
 
-# The most series of one measure; further label values are counted as `other`, so that a client
-# cannot make the process grow.
+# One measure has at most about this many series. Further label values are counted as `other`, so
+# that no client can make the process use ever more memory.
 _SERIES_MAX: Final = 500
 _OTHER: Final = "other"
 
@@ -32,7 +32,7 @@ Read = Callable[[], Awaitable[Sequence[Reading]]]
 
 @dataclass(slots=True)
 class _Observed:
-    """The observations of one series: the count in each bucket, and the sum."""
+    """The observations of one series: their number in each bucket, and their sum."""
 
     counts: list[int]
     total: float = 0.0
@@ -41,11 +41,12 @@ class _Observed:
 class PrometheusMetrics:
     """Keeps the metrics of one process; see the ports `Metrics` and `Exposition`.
 
-    Each series is updated by one thread only, so counting takes no lock, which would cost more than
-    the rest. The exposition also has the process's memory, CPU time and open files.
+    Each series must be updated by one thread only, so that counting needs no lock, which would cost
+    more than the rest. The exposition also has the memory, the CPU time and the open files of the
+    process.
 
     Args:
-        series_max: the most series of each measure.
+        series_max: the number of series after which a measure counts new label values as `other`.
     """
 
     content_type = "text/plain; version=0.0.4; charset=utf-8"
@@ -92,7 +93,7 @@ class PrometheusMetrics:
 
 
 class _Kept(Collector):
-    """The collected values, in the form of Prometheus's client library."""
+    """The collected values, as a collector of Prometheus's client library."""
 
     def __init__(self) -> None:
         self.readings: Sequence[Reading] = ()
@@ -100,10 +101,10 @@ class _Kept(Collector):
         self.observed = _series_of(MetricType.HISTOGRAM, dict[_Labels, _Observed])
 
     def collect(self) -> Iterable[Metric]:
-        """Return all metrics."""
+        """Yield all metrics."""
         for measure, counts in self.counted.items():
             counter = CounterMetricFamily(measure.name, measure.text, labels=measure.labels)
-            # A copy, since other threads may add series meanwhile.
+            # The series are copied, because other threads may add some in the meantime.
             for labels, amount in tuple(counts.items()):
                 counter.add_metric(labels, amount)
             yield counter

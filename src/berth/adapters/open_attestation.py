@@ -2,8 +2,8 @@
 
 `POST <url>/PollHosts` with `{"count": 1, "hosts": ["node"]}` returns
 `{"hosts": [{"host_name": "node", "trust_lvl": "trusted", "vtime": "2026-11-21T12:00:00Z"}]}`.
-`vtime` is the time of the validation. A level is valid for a configured time after it, which should
-be longer than the service caches its results.
+`vtime` is the time of the validation. A level is valid for a configured time after the validation.
+This time should be longer than the time for which the service caches its results.
 """
 
 import ssl
@@ -27,10 +27,13 @@ _OTHER_FORMAT = "%a %b %d %H:%M:%S %Y"
 
 @dataclass(frozen=True, slots=True)
 class AttestationAccess:
-    """How to reach the service.
+    """The address and the credentials of an attestation service.
 
-    `url` ends before `/PollHosts`. `auth_blob` is sent as the header `x-auth-blob`. `ca_file` has
-    the trusted certificates; None uses the system's.
+    Attributes:
+        url: the URL up to `/PollHosts`.
+        auth_blob: the value of the header `x-auth-blob`; an empty one is not sent.
+        ca_file: the file with the trusted certificates; None uses the system's.
+        timeout_s: seconds to wait for the connection, and for each part of the response.
     """
 
     url: str
@@ -56,13 +59,13 @@ class OpenAttester:
     """Queries an Open Attestation service; see the port `Attester`.
 
     Args:
-        access: how to reach the service.
-        clock: the time.
-        valid_s: for how many seconds after the validation a level is valid.
+        access: the address and the credentials of the service.
+        clock: the source of the time.
+        valid_s: seconds after its validation for which a level is valid.
         transport: the HTTP transport; None uses the network.
 
     Raises:
-        InvalidInputError: the file of certificates cannot be read.
+        InvalidInputError: the file of certificates cannot be read or contains none.
     """
 
     def __init__(
@@ -111,9 +114,9 @@ class OpenAttester:
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
-                # Checked while reading: `content-length` may be missing or wrong.
+                # The size is checked while reading: `content-length` may be missing or wrong.
                 if len(body) > _ANSWER_BYTES_MAX:
-                    raise httpx.DecodingError(f"more than {_ANSWER_BYTES_MAX} bytes")
+                    raise httpx.DecodingError(f"it sent more than {_ANSWER_BYTES_MAX} bytes")
         return bytes(body)
 
     def _read(self, state: _State) -> Attestation:
@@ -121,14 +124,14 @@ class OpenAttester:
         validated_s = _time_of(state.vtime)
         if validated_s is None:
             return Attestation(UNKNOWN_LEVEL, now_s + self.valid_s)
-        # A service whose clock is ahead must not extend the validity.
+        # A service whose clock is ahead of this one must not extend the validity.
         return Attestation(
             state.trust_lvl[:_LEVEL_CHARS_MAX], min(validated_s, now_s) + self.valid_s
         )
 
 
 def _time_of(text: str) -> float | None:
-    """Parse a time and return it in Unix seconds, or None when it is invalid."""
+    """Return a time in Unix seconds, or None if the text is invalid; a time without zone is UTC."""
     for read in (datetime.fromisoformat, _read_other):
         try:
             found = read(text.strip())

@@ -1,4 +1,4 @@
-"""The clock, random ids, log and memory settings of the process, and metrics that are discarded."""
+"""The clock, random ids, logging and memory settings of a process, and metrics that go nowhere."""
 
 import asyncio
 import ctypes
@@ -12,36 +12,37 @@ from berth.domain.errors import BerthError
 from berth.ports.telemetry import Measure
 
 _UUID_BYTES = 16
-# The variant digit of a uuid has two fixed bits (10) and two random ones.
+# The variant digit of a UUID, by the random digit that it replaces. Its upper two bits are 10, and
+# its lower two bits stay random.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 _BLOCK_BYTES = 4096
 _CAUSE_MAX = 300
-_M_TRIM_THRESHOLD = -1
 # Parameters of glibc's `mallopt`.
+_M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
 class SystemClock:
-    """Real time; see the port `Clock`."""
+    """The clock of the system; see the port `Clock`."""
 
     def now_s(self) -> float:
-        """Return Unix time in seconds."""
+        """See `Clock.now_s`."""
         return time.time()
 
     def ticks_ns(self) -> int:
-        """Return a monotonic count of nanoseconds."""
+        """See `Clock.ticks_ns`."""
         return time.monotonic_ns()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a number of seconds."""
+        """See `Clock.sleep`."""
         await asyncio.sleep(seconds)
 
 
 class RandomIds:
     """Random identifiers; see the port `Ids`.
 
-    Random bytes are read from the system in blocks: each read releases the interpreter lock, which
-    costs more than the bytes.
+    Random bytes are read from the system in blocks, because each read releases the interpreter
+    lock, which costs more than the bytes.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class RandomIds:
         self._used = 0
 
     def uuid(self) -> str:
-        """Return a new random uuid."""
+        """See `Ids.uuid`."""
         if self._used + _UUID_BYTES > len(self._block):
             self._block, self._used = os.urandom(_BLOCK_BYTES), 0
         digits = self._block[self._used : self._used + _UUID_BYTES].hex()
@@ -60,22 +61,26 @@ class RandomIds:
         )
 
     def request_id(self) -> str:
-        """Return a new `req-` id."""
+        """See `Ids.request_id`."""
         return f"req-{self.uuid()}"
 
 
 class LogTelemetry:
-    """Writes events and failures to the structured log; see the port `Telemetry`."""
+    """Writes events and failures to the structured log; see the port `Telemetry`.
+
+    Args:
+        part: the part of Berth that the process runs (`scheduler`), a field of each log entry.
+    """
 
     def __init__(self, part: str) -> None:
         self._log: structlog.stdlib.BoundLogger = structlog.get_logger().bind(part=part)
 
     def event(self, name: str, **fields: object) -> None:
-        """Log that something happened."""
+        """See `Telemetry.event`."""
         self._log.info(name, **fields)
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Log a failure, with a traceback unless it is an error that Berth raises itself."""
+        """See `Telemetry.failure`. Errors other than a `BerthError` are logged with a traceback."""
         if isinstance(error, BerthError):
             if error.__cause__ is not None:
                 fields = {"cause": f"{error.__cause__!r}"[:_CAUSE_MAX], **fields}
@@ -97,9 +102,9 @@ class NoMetrics:
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory instead of returning it to the system.
 
-    Each decision over a large fleet allocates and frees arrays of some hundred kilobytes. glibc
-    maps each of them anew by default, and faulting in the pages costs more than computing the
-    array. Other C libraries are not affected.
+    Each decision over a large fleet allocates and frees arrays of some hundred kilobytes. By
+    default glibc maps new pages for each of them, and the page faults cost more than computing the
+    array. Other C libraries are left unchanged.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -110,10 +115,10 @@ def keep_freed_memory() -> None:
 
 
 def spare_the_collector() -> None:
-    """Exclude loaded data from garbage collection, and make full collections less frequent.
+    """Exclude all present objects from garbage collection, and make full collections less frequent.
 
-    The host table and its records live as long as the process; traversing them stops the process
-    for hundreds of milliseconds each time.
+    The host table and its records live as long as the process, and each collection that traverses
+    them stops the process for hundreds of milliseconds.
     """
     gc.collect()
     gc.freeze()

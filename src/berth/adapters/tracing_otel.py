@@ -1,8 +1,8 @@
-"""Tracing with OpenTelemetry's SDK; spans are sent to a collector as OTLP over HTTP.
+"""Tracing with the SDK of OpenTelemetry; spans are sent to a collector as OTLP over HTTP.
 
-The trace id is derived from the request id, so that agents, and a scheduler that takes over a
-pending request, add to the same trace without any context being passed. If a client sends a
-`traceparent`, the spans of the API and of the schedulers that it calls belong to the client's
+The trace id is derived from the request id. Agents, and a scheduler that takes over a pending
+request, thus add spans to the same trace although no context was passed to them. If a client sends
+a `traceparent`, the spans of the API and of the schedulers that it calls belong to the client's
 trace.
 """
 
@@ -49,10 +49,10 @@ class OtelTracer:
     """Records spans; see the port `Tracer`.
 
     Args:
-        part: what the process is (`scheduler`).
-        exporter: exports the spans, in a background thread.
-        sample_ratio: the share of the traces started here that are recorded, 0 to 1. Processes with
-            the same ratio decide alike about each trace.
+        part: the part of Berth that the process runs (`scheduler`).
+        exporter: exports the spans in a background thread.
+        sample_ratio: the fraction of the traces started here that are recorded, between 0 and 1.
+            Processes with the same ratio make the same choice for each trace.
     """
 
     def __init__(self, part: str, exporter: SpanExporter, *, sample_ratio: float = 1.0) -> None:
@@ -91,7 +91,7 @@ class OtelTracer:
             CONTEXT.reset(token)
 
     def close(self) -> None:
-        """Export the remaining spans, and stop."""
+        """Export the remaining spans, and stop the exporter."""
         self._provider.shutdown()
 
     def _begin(
@@ -118,7 +118,7 @@ class OtelTracer:
     def _remote(self, origin: _Origin) -> SpanContext:
         """Return the root span of a trace that another process started.
 
-        Whether it was sampled is not known here, but follows from the ratio.
+        This process does not know whether that span was sampled, and derives it from the ratio.
         """
         verdict = self._ratio.should_sample(None, origin.trace_id, "").decision
         is_sampled = verdict is Decision.RECORD_AND_SAMPLE
@@ -127,12 +127,12 @@ class OtelTracer:
 
 
 def otlp_exporter(endpoint: str) -> SpanExporter:
-    """Return an exporter to the URL of a collector."""
+    """Return an exporter that sends spans to the URL of a collector."""
     return OTLPSpanExporter(endpoint=endpoint)
 
 
 class _Told:
-    """Adapts a span of the SDK to the port `Span`."""
+    """A span of the SDK, adapted to the port `Span`."""
 
     def __init__(self, within: trace.Span) -> None:
         self._within = within
@@ -143,22 +143,22 @@ class _Told:
 
 
 class _ChosenIds(IdGenerator):
-    """Generates random ids, except for a root span whose ids have been chosen."""
+    """Generates random ids, except for a root span whose ids were chosen beforehand."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
         self._next: _Origin | None = None
 
     def choose(self, origin: _Origin) -> None:
-        """Use these ids for the next span, which starts a trace."""
+        """Choose the ids of the next span, which must start a trace."""
         self._next = origin
 
     def generate_trace_id(self) -> int:
-        """Return the id of a new trace."""
+        """Return the chosen trace id, or a random one if none was chosen."""
         return self._random.generate_trace_id() if self._next is None else self._next.trace_id
 
     def generate_span_id(self) -> int:
-        """Return the id of a new span, consuming the chosen ids."""
+        """Return the chosen span id and discard the choice, or a random id if none was chosen."""
         chosen, self._next = self._next, None
         return self._random.generate_span_id() if chosen is None else chosen.span_id
 
@@ -175,7 +175,7 @@ def _origin_of(request_id: str) -> _Origin:
 
 
 def _parent_of(traceparent: str | None) -> SpanContext | None:
-    """Parse a W3C `traceparent` header, or return None when it is invalid."""
+    """Return the parent span that a W3C `traceparent` header names, or None if it is invalid."""
     parts = (traceparent or "").split("-")
     try:
         _, trace_id, span_id, flags = (int(part, 16) for part in parts)

@@ -1,1 +1,1 @@
-"""The process on a compute host: reports the host, and builds and destroys its instances."""
+"""The agent of a compute host, which reports the host and carries out its instances' tasks."""

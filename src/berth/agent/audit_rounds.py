@@ -10,22 +10,23 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
 _NS_PER_S: Final = 1_000_000_000
-# The shortest wait, so that a process with many hosts wakes up only a few times a second.
+# The minimum wait in seconds, so that a process with many hosts wakes up only a few times a second.
 _BEAT_S: Final = 0.25
-# By which share of the interval each wait is longer or shorter.
+# Each wait differs from the interval by up to this share of it.
 _JITTER: Final = 0.1
 _AT_ONCE: Final = 16
 
 
 class AuditRounds:
-    """Audits the hosts of a process in turn, forever.
+    """Audits the hosts of a process periodically, a limited number of them at a time.
 
     The first round is spread over the whole interval and each wait has jitter: agents that were
     started together would otherwise query the ledger in step.
 
     Args:
         hosts: the names of the hosts.
-        audit: audits one host; its errors are reported, and it is called again after the interval.
+        audit: audits one host. After an error, which is reported, it is called again in the next
+            round.
         clock: the time.
         telemetry: receives failed audits.
         interval_s: the mean time in seconds between two audits of a host.
@@ -69,7 +70,7 @@ class AuditRounds:
             share = 1 + _JITTER * (2 * self._randomness.random() - 1)
             wait_s = max(self._interval_s * share, _BEAT_S)
             heapq.heapreplace(self._due, (now_s + wait_s, host))
-            # An audit that takes longer than the interval must not run twice at once.
+            # While an audit takes longer than the interval, no second audit of its host is started.
             if host not in self._at_work:
                 self._at_work.add(host)
                 found.append(host)
@@ -79,7 +80,7 @@ class AuditRounds:
         try:
             async with self._slots:
                 await self._audit(host)
-        except Exception as error:  # noqa: BLE001 - a driver may fail in any way; it is done again
+        except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
             self._telemetry.failure("audit_failed", error, host=host)
         finally:
             self._at_work.discard(host)

@@ -1,7 +1,8 @@
 """Host notices: what agents find and repair on their hosts, recorded in the ledger.
 
-They are part of the record of the host's compute service: only the agent can see them, and an audit
-of the ledger must report them without calling any agent (docs/adr/0022-agents-audit-themselves.md).
+Notices are stored in the record of the host's service, because only its agent can detect the
+problems, and an audit of the ledger must report them without calling any agent
+(docs/adr/0022-agents-audit-themselves.md).
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,9 +20,13 @@ from berth.services.replica.replica import Replica
 
 @dataclass(slots=True)
 class _Notices:
-    """The notices of one host.
+    """The notices of one host; all times are Unix seconds.
 
-    `seen_s` has the time when each finding was last seen, `begun_s` the start of the last pass.
+    Attributes:
+        found: the findings, by code and instance uuid.
+        seen_s: the times at which the findings were last seen.
+        mended: the latest repairs, newest first.
+        begun_s: the start of the last pass.
     """
 
     found: dict[tuple[str, str], HostNotice] = field(
@@ -33,13 +38,13 @@ class _Notices:
 
     @property
     def audit(self) -> HostAudit:
-        """The part that is saved."""
+        """The part that is saved in the ledger."""
         found = sorted(self.found.values(), key=lambda note: (-note.at_s, note.code, note.key))
         return HostAudit(tuple(found[:NOTICES_MAX]), len(found), tuple(self.mended))
 
 
 class HostNotices:
-    """Keeps the notices of many hosts; hosts without notices cost nothing.
+    """Keeps the notices of hosts, and saves them to the ledger.
 
     Args:
         ledger: stores the notices.
@@ -66,7 +71,7 @@ class HostNotices:
         self._kept: dict[str, _Notices] = {}
 
     def begin(self, host: str) -> None:
-        """Begin a pass over a host, and drop the findings that the previous pass did not see."""
+        """Begin a pass over a host, and drop findings not seen since the previous pass began."""
         notices = self._find(host)
         if notices is None:
             return
@@ -75,7 +80,7 @@ class HostNotices:
         notices.begun_s = self._clock.now_s()
 
     def record_finding(self, host: str, code: str, uuid: str, text: str) -> None:
-        """Record a finding that is left to the operator, dated by when it was first seen."""
+        """Record a finding that is left to the operator, with the time when it was first seen."""
         notices = self._get_or_create(host)
         now_s, key = self._clock.now_s(), (code, uuid)
         if key not in notices.found:
@@ -84,7 +89,7 @@ class HostNotices:
         notices.seen_s[key] = now_s
 
     def record_repair(self, host: str, code: str, uuid: str, text: str) -> None:
-        """Record a repair."""
+        """Record a repair, and drop the finding that it resolves."""
         notices = self._get_or_create(host)
         note = HostNotice(code, uuid, text, self._clock.now_s())
         notices.mended = [note, *notices.mended][:NOTICES_MAX]
@@ -93,14 +98,14 @@ class HostNotices:
         self._report(host, note, "mended")
 
     async def save(self, host: str) -> None:
-        """Save changed notices to the ledger; a failed save is repeated with the next pass."""
+        """Save changed notices to the ledger; a failed save is repeated at the next call."""
         notices = self._kept.get(host)
         stored = self._replica.hosts.service(host)
         if notices is None or stored is None or stored.audit == notices.audit:
             return
         audit = notices.audit
 
-        # Read and saved under a guard, since heartbeats and operators write the same record.
+        # The record is read and saved under a guard, since heartbeats and operators write it, too.
         async def read() -> Unit:
             service = await self._ledger.get(Service, host)
             if service is None or service.audit == audit:

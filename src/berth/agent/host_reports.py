@@ -1,7 +1,7 @@
 """Periodic host reports, of which only changes reach the ledger.
 
-Agents report their hosts periodically, mostly without changes. So each report is first compared
-with the host table of this process; only a report that differs goes to the ledger.
+Most periodic reports have no changes. Therefore each report is first compared with the host table
+of this process; only a report that differs is registered in the ledger.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from berth.tables.host.hosts import HostTable
 
 
 class HostReports:
-    """Registers the changed reports of running agents.
+    """Registers the reports of running agents that differ from the ledger.
 
     A host that was removed while its agent runs stays removed until the agent restarts.
 
@@ -31,13 +31,14 @@ class HostReports:
         self._hosts = hosts
         self._replica = replica
         self._ratios = ratios
-        # By the host's uuid, a digest of the parts that are not compared with the table.
+        # A digest of the parts of a report that are not compared with the table, by host uuid.
         self._reported: dict[str, int] = {}
 
     async def report(self, reports: Sequence[HostReport]) -> list[str]:
         """Register the hosts whose reports differ from the ledger.
 
-        Allocation ratios that the agent's settings force are restored after any other change.
+        A report also differs if the agent's settings force an allocation ratio other than that in
+        the ledger; registering the report restores the forced one.
 
         Returns:
             The names of the registered hosts.
@@ -57,7 +58,7 @@ class HostReports:
     def _is_news(self, report: HostReport) -> bool:
         table, uuid = self._replica.hosts, report.host.uuid
         row = table.row_of(uuid)
-        # Removed by an operator: a periodic report must not bring the host back.
+        # An operator has removed the host, and a periodic report must not bring it back.
         if row is None:
             return False
         digest = _digest(report)

@@ -1,8 +1,8 @@
 """Instance casts: agents send the list of instances of their hosts to all schedulers.
 
-The casts follow from committed changes rather than from what an agent is about to do: the change
-feed says what came to a host and what left it, whichever operation caused it. Nothing waits for a
-cast and none is required; a lost one shows in the digest of the next.
+Casts are derived from committed changes rather than from the tasks of agents: the change feed shows
+each arrival and departure, whichever operation caused it. Nothing waits for a cast. The digest in
+the next message reveals that one was lost.
 """
 
 import asyncio
@@ -36,16 +36,23 @@ from berth.tables.host.orphans import LocatedResident
 
 _RETRY_S: Final = 1.0
 _REPORTED_FAILURE: Final = 2
-# The largest message, below the smallest limit that a bus can be configured with (64 KiB).
+# The maximum size of a message, below the lowest limit that can be set for a bus (64 KiB).
 _BYTES_MAX: Final = 48 * 1024
 _UUID_BYTES: Final = 40
-# By which share of the interval a sync is early or late.
+# A sync is early or late by up to this share of the interval.
 _JITTER: Final = 0.1
 
 
 @dataclass(slots=True)
 class _HostCasts:
-    """One host: its list, the unsent changes, and the sequence number of the last cast."""
+    """The casts of one host.
+
+    Attributes:
+        list: the instances and moves on the host.
+        changed: the uuids of those whose changes have not been sent.
+        in_full: whether the next update must have the whole list.
+        sequence: the sequence number of the last cast.
+    """
 
     list: HostList = field(default_factory=HostList)
     changed: set[str] = field(default_factory=set[str])
@@ -58,15 +65,15 @@ class InstanceCaster:
 
     Args:
         hosts: the names of the hosts.
-        bus: to the schedulers.
-        clock: schedules the syncs.
+        bus: reaches the schedulers.
+        clock: schedules the syncs and retries.
         telemetry: receives repeated failures of the bus.
         rng: the source of jitter.
         session: an id that is new at each start of the process.
         sync_interval_s: the seconds between two casts of a host's whole list.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works with, and two values
+    def __init__(  # noqa: PLR0913 - its collaborators and two values
         self,
         hosts: Iterable[str],
         bus: Bus,
@@ -84,10 +91,10 @@ class InstanceCaster:
         self._rng = rng
         self._session = session
         self._sync_interval_s = sync_interval_s
-        # The host, of those here, that each instance or move is on.
+        # The host of this process that each instance or move is on, by uuid.
         self._where: dict[str, str] = {}
         self._version = 0
-        # The hosts with unsent changes, in order.
+        # The hosts with unsent changes, in the order in which the changes came.
         self._due: dict[str, None] = {}
         self._has_changes = asyncio.Event()
 
@@ -167,7 +174,7 @@ class InstanceCaster:
                 pass
 
     def _place(self, uuid: str, located: LocatedResident | None) -> None:
-        """Update the lists for the host that an instance is on now."""
+        """Update the lists of the hosts that an instance or move was on and is on now."""
         host = None if located is None else located.name
         before = self._where.pop(uuid, None)
         if before is not None and before != host:
@@ -184,7 +191,7 @@ class InstanceCaster:
         self._has_changes.set()
 
     async def _send_changes(self, host: str) -> None:
-        """Send the changes of a host; after a failure the whole list is sent next.
+        """Send the changes of a host; after a failure the next update has the whole list.
 
         Raises:
             UnavailableError: the bus did not accept the message.
@@ -202,7 +209,7 @@ class InstanceCaster:
         try:
             if sum(map(encoded_size, present)) + len(gone) * _UUID_BYTES > _BYTES_MAX:
                 await self._sync(host)
-            # An empty full list is sent as an update, too: it tells that the host has nothing.
+            # An empty full list is also sent as an update: it says that the host has no instances.
             elif present or in_full:
                 update = InstancesUpdated(self._head(host, casts), present, gone, is_full=in_full)
                 await self._bus.fanout(UPDATE, update)

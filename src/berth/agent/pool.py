@@ -1,4 +1,4 @@
-"""The pool of the agents in one process: one agent a host, with a shared feed and heartbeats."""
+"""The pool of the agents in one process: one agent per host, sharing the feed and heartbeats."""
 
 import asyncio
 import sys
@@ -46,8 +46,8 @@ class Pace:
         report_interval_s: seconds between heartbeats.
         reconcile_interval_s: seconds between two reconciliations of a host.
         hint_delay_s: seconds from a driver's event to the reconciliation of its host.
-        builds_max: how many tasks run at once in the process.
-        restarts: how often crashed guests are restarted.
+        builds_max: the maximum number of tasks that run simultaneously in the process.
+        restarts: the rule for restarting crashed guests.
     """
 
     report_interval_s: float = 10.0
@@ -63,8 +63,8 @@ _PACE = Pace()
 class AgentPool:
     """Runs agents: subscribes to the change feed and hands each instance to its host's agent.
 
-    One asyncio task at a time works on an instance. After a start the snapshot has the pending
-    tasks.
+    Only one asyncio task at a time works on an instance. A new process finds the pending tasks in
+    its first snapshot.
 
     Args:
         agents: the agents by host.
@@ -95,11 +95,11 @@ class AgentPool:
         self._pace = pace
         self.notices = notices
         self._slots = asyncio.Semaphore(pace.builds_max)
-        # The newest revision in the feed of each instance that a task works on.
+        # The newest revision that the feed has delivered of each instance that a task works on.
         self._in_progress: dict[str, int] = {}
-        # The revisions up to which instances are finished, while the feed is still behind them.
+        # For instances that are ahead of the feed, the revision up to which no work remains.
         self._done: dict[str, int] = {}
-        # The next version of each instance to work on, and the host.
+        # The record of each instance to work on next, and the host that must act.
         self._queued: dict[str, tuple[Instance, str]] = {}
         # The moves under way that involve hosts of this process, by uuid.
         self._moves: dict[str, Migration] = {}
@@ -110,7 +110,7 @@ class AgentPool:
         self._restarts = Restarts(pace.restarts)
         # Instances whose crashed guests wait for their restart.
         self._delayed: set[str] = set()
-        # The instances to adopt after the start; None once that has begun.
+        # The instances to adopt after the start; None once the adoption has begun.
         self._active: list[Instance] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -152,8 +152,8 @@ class AgentPool:
         due = 0.0
         while True:
             await self._clock.sleep(self._pace.report_interval_s)
-            # A few hosts at each beat: reconciling all hosts of a large pool at once would occupy
-            # the slots that tasks need.
+            # Only a few hosts are reconciled after each heartbeat. All hosts of a large pool
+            # together would occupy the slots that tasks need.
             due += len(rounds) * self._pace.report_interval_s / self._pace.reconcile_interval_s
             for _ in range(min(int(due), len(rounds))):
                 self._spawn(self._reconcile(rounds[0]))
@@ -187,15 +187,15 @@ class AgentPool:
                 touched[change.event.uuid] = change.event
             elif isinstance(change.event, Migration):
                 self._note_move(change.event)
-        # Moves before instances: a version has both in any order, and what is up to this host
-        # depends on the move.
+        # All moves are noted before any instance is considered: a version has both in any order,
+        # and the move determines which host must act for its instance.
         for instance in touched.values():
             self._consider(instance)
 
     async def adopt(self) -> None:
-        """Start the guests that the snapshot has as active, in the background.
+        """Reconcile each host in the background, to start the guests that should run but do not.
 
-        New tasks for an instance wait until its guest is started.
+        The instances are those of the snapshot that are active or resized and have no task.
         """
         here: dict[str, list[Instance]] = {name: [] for name in self._agents}
         for instance in self._active or ():
@@ -213,7 +213,7 @@ class AgentPool:
             async with self._slots:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(instances)
-        except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
+        except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
             telemetry.failure("reconciling_failed", error, host=host)
             return
         for instance in found.missing:
@@ -225,12 +225,15 @@ class AgentPool:
             await self.notices.save(host)
 
     def _restart(self, instance: Instance, host: str) -> None:
-        """Restart a guest, schedule its restart, or stop restarting it."""
+        """Restart a guest, schedule its restart, or stop restarting it.
+
+        Nothing happens when the instance is queued or its restart is scheduled.
+        """
         uuid = instance.uuid
         wait_s: float | None = 0.0
         if uuid in self._queued or uuid in self._delayed:
             return
-        # A guest with a task in progress may be starting at this moment; that is no crash.
+        # A guest with a task in progress may be starting at this moment, which is not a crash.
         if uuid not in self._in_progress:
             now_s = self._clock.ticks_ns() / _NS_PER_S
             wait_s = self._restarts.wait_s(uuid, now_s)
@@ -243,7 +246,7 @@ class AgentPool:
             self._spawn(self._reconcile_later(uuid, host, wait_s))
 
     async def _reconcile_later(self, uuid: str, host: str, wait_s: float) -> None:
-        """Reconcile a host again when the guest of an instance may be restarted."""
+        """Reconcile a host again after `wait_s` seconds, when a guest on it may be restarted."""
         await self._clock.sleep(wait_s)
         self._delayed.discard(uuid)
         await self._reconcile(host)
@@ -258,7 +261,7 @@ class AgentPool:
                 self._report_finding(host, instance.uuid, found)
 
     async def close(self) -> None:
-        """Cancel all tasks; the next start finds unfinished ones in the ledger."""
+        """Cancel all tasks; a new process finds the unfinished ones in the ledger."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -282,7 +285,7 @@ class AgentPool:
             self._spawn(self._cancel_move(migration))
 
     def _host_in_turn(self, instance: Instance) -> str | None:
-        """Return the host of this process whose agent has the next step for an instance."""
+        """Return the host of this process that must act next for an instance, or None."""
         migration = self._moves.get(instance.migration_uuid or "")
         hosts = [instance.host] if instance.host is not None else self._disk_hosts
         if migration is not None:
@@ -299,7 +302,7 @@ class AgentPool:
         if instance.revision < done:
             return
         self._done.pop(uuid, None)
-        # A server may be deleted without its agent while that is down; its guest is destroyed now.
+        # An instance may be deleted while its agent is down, so its guest is destroyed now.
         gone = instance.status is Status.DELETED and instance.revision > done
         host = (
             instance.host
@@ -329,8 +332,8 @@ class AgentPool:
     async def _work(self, uuid: str) -> None:
         done, has_failed = 0, False
         while uuid in self._queued or uuid in self._leftover_moves or uuid in self._anomalies:
-            # Leftovers first: the guest that an earlier move left here must be gone before the
-            # instance may come back to this host.
+            # Leftovers are cleared first: the guest that an earlier move left here must be gone
+            # before the instance may come back to this host.
             for migration in self._leftover_moves.pop(uuid, ()):
                 await self._clean_up_after_move(migration)
             for (host, _), anomaly in self._anomalies.pop(uuid, {}).items():
@@ -351,7 +354,7 @@ class AgentPool:
                 has_failed = False
             except BuildError as error:
                 self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)
-            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
+            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
                 self._telemetry.failure("task_failed", error, instance=uuid, host=host)
                 await self._clock.sleep(_RETRY_S)
                 # A newer version that the feed delivered meanwhile takes precedence.
@@ -368,7 +371,7 @@ class AgentPool:
             try:
                 async with self._slots:
                     await agent.executor.clean_up_after_move(migration)
-            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is repeated
+            except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
                 uuid = migration.instance_uuid
                 self._telemetry.failure("task_failed", error, instance=uuid, host=agent.host)
                 await self._clock.sleep(_RETRY_S)
@@ -389,7 +392,7 @@ class AgentPool:
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
         if self.notices is None or found.code == ENDED:
-            return  # owners may shut guests down from within; that needs no notice
+            return  # an owner who shuts down a guest from within causes this, too
         record = self.notices.record_repair if found.is_repaired else self.notices.record_finding
         record(host, found.code, uuid, found.text)
         self._spawn(self.notices.save(host))

@@ -1,11 +1,11 @@
 """Self-audit: agents audit the ledger's records of their hosts periodically.
 
 A pass reports the host and then audits its allocations. Most hosts have no changes, and a process
-may have many hosts. So a signature of the replica's data about a host is kept, and the ledger is
-read only after the signature has changed: when discrepancies have become old enough to be reported,
-and for as long as some remain.
+may have many hosts. Therefore a signature of the replica's data about each host is kept. After a
+change of the signature, the ledger is read when new discrepancies would be old enough to be
+reported, and then in each pass while discrepancies remain.
 
-Agents repair only what nobody else can need: allocations of instances that were deleted or are on
+Agents repair only what nothing else can need: allocations of instances that were deleted or are on
 no host, and of moves that have ended. Everything else is reported to the operator.
 """
 
@@ -28,7 +28,7 @@ from berth.services.auditing import AuditService
 from berth.services.replica.replica import Replica
 
 _AGES: Final = AuditAges()
-# Seconds after a change at which to audit; earlier, discrepancies are within their grace.
+# Audits run this many seconds after a change. Earlier, a discrepancy would be too young to report.
 _LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)
 
 
@@ -38,8 +38,8 @@ class _LastAudit:
 
     Attributes:
         signature: the signature of the replica's data.
-        since_s: when the signature last changed.
-        count: how many of the audits due after that change have run.
+        since_s: the Unix time at which the signature last changed.
+        count: how many of the audits that are due after this change have run.
         found: the code and key of each discrepancy that remains.
     """
 
@@ -64,15 +64,15 @@ class SelfAudit:
     Args:
         ledger: the ledger.
         replica: the replica of this process.
-        reports: takes in what drivers report.
+        reports: registers changed reports of drivers.
         notices: records the repairs.
-        clock: for ages.
-        telemetry: receives each discrepancy once, and each repair.
-        metrics: where that is counted.
+        clock: the time, for the ages of changes.
+        telemetry: receives each discrepancy once.
+        metrics: counts audits and discrepancies.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
     """
 
-    def __init__(  # noqa: PLR0913 - what one host's audit needs, each used
+    def __init__(  # noqa: PLR0913 - the collaborators of an audit
         self,
         *,
         ledger: Ledger,
@@ -106,6 +106,7 @@ class SelfAudit:
 
         Raises:
             DriverError: the driver cannot report the host.
+            InvalidInputError: the report is invalid; see `Hosts.register`.
             ConflictError: concurrent changes of the host won each attempt to register it.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
@@ -150,7 +151,7 @@ class SelfAudit:
         wrong = set[tuple[str, str]]()
         for one in report.discrepancies:
             if one.host not in {host, None} or one.is_reported_by_agent:
-                continue  # told of by the agent of that host
+                continue  # reported by another agent, or as a host notice
             if one.is_repaired and one.outcome is not None:
                 text = f"{one.text}; {one.outcome.text}"
                 self._notices.record_repair(host, one.code, one.key, text)

@@ -1,1 +1,1 @@
-"""The HTTP API: the compute API that OpenStack's clients speak, and Berth's own."""
+"""The HTTP APIs: OpenStack's compute, identity, image and Placement APIs, and Berth's."""

@@ -52,12 +52,12 @@ OPERATIONS = (
 def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
     """Build the application. Requests share nothing but `parts`.
 
-    A request passes, from the outside in: `Front` (request id, size limits), the router of its API,
-    microversion negotiation for the compute API, and the endpoint of its path.
+    A request passes `Front` (request id, size limits), the tracer if there is one, the router of
+    its API, microversion negotiation in the compute API, and the endpoint of its path.
 
     Args:
         parts: dependencies of every API except Placement.
-        placement: dependencies of the Placement API; None leaves it out.
+        placement: dependencies of the Placement API, or None to leave that API out.
     """
     parts = replace(parts, started_ns=parts.clock.ticks_ns())
     compute_routes = routes_of(parts, _COMPUTE, compute_room.PREFIX)
@@ -78,7 +78,8 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
         redirect_slashes=False,
         default=not_found,
     )
-    # Shortcuts finds an endpoint in one dict; Starlette's router would try its routes in turn.
+    # `Shortcuts` finds an endpoint with one dict lookup; Starlette's router would try its routes in
+    # turn.
     ends: dict[str, ASGIApp] = {
         **ends_of(compute_routes, compute_room.PREFIX, Microversions),
         **ends_of(berth_routes, berth_room.PREFIX),
@@ -109,9 +110,9 @@ class _Document:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the document."""
         if scope["method"] not in {"GET", "HEAD"}:
-            error = HttpError(405, "Only GET is for this path.", {"Allow": "GET"})
+            error = HttpError(405, "Only GET is allowed on this path.", {"Allow": "GET"})
             await send_error(scope, send, error)
             return
-        # Most processes never serve the document, so none generates it at start-up.
+        # Most processes never serve the document, so it is not generated at start-up.
         self._body = self._body or encode(openapi_document(OPERATIONS, __version__))
         await send_bytes(scope, send, 200, self._body)

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 HEADER: Final = STATEMENT_HEADER.lower().encode()
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Maximum body of a request that a parent signed; builds of many instances need the most."""
+"""Maximum size of the body of a request that a parent signed, such as a build of many instances."""
 _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
 class AssertedIdentity(Enum):
     """Whether an operation accepts assertions.
 
-    An operation without a use for assertions rejects them: a sender that adds one wants to act with
-    the tenant's rights alone, and ignoring it would grant the rights of the parent's account.
+    With `NEVER`, the operation rejects a request that has an assertion; ignoring it would grant the
+    rights of the parent's account to a request that should have the tenant's rights only. With
+    `MUST`, the operation rejects a request that has none.
     """
 
     NEVER = "never"
@@ -40,35 +41,37 @@ class AssertedIdentity(Enum):
 
 
 def zone_parts(parts: "ApiParts") -> "ZoneParts":
-    """Return the dependencies of the zone.
+    """Return the dependencies of the zone that this deployment is.
 
     Raises:
         HttpError: 501 when this deployment is not a zone.
     """
     if parts.zones is None:
         raise HttpError(
-            501, "This deployment is no zone of a tree; zones.name in its settings makes it one."
+            501, "This deployment is not a zone of a tree; set zones.name in its settings."
         )
     return parts.zones
 
 
 def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> ZoneAssertion | None:
-    """Return a request's assertion after checking its signature, or None when it has none.
+    """Return a request's assertion after checking its signature, or None if it has none.
 
     Raises:
-        HttpError: 401 when the assertion is invalid or missing, 403 when the operation accepts
-            none, 501 when this deployment is not a zone.
+        HttpError: 401 when the assertion is invalid, or missing although the operation requires
+            one; 403 when the operation accepts none; 501 when this deployment is not a zone.
     """
     text = header_of(scope, HEADER)
     if text is None:
         if stated is AssertedIdentity.MUST:
             zone_parts(parts)
             raise HttpError(
-                401, "Only a parent zone may ask this: X-Berth-Zone-Statement is due.", _CHALLENGE
+                401,
+                "Only a parent zone may send this request, with the header X-Berth-Zone-Statement.",
+                _CHALLENGE,
             )
         return None
     if stated is AssertedIdentity.NEVER:
-        raise HttpError(403, "X-Berth-Zone-Statement has no place here; leave it out.")
+        raise HttpError(403, "This operation does not accept X-Berth-Zone-Statement; leave it out.")
     try:
         return zone_parts(parts).assertions.verify_signature(text)
     except ZoneAssertionError as error:
@@ -82,17 +85,22 @@ def asserted_caller(
 
     Raises:
         HttpError: 401 when the assertion covers another request, has expired or was redeemed
-            before, 403 when its project or user name is malformed.
+            before; 403 when its project or user name is malformed; 501 when this deployment is not
+            a zone.
         UnavailableError: too many unexpired assertions are remembered.
     """
-    asked = AssertedRequest(scope["method"], path_of(scope), body)
+    covered = AssertedRequest(scope["method"], path_of(scope), body)
     try:
-        zone_parts(parts).assertions.redeem(statement, asked)
+        zone_parts(parts).assertions.redeem(statement, covered)
     except ZoneAssertionError as error:
         raise _refused(error) from error
     names = (statement.project_id, statement.user_id)
     if any(name and not is_name(name) for name in names):
-        raise HttpError(403, "The statement names no project or user that there could be.")
+        raise HttpError(
+            403,
+            "The project and the user of X-Berth-Zone-Statement must each consist of 1 to 255 "
+            "printable characters.",
+        )
     return Identity(
         statement.user_id, statement.project_id, is_admin=False, parent=statement.parent
     )
@@ -100,13 +108,14 @@ def asserted_caller(
 
 @cache
 def asserted_limits(limits: RequestLimits) -> RequestLimits:
-    """Return the limits of requests that a parent signed."""
+    """Return the limits of a signed request: the given ones, but at least `BODY_BYTES_MAX`."""
     return replace(limits, body_bytes_max=max(limits.body_bytes_max, BODY_BYTES_MAX))
 
 
 def path_of(scope: Scope) -> str:
     """Return the path and query of a request, relative to the root of the API."""
-    # The undecoded bytes: the signature covers exactly what the parent sent.
+    # The undecoded path is used, because the signature covers exactly the bytes that the parent
+    # sent.
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     path = (raw + b"?" + query if query else raw).decode("latin-1")
@@ -115,6 +124,6 @@ def path_of(scope: Scope) -> str:
 
 
 def _refused(error: ZoneAssertionError) -> HttpError:
-    """Return the 401 response, whose challenge tells the parent that its assertion failed."""
+    """Return the 401 response, whose challenge names the assertion as the rejected credential."""
     text = str(error)
     return HttpError(401, f"{text[:1].upper()}{text[1:]}.", _CHALLENGE)

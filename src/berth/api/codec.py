@@ -34,7 +34,7 @@ _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _VISIBLE = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$"
 _VISIBLE_TOLD = repr(_VISIBLE)[1:-1]
 # Python's `$` also matches before a trailing line feed; the lookahead below rejects that. The
-# published schema omits it, since JSON Schema's `$` matches only the end.
+# published schema omits the lookahead, since JSON Schema's `$` matches only the end.
 Name = Annotated[
     str,
     Meta(
@@ -44,11 +44,11 @@ Name = Annotated[
         extra_json_schema={"pattern": _VISIBLE},
     ),
 ]
-"""A name: 1 to 255 characters, none of them a control character."""
+"""A name of 1 to 255 characters, none of which is a control character or a line separator."""
 
 
 class Model(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A request body or query. Unknown fields are rejected."""
+    """A request body or query. Decoding rejects unknown fields."""
 
 
 class View(Struct, kw_only=True):
@@ -74,15 +74,16 @@ def encode_text(value: object) -> str:
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Decode JSON into a value of the given type.
+    """Return the value of the given type that a JSON document encodes.
 
     Raises:
-        InvalidInputError: naming the field and what is wrong with it.
+        InvalidInputError: the document is not valid JSON, contains U+0000, or does not fit the
+            type; the error names the field that does not fit.
     """
-    # PostgreSQL cannot store U+0000 in text, so every ledger refuses it. The substring test keeps
-    # the regular expression off nearly all bodies.
+    # PostgreSQL cannot store U+0000 in text, so the API refuses it with every ledger. The substring
+    # test avoids the regular expression for nearly all bodies.
     if b"\\u0000" in body and _NUL.search(body):
-        raise InvalidInputError("body", "must not hold the character U+0000")
+        raise InvalidInputError("body", "must not contain the character U+0000")
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError as error:
@@ -92,10 +93,15 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
-    """Convert strings, such as query parameters, into a value of the given type.
+    """Return the value of the given type that strings, such as query parameters, stand for.
+
+    Args:
+        values: the strings by field name.
+        kind: the type.
+        where: what the error names if no single field is at fault.
 
     Raises:
-        InvalidInputError: naming the field and what is wrong with it.
+        InvalidInputError: the strings do not fit the type; the error names the field.
     """
     try:
         return msgspec.convert(values, kind, strict=False)
@@ -104,7 +110,7 @@ def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
 
 
 def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the JSON Schema of each type, and the schemas they reference by name."""
+    """Return the JSON Schema of each type, and by name the schemas that these refer to."""
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template=ref_template, schema_hook=_anything
     )
@@ -112,7 +118,7 @@ def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[st
 
 
 def _anything(kind: type) -> dict[str, Any]:
-    """Return the schema of `object`, which stands for any JSON value."""
+    """Return the JSON Schema of `object`, which stands for any JSON value."""
     if kind is not object:
         raise NotImplementedError(f"there is no JSON Schema for {kind}")
     return {"description": "Any JSON value."}
@@ -123,6 +129,6 @@ def _invalid(message: str, where: str) -> InvalidInputError:
     if found is None:
         return InvalidInputError(where, message)
     path = found["path"].lstrip(".") or where
-    # msgspec quotes the whole pattern, which says nothing to a client.
-    reason = "must hold no control characters" if _VISIBLE_TOLD in message else found["reason"]
+    # msgspec's message would quote the whole pattern, which explains nothing to a client.
+    reason = "must not have control characters" if _VISIBLE_TOLD in message else found["reason"]
     return InvalidInputError(path, ("a key: " if found["key"] else "") + reason)

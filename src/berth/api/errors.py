@@ -1,4 +1,4 @@
-"""Errors in the compute API's format: one key that names the fault, a code and a message."""
+"""Errors in the compute API's format: an object with a code and a message under a fault's name."""
 
 from collections.abc import Mapping
 
@@ -33,15 +33,15 @@ _RETRY_AFTER_S = "2"
 
 Header = tuple[bytes, bytes]
 
-# The exception's text may hold secrets or internals, so clients get the request id to quote.
+# The exception's text may contain secrets or internals, so clients get only this text.
 NOTHING_SAID = (
-    "Unexpected API error: Berth failed to carry out the request. Its log has the reason under "
-    "the id in the header x-openstack-request-id."
+    "Unexpected API error: Berth failed to carry out the request. Berth's log has the reason under "
+    "the request id in the header x-openstack-request-id."
 )
 
 
 class FaultBody(View):
-    """The error, keyed in the response by the name of its HTTP status."""
+    """The code and the message of an error; a response has them under the name of the fault."""
 
     code: int
     message: str
@@ -52,7 +52,7 @@ class HttpError(BerthError):
 
     Args:
         status: HTTP status, 400 or above.
-        message: what was wrong and what to do, for the client.
+        message: tells the client what is wrong and what to do.
         headers: additional response headers.
     """
 
@@ -64,7 +64,7 @@ class HttpError(BerthError):
 
 
 def translate(error: BerthError) -> HttpError | None:
-    """Return the HTTP form of a service's error, or None when the client must not see it."""
+    """Return the error response for an error, or None if clients must not see its text."""
     match error:
         case HttpError():
             return error

@@ -1,4 +1,4 @@
-"""Hosts as the API reads them from the replica: in pages, by node, and with their zones."""
+"""Reads hosts from the replica: in pages, by node, and with their availability zones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -7,7 +7,7 @@ from berth.api.parts import ApiParts
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.fleet.hosts import HostView, host_view
 
-# Bounds how long one listing of a large fleet keeps other requests waiting.
+# The number of hosts that a listing reads before other requests get a turn.
 _CHUNK = 256
 
 
@@ -22,7 +22,7 @@ def host_uuids(parts: ApiParts) -> list[str]:
 async def views_of(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[list[HostView]]:
     """Yield views of hosts in chunks, and let other tasks run between chunks.
 
-    A host that is removed in the meantime is omitted.
+    Hosts that are removed in the meantime are omitted.
     """
     # Uuids stay valid across the pauses; rows do not, since the feed may reassign them.
     for start in range(0, len(uuids), _CHUNK):
@@ -39,7 +39,12 @@ def _views(parts: ApiParts, uuids: Sequence[str]) -> Iterator[HostView]:
 
 
 def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> Sequence[str]:
-    """Return the page of uuids that follows the marker.
+    """Return the page of uuids that follows the marker, or the first page if the marker is None.
+
+    Args:
+        uuids: the whole list.
+        marker: the last uuid of the previous page, or None.
+        limit: maximum number of uuids, or None for all that follow.
 
     Raises:
         InvalidInputError: no host has the marker's uuid.
@@ -47,20 +52,20 @@ def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> S
     start = 0
     if marker is not None:
         if marker not in uuids:
-            raise InvalidInputError("marker", f"{marker[:80]!r} is no host")
+            raise InvalidInputError("marker", f"{marker[:80]!r} is not the uuid of a host")
         start = uuids.index(marker) + 1
     return uuids[start:] if limit is None else uuids[start : start + limit]
 
 
 def zones_of(parts: ApiParts, host: str) -> list[str]:
-    """Return the availability zones of a host, or the default zone when it is in none."""
+    """Return the sorted availability zones of a host, or the default zone if it is in none."""
     table = parts.replica.hosts
     zones = {zone for row in table.rows_of_name(host) for zone in table.zones.get(row)}
     return sorted(zones) or [parts.default_zone]
 
 
 def zone_of(parts: ApiParts, host: str) -> str:
-    """Return the availability zones of a host, joined by commas."""
+    """Return the availability zones of a host, as in `zones_of`, joined by commas."""
     return ",".join(zones_of(parts, host))
 
 

@@ -1,4 +1,4 @@
-"""The outermost middleware: assigns request ids, enforces limits, and handles unexpected errors."""
+"""Middleware that assigns request ids, enforces limits, and handles unexpected errors."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from berth.ports.telemetry import Telemetry
 
 
 class Front:
-    """The outermost ASGI middleware.
+    """The ASGI middleware around all routers of the API.
 
     Args:
         app: the application behind it.
@@ -41,7 +41,8 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with an id, or respond with 414 or 431.
 
-        An unexpected failure is logged and answered with 500.
+        An unexpected error is logged and results in a 500; it is raised again if the response has
+        started.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)

@@ -9,10 +9,10 @@ _SCOPE_KEY = "berth.fields"
 
 
 def fields_of(scope: Scope) -> Mapping[bytes, bytes]:
-    """Return the header fields by lower-case name; the first of several with the same name."""
+    """Return the header fields by lower-case name; of fields with the same name, the first."""
     fields: Mapping[bytes, bytes] | None = scope.get(_SCOPE_KEY)
     if fields is None:
-        # Reversed, so that the first of repeated fields is the one that dict() keeps.
+        # dict() keeps the last of repeated fields, so the order is reversed.
         fields = scope[_SCOPE_KEY] = dict(reversed(scope["headers"]))
     return fields
 
@@ -23,7 +23,8 @@ def header_of(scope: Scope, name: bytes) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
-# Clients choose these headers, and links are built of them: anything else could inject markup.
+# Clients choose the values of these headers, and Berth builds links from them. Values with other
+# characters could inject markup.
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
 
@@ -31,8 +32,9 @@ _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
 def root_url(scope: Scope) -> str:
     """Return the URL under which the client reached the API, without a trailing slash.
 
-    X-Forwarded-Proto, -Host and -Prefix take precedence, as proxies set them. Malformed values are
-    ignored.
+    The first values of X-Forwarded-Proto, X-Forwarded-Host and X-Forwarded-Prefix take precedence,
+    because proxies set them. The server's address stands in for a malformed host, `http` for a
+    malformed scheme; a malformed prefix is ignored.
     """
     host = _first(header_of(scope, b"x-forwarded-host")) or header_of(scope, b"host") or ""
     if _HOST.fullmatch(host) is None:

@@ -10,17 +10,18 @@ from berth.api.errors import Header, HttpError
 from berth.api.header_fields import fields_of
 
 _OPEN = frozenset(b"[{")
-# A string or a bracket. The closing quote is optional and the repetition possessive, so that an
-# unterminated string is scanned once instead of once per start.
+# A string or a bracket. The closing quote is optional and the repetition is possessive, so that an
+# unterminated string is scanned once and not again from each of its quotes.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Maximum sizes of a request, and of a page.
+    """The limits of a request, and of a page of a list.
 
-    `body_timeout_s` bounds the time that a body may take to arrive. `list_max` is the largest page
-    of a list, and the default page size.
+    `body_timeout_s` bounds the time that a body may take to arrive. `json_depth_max` is the number
+    of levels that lists and objects may nest. `list_max` is both the largest and the default page
+    size.
     """
 
     body_bytes_max: int = 1024 * 1024
@@ -34,7 +35,7 @@ class RequestLimits:
 
 
 def refusal_of(scope: Scope, limits: RequestLimits) -> HttpError | None:
-    """Return the error (414 or 431) for an oversized path, query or header, or None."""
+    """Return the error (414 or 431) for an oversized path, query or header; None if all fit."""
     headers: list[Header] = scope["headers"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     if len(path) > limits.path_bytes_max:
@@ -42,23 +43,23 @@ def refusal_of(scope: Scope, limits: RequestLimits) -> HttpError | None:
     if len(scope["query_string"]) > limits.query_bytes_max:
         return HttpError(414, f"The query has more than {limits.query_bytes_max} bytes.")
     if len(headers) > limits.headers_max:
-        return HttpError(431, f"There are more than {limits.headers_max} header fields.")
+        return HttpError(431, f"The request has more than {limits.headers_max} header fields.")
     header_bytes = 0
     for name, value in headers:
         header_bytes += len(name) + len(value)
     if header_bytes > limits.header_bytes_max:
-        return HttpError(431, f"The header has more than {limits.header_bytes_max} bytes.")
+        return HttpError(431, f"The header fields exceed {limits.header_bytes_max} bytes in total.")
     return None
 
 
 async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> bytes:
-    """Read the whole body.
+    """Return the whole body of a request.
 
     Raises:
         HttpError: the body is too long (413), arrives too slowly (408) or is cut short (400).
     """
     # A declared length above the limit is refused before a byte of the body is buffered. The
-    # header may lie, so `_read_all` counts as well.
+    # declaration may be wrong, so `_read_all` counts as well.
     length = fields_of(scope).get(b"content-length")
     if length is not None and _is_above(length, limits.body_bytes_max):
         raise _too_long(limits)
@@ -67,14 +68,16 @@ async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> by
         async with asyncio.timeout(limits.body_timeout_s):
             return await _read_all(receive, limits)
     except TimeoutError as error:
-        raise HttpError(408, f"The body did not come in {limits.body_timeout_s:g} s.") from error
+        raise HttpError(
+            408, f"The body did not arrive within {limits.body_timeout_s:g} s."
+        ) from error
 
 
 def check_depth(body: bytes, depth_max: int) -> None:
     """Reject JSON whose lists and objects are nested too deeply.
 
     Raises:
-        HttpError: 400.
+        HttpError: 400 when they are nested more than `depth_max` deep.
     """
     # Nearly every body has fewer brackets than the limit, and counting them is far cheaper than
     # tokenising.
@@ -96,7 +99,7 @@ async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpError(400, "The body broke off.")
+            raise HttpError(400, "The connection closed before the whole body arrived.")
         chunk: bytes = message.get("body", b"")
         length += len(chunk)
         if length > limits.body_bytes_max:
@@ -107,7 +110,7 @@ async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
 
 
 def _is_above(text: bytes, maximum: int) -> bool:
-    # The number of digits is compared first: int() of a header of 4,300 digits raises.
+    # The number of digits is compared first, because int() raises on a text of over 4,300 digits.
     digits = text.strip()
     return digits.isdigit() and (len(digits) > len(str(maximum)) or int(digits) > maximum)
 

@@ -12,13 +12,13 @@ from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
-# Keys that quoting leaves unchanged, which includes all uuids.
+# Matches keys that quoting leaves unchanged; all uuids are such keys.
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
 COMPUTE = "/v2.1"
 
 
 class Link(View):
-    """A link of a resource."""
+    """A link to a resource or to a page of a list."""
 
     rel: str
     href: str
@@ -30,7 +30,7 @@ class Linker(NamedTuple):
     root: str
 
     def of(self, collection: str, key: str) -> tuple[Link, Link]:
-        """Return the links of a compute resource: `self`, and `bookmark` without the version."""
+        """Return the links to a compute resource: `self`, and `bookmark` without a version."""
         path = f"/{collection}/{quoted(key)}"
         return (
             Link(rel="self", href=f"{self.root}{COMPUTE}{path}"),
@@ -38,7 +38,7 @@ class Linker(NamedTuple):
         )
 
     def bookmark(self, collection: str, key: str) -> tuple[Link]:
-        """Return the link of a compute resource without the version."""
+        """Return only the `bookmark` link to a compute resource, without the API version."""
         return (Link(rel="bookmark", href=f"{self.root}/{collection}/{quoted(key)}"),)
 
 
@@ -66,12 +66,12 @@ def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: 
 
     Args:
         items: the complete list, in order.
-        keys: the key of each item.
+        keys: the keys of the items, in the same order.
         marker: key of the last item of the previous page, or None for the first page.
         limit: maximum number of items in the page.
 
     Raises:
-        InvalidInputError: no item has the marker's key.
+        InvalidInputError: no item has the marker as its key.
     """
     start = 0
     if marker is not None:
@@ -81,7 +81,7 @@ def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: 
     return items[start : start + limit]
 
 
-def limit_of(call: Call, asked: int | None) -> int:
-    """Return the page size: the requested limit, capped by the API's maximum."""
+def limit_of(call: Call, requested: int | None) -> int:
+    """Return the page size: the requested limit, at most the API's maximum; None requests that."""
     maximum = call.parts.limits.list_max
-    return maximum if asked is None else min(asked, maximum)
+    return maximum if requested is None else min(requested, maximum)

@@ -16,12 +16,12 @@ _SCOPE_KEY = "berth.version"
 
 
 def text_of(version: Version) -> str:
-    """Return a version as text, such as `2.1`."""
+    """Return a version in the form `2.1`."""
     return f"{version[0]}.{version[1]}"
 
 
 _VERSIONS = tuple((MAX[0], minor) for minor in range(MIN[1], MAX[1] + 1))
-# The exact header values that OpenStack's clients send, so that most requests skip the parsing.
+# The header values that OpenStack's clients usually send; they need no parsing.
 _USUAL = {f"compute {text_of(version)}".encode(): version for version in _VERSIONS}
 _TOLD: dict[Version, tuple[Header, ...]] = {
     version: (
@@ -34,54 +34,55 @@ _TOLD: dict[Version, tuple[Header, ...]] = {
 
 
 def version_of(scope: Scope) -> Version:
-    """Return the negotiated version of a request, or the first version outside the compute API."""
+    """Return the negotiated version of a request; outside the compute API, the first version."""
     version: Version = scope.get(_SCOPE_KEY, MIN)
     return version
 
 
 def set_version(scope: Scope, version: Version) -> None:
-    """Record the negotiated version of a request, which its response then states."""
+    """Record the negotiated version of a request; its response then names the version."""
     scope[_SCOPE_KEY] = version
 
 
 def version_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return the version headers of a response; none outside the compute API."""
+    """Return the version headers of a response; an empty tuple outside the compute API."""
     version: Version | None = scope.get(_SCOPE_KEY)
     return () if version is None else _TOLD[version]
 
 
 def negotiate(headers: list[Header]) -> Version:
-    """Return the requested version, or the first version when no header names one.
+    """Return the version that the headers request, or the first version if they name none.
 
     Raises:
         HttpError: the version is malformed (400) or out of range (406).
     """
-    asked = _asked(headers)
-    if isinstance(asked, tuple):
-        return asked
-    if asked is None:
+    requested = _requested(headers)
+    if isinstance(requested, tuple):
+        return requested
+    if requested is None:
         return MIN
-    if asked == "latest":
+    if requested == "latest":
         return MAX
-    found = _FORM.fullmatch(asked)
+    found = _FORM.fullmatch(requested)
     if found is None:
         raise HttpError(
             400,
-            f"API Version String {asked[:80]!r} is of invalid format. Must be of format "
-            "MajorNum.MinorNum.",
+            f"API Version String {requested[:80]!r} is of invalid format. Must be of "
+            "format MajorNum.MinorNum.",
         )
     version = (int(found[1]), int(found[2]))
     if not MIN <= version <= MAX:
         raise HttpError(
             406,
-            f"Version {asked} is not supported by the API. Minimum is {text_of(MIN)} and maximum "
-            f"is {text_of(MAX)}.",
+            f"Version {requested} is not supported by the API. Minimum is {text_of(MIN)} and "
+            f"maximum is {text_of(MAX)}.",
         )
     return version
 
 
-def _asked(headers: list[Header]) -> Version | str | None:
-    # As in Nova, X-OpenStack-Nova-API-Version counts only when the newer header is absent.
+def _requested(headers: list[Header]) -> Version | str | None:
+    # As in Nova, X-OpenStack-Nova-API-Version is read only if the newer header names no version of
+    # the compute service.
     legacy = None
     for name, value in headers:
         if name == b"openstack-api-version":

@@ -21,7 +21,8 @@ _NS_PER_S: Final = 1_000_000_000
 class Measured:
     """The outermost ASGI middleware: counts requests by method, route and status.
 
-    The route is a template from the table of operations, which bounds the number of label values.
+    The route is the path template of the operation, or `other`, which bounds the number of label
+    values.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
@@ -30,7 +31,7 @@ class Measured:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and count it after the response."""
+        """Pass the request on; count and time it after the response or a failure."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -47,7 +48,7 @@ class Measured:
             await self._app(scope, receive, listen)
         finally:
             method, route = scope["method"], scope.get(ROUTE, _OTHER)
-            # Clients may send any method; unknown ones share a label, so they cannot flood metrics.
+            # Unknown methods share a label, so clients cannot create any number of labels.
             labels = (method if method in _METHODS else _OTHER, route, f"{status // 100}xx")
             self._metrics.add(HTTP_REQUESTS, labels)
             seconds = (self._clock.ticks_ns() - began_ns) / _NS_PER_S
@@ -55,14 +56,14 @@ class Measured:
 
 
 class Traced:
-    """ASGI middleware inside `Front`: opens a span for each request."""
+    """ASGI middleware that opens a span for each request; `Front` must have assigned its id."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app
         self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on inside a span."""
+        """Pass the request on within a span that notes its method, id, route and status."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""The OpenAPI document, generated from the tables of operations and their schemas."""
+"""Generates the OpenAPI document from the tables of operations and their schemas."""
 
 import re
 from collections import Counter
@@ -28,17 +28,17 @@ _IDEMPOTENCY_HEADER: Json = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Makes repeating the request harmless: it is answered with the same servers.",
+    "description": "Requests with the same key in the same project are one request.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _STATEMENT_HEADER: Json = {
     "name": "X-Berth-Zone-Statement",
     "in": "header",
     "required": True,
-    "description": "For which tenant a parent zone asks, signed for this request alone.",
+    "description": "Names the tenant for which the parent zone sends the request, and signs both.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 4096},
 }
-# Small APIs: one tag each keeps the document's navigation short.
+# Each of these small APIs has one tag, which keeps the document's navigation short.
 _WHOLE_ROOMS = frozenset({"identity", "image", "zones"})
 _EMPTY = 204
 _TOKENS = "/auth/tokens"
@@ -47,7 +47,7 @@ _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zon
 
 
 def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
-    """Return the OpenAPI 3.1 document of all operations.
+    """Return the OpenAPI 3.1 document that describes all operations.
 
     Args:
         operations: every operation that is served.
@@ -91,7 +91,7 @@ def _fault_response(fault: Json) -> Json:
         "additionalProperties": fault,
     }
     return {
-        "description": "What went wrong, under the name of the fault.",
+        "description": "The code and the message of the error, under the name of the fault.",
         "content": {"application/json": {"schema": schema}},
     }
 
@@ -110,9 +110,9 @@ def _describe(operation: ApiOperation, by_kind: dict[type, Json], components: Js
         described["requestBody"] = {"required": True, "content": content}
     note = _availability(operation.since, operation.until)
     if operation.role is Role.ADMIN:
-        note = f"{note} For administrators.".strip()
+        note = f"{note} Only for administrators.".strip()
     if operation.stated is AssertedIdentity.MAY:
-        note = f"{note} Parent zones ask it for their tenants, with X-Berth-Zone-Statement.".strip()
+        note = f"{note} Parent zones call it for tenants with X-Berth-Zone-Statement.".strip()
     if note:
         described["description"] = note
     return described
@@ -157,7 +157,7 @@ def _parameters(
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema without `null`: a query parameter is absent or has a value."""
+    """Return the schema without `null`, which a query parameter cannot have as a value."""
     choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     return choices[0] if len(choices) == 1 else schema
 
@@ -185,5 +185,5 @@ def _responses(operation: ApiOperation, by_kind: dict[type, Json]) -> Json:
     responses: Json = {str(operation.status): success}
     responses |= {str(status): _FAULT_REF for status in sorted(statuses) if status != _EMPTY}
     if _EMPTY in statuses:
-        responses[str(_EMPTY)] = {"description": "It was so already."}
+        responses[str(_EMPTY)] = {"description": "The server already has the tag."}
     return responses

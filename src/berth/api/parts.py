@@ -42,14 +42,14 @@ class ZoneParts:
     Args:
         name: name of this zone.
         zones: records of the child zones.
-        watch: knows which children are up.
+        watch: reports which children are up.
         info: reports this zone's capabilities to its parents.
         assertions: verifies the signed assertions of trusted parents.
-        loop_tokens: recognises list requests that came back to this zone through its children.
+        loop_tokens: recognises this zone's own list requests when its children send them back.
         children: forwards requests to children.
-        counting: counts the servers in child zones against quotas here.
-        select_timeout_s: maximum duration of a parent's select.
-        build_timeout_s: maximum duration of a build or a release.
+        counting: charges the servers in child zones to the quotas of this zone.
+        select_timeout_s: maximum duration of a parent's select, in seconds.
+        build_timeout_s: maximum duration of a build or a release, in seconds.
     """
 
     name: str
@@ -74,11 +74,11 @@ class Policies(Protocol):
 
     @property
     def last_error(self) -> str | None:
-        """Why the current policy file is not in force, or None when it is."""
+        """Why the last reload failed, or None if it succeeded or there was none."""
         ...
 
     def reload(self) -> bool:
-        """Reload the policy file; return whether a changed policy is now in force."""
+        """Read the policy file again; return whether a changed policy is now in force."""
         ...
 
 
@@ -89,11 +89,11 @@ class ApiParts:
     `providers` is the Placement API's replica, or None when that API is not served. When `images`
     is empty, any image id is accepted. `default_zone` is the availability zone of hosts that no
     aggregate places in one. With `single_shot`, the servers of one request are placed one by one.
-    `tokens` is None when no tokens are issued. `region` is this deployment's name in the catalog.
-    `started_ns` is the build time of the API in clock ticks, which `build_app` sets. `checks`
-    reports readiness, `page` serves the metrics, and without a `tracer` there are no spans.
-    `strangers_seen_s` persists between audits. `zones` is None when this deployment is not a zone
-    of a tree.
+    `tokens` is None when no tokens are issued. `region` is the region of this deployment in the
+    catalog. `started_ns` is the time when the API was built, in clock ticks; `build_app` sets it.
+    `checks` reports readiness, `page` serves the metrics or is None, and without a `tracer` there
+    are no spans. `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each
+    unknown consumer was first seen. `zones` is None when this deployment is not a zone of a tree.
     """
 
     instances: Instances

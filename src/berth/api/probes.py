@@ -21,7 +21,7 @@ class Checks(Protocol):
     """Checks whether the process can do its work."""
 
     async def problems(self) -> list[str]:
-        """Return why it cannot, in words safe for unauthenticated readers; empty when it can."""
+        """Return what prevents it, in words safe for unauthenticated readers; empty if nothing."""
         ...
 
 
@@ -40,7 +40,7 @@ class Health(View):
 
 
 class Readiness(View):
-    """The response of the readiness probe, with what blocks the process."""
+    """The response of the readiness probe, with the problems that block the process."""
 
     status: str
     problems: tuple[str, ...]
@@ -58,7 +58,7 @@ class MetricsPage:
 
     Args:
         exposition: renders the metrics.
-        auth: restricts them to administrators; None serves them to every client.
+        auth: identifies the caller, who must be an administrator; None serves every client.
     """
 
     def __init__(self, exposition: Exposition, auth: Auth | None = None) -> None:
@@ -66,7 +66,7 @@ class MetricsPage:
         self._auth = auth
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Respond to one request."""
+        """Respond with the metrics, or with 401, 403 or 405."""
         scope[ROUTE] = METRICS
         try:
             await self._admit(scope)
@@ -89,16 +89,16 @@ class MetricsPage:
             return
         caller = await self._auth.identify(credentials_of(scope))
         if not caller.is_admin:
-            raise HttpError(403, "Only administrators may do this.")
+            raise HttpError(403, "Only administrators may read the metrics.")
 
 
 class Probes:
-    """An ASGI application that answers the probes and passes other requests on.
+    """An ASGI application that responds to the probes and passes other requests on.
 
     Args:
         app: handles all other requests.
         checks: reports whether the process is ready.
-        page: serves the metrics, or None to hide them.
+        page: serves the metrics, or None to leave `/metrics` to `app`.
     """
 
     def __init__(self, app: ASGIApp, checks: Checks, page: MetricsPage | None = None) -> None:
@@ -130,11 +130,11 @@ class Probes:
 
 
 async def nothing_else(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Respond with 404: the fallback of an address that serves only probes."""
+    """Respond with 404 to any request, as the fallback where only probes are served."""
     if scope["type"] == "http":
         await send_error(scope, send, HttpError(404, "The resource could not be found."))
 
 
 def _check_method(scope: Scope) -> None:
     if scope["method"] not in {"GET", "HEAD"}:
-        raise HttpError(405, "Only GET is for this path.", {"Allow": "GET"})
+        raise HttpError(405, "Only GET is allowed on this path.", {"Allow": "GET"})

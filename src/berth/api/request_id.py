@@ -19,9 +19,10 @@ def request_id_of(scope: Scope) -> str:
 
 
 def name_request(scope: Scope, request_id: str) -> None:
-    """Assign a request its id, again when it repeats an earlier request and takes over its id.
+    """Set the id of a request.
 
-    Bus messages sent for the request carry this id and the trace of the caller.
+    A request that repeats an earlier one is named twice: on arrival, and then with the id of the
+    earlier request. Bus messages sent for the request carry its id and the trace of the caller.
     """
     trace = CONTEXT.get().traceparent if _SCOPE_KEY in scope else _trace_of(scope)
     scope[_SCOPE_KEY] = request_id
@@ -29,12 +30,12 @@ def name_request(scope: Scope, request_id: str) -> None:
 
 
 def id_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return the request id headers of a response; none before the id is assigned."""
+    """Return the request id headers of a response; an empty tuple if the id is not yet set."""
     request_id: str | None = scope.get(_SCOPE_KEY)
     if request_id is None:
         return ()
-    told = request_id.encode()
-    return (b"x-openstack-request-id", told), (b"x-compute-request-id", told)
+    value = request_id.encode()
+    return (b"x-openstack-request-id", value), (b"x-compute-request-id", value)
 
 
 def _trace_of(scope: Scope) -> str | None:

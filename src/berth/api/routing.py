@@ -1,4 +1,4 @@
-"""API operations as data, and the endpoints that turn requests into handler calls."""
+"""Describes API operations as data, and turns requests into calls of their handlers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,11 @@ _JSON = "application/json"
 
 
 class Role(StrEnum):
-    """Who may call an operation. `KNOWN` is any authenticated caller, with or without a project."""
+    """The callers that may use an operation.
+
+    `PUBLIC` is every client, `KNOWN` an authenticated caller, `MEMBER` one with a project, and
+    `ADMIN` an administrator with a project.
+    """
 
     PUBLIC = "public"
     KNOWN = "known"
@@ -41,9 +45,9 @@ class Role(StrEnum):
 
 
 class Answer(NamedTuple):
-    """A handler's response: a body to encode as JSON, or chunks of encoded JSON.
+    """A handler's response: a body to encode as JSON, chunks of encoded JSON, or neither.
 
-    `status` overrides the operation's status.
+    `status` overrides the operation's status unless it is None.
     """
 
     body: object = None
@@ -56,10 +60,11 @@ class Answer(NamedTuple):
 class ApiOperation:
     """One method on one path.
 
-    The first line of the handler's docstring is its summary in the OpenAPI document. `query` and
-    `body` are the types that the handler reads, `answers` is the type of its response. `since` and
-    `until` are the first and last microversion that has the operation. `stated` says whether a
-    parent zone may call it on behalf of its tenants.
+    The first line of the handler's docstring is its summary in the OpenAPI document. `status` is
+    that of a success. `role` names the callers that are allowed. `query` and `body` are the types
+    that the handler reads, `answers` is the type of its response. `since` and `until` are the first
+    and the last microversion that have the operation. `stated` says whether parent zones may or
+    must call it on behalf of their tenants.
     """
 
     method: str
@@ -76,7 +81,7 @@ class ApiOperation:
 
 
 class Call(NamedTuple):
-    """An authenticated request to an operation, with its body read."""
+    """A request to an operation after authentication, unless it is public, with its body read."""
 
     parts: ApiParts
     operation: ApiOperation
@@ -96,11 +101,11 @@ class Call(NamedTuple):
 
     @property
     def project_id(self) -> str | None:
-        """The project that limits what the caller sees, or None for every project."""
+        """The only project that the caller sees, or None for an administrator, who sees all."""
         return None if self.identity.is_admin else self.identity.project_id
 
     def key(self, name: str) -> str:
-        """Return a path parameter."""
+        """Return the value of a path parameter."""
         value: str = self.scope["path_params"][name]
         return value
 
@@ -108,10 +113,11 @@ class Call(NamedTuple):
         """Return the decoded body, of the type that the operation declares.
 
         Raises:
-            InvalidInputError: names the field and what is wrong with it.
+            InvalidInputError: the body does not fit the type; the error names the field.
+            HttpError: 400 when lists and objects are nested too deeply.
         """
         self._check_declared(kind, self.operation.body)
-        # Before decoding, which recurses with the depth of the input.
+        # Decoding recurses with the depth of the input, so the depth is checked first.
         check_depth(self.raw_body, self.parts.limits.json_depth_max)
         return decode(self.raw_body, kind)
 
@@ -119,7 +125,7 @@ class Call(NamedTuple):
         """Return the decoded query. Unknown parameters are ignored, as in Nova before 2.75.
 
         Raises:
-            InvalidInputError: names the parameter and what is wrong with it.
+            InvalidInputError: a parameter does not fit the type; the error names it.
         """
         self._check_declared(kind, self.operation.query)
         fields = kind.__struct_encode_fields__
@@ -130,7 +136,7 @@ class Call(NamedTuple):
         """Return the query parameters in the order of the request.
 
         Raises:
-            InvalidInputError: the query has too many parameters or a NUL character.
+            InvalidInputError: there are too many parameters, or a value contains U+0000.
         """
         text: bytes = self.scope["query_string"]
         if not text:
@@ -140,10 +146,11 @@ class Call(NamedTuple):
                 text.decode("latin-1"), keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX
             )
         except ValueError as error:
-            raise InvalidInputError("query", str(error)) from error
+            reason = f"must have at most {_QUERY_FIELDS_MAX} parameters"
+            raise InvalidInputError("query", reason) from error
         for name, value in items:
             if "\0" in value:
-                raise InvalidInputError(name, "must not hold the character U+0000")
+                raise InvalidInputError(name, "must not contain the character U+0000")
         return items
 
     def header(self, name: bytes) -> str | None:
@@ -151,13 +158,13 @@ class Call(NamedTuple):
         return header_of(self.scope, name)
 
     def _check_declared(self, kind: object, declared: object) -> None:
-        """Fail when handler and table disagree, since the OpenAPI document describes the table."""
+        """Raise an error unless the handler reads the type that the OpenAPI document shows."""
         if kind is not declared:
             raise TypeError(f"{self.operation.handler.__name__} reads {kind}, not {declared}")
 
 
 class Endpoint:
-    """The ASGI application of one path: selects the operation, checks, calls and responds."""
+    """The ASGI application of one path: checks each request and calls its operation's handler."""
 
     def __init__(self, parts: ApiParts, operations: Iterable[ApiOperation]) -> None:
         self._parts = parts
@@ -171,7 +178,7 @@ class Endpoint:
         try:
             operation = self._operation(scope)
             answer = await operation.handler(await self._call(operation, scope, receive))
-            # Encoding inside the try block: an error in it must still become a response.
+            # The body is encoded within the try block, so that an error in it becomes a response.
             body = b"" if answer.body is None else encode(answer.body)
         except BerthError as error:
             refusal = translate(error)
@@ -190,18 +197,22 @@ class Endpoint:
         method = scope["method"]
         operation = self._operations.get("GET" if method == "HEAD" else method)
         if operation is None:
-            raise HttpError(405, f"{method[:20]} is not for this path.", {"Allow": self._allow})
+            raise HttpError(
+                405, f"{method[:20]} is not allowed on this path.", {"Allow": self._allow}
+            )
         if not operation.since <= version_of(scope) <= operation.until:
-            raise HttpError(404, "This is not there in the version of the API that you ask for.")
+            raise HttpError(404, "The requested microversion does not have this operation.")
         for name, value in scope["path_params"].items():
             if len(value) > _KEY_MAX or not value.isprintable():
-                raise InvalidInputError(name, f"must be 1 to {_KEY_MAX} printable characters")
+                raise InvalidInputError(
+                    name, f"must consist of 1 to {_KEY_MAX} printable characters"
+                )
         return operation
 
     async def _call(self, operation: ApiOperation, scope: Scope, receive: Receive) -> Call:
         identity, statement, limits = _NOBODY, None, self._parts.limits
-        # Authentication comes before the body is read, so that strangers cannot make the process
-        # buffer megabytes.
+        # Callers are authenticated before their bodies are read, so that strangers cannot make the
+        # process buffer megabytes.
         if operation.role is not Role.PUBLIC:
             identity = await self._parts.auth.identify(credentials_of(scope))
             statement = assertion_of(self._parts, scope, operation.stated)
@@ -214,10 +225,10 @@ class Endpoint:
             raw_body = await read_body(scope, receive, limits)
             kind = header_of(scope, b"content-type")
             if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON:
-                raise HttpError(415, "The content type must be application/json.")
+                raise HttpError(415, "The Content-Type must be application/json.")
         if statement is not None:
-            # The account only authenticates the parent; the assertion names the tenant. Its
-            # signature covers the body, so it can be redeemed only now.
+            # The account only authenticates the parent; the assertion names the tenant. The
+            # signature covers the body, so the assertion can be redeemed only now.
             identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
@@ -234,9 +245,9 @@ class Endpoint:
 
 def _check_role(operation: ApiOperation, identity: Identity) -> None:
     if not identity.project_id and operation.role is not Role.KNOWN:
-        raise HttpError(403, "The token is for no project; ask for one with a scope.")
+        raise HttpError(403, "The caller has no project; use a token or an account that has one.")
     if operation.role is Role.ADMIN and not identity.is_admin:
-        raise HttpError(403, "Only administrators may do this.")
+        raise HttpError(403, "Only administrators may use this operation.")
 
 
 def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str = "") -> list[Route]:
@@ -245,7 +256,7 @@ def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str =
     Args:
         parts: dependencies of the handlers.
         operations: the table.
-        prefix: prefix to remove from the paths, because the routes are mounted there.
+        prefix: the path where the routes will be mounted, which theirs omit.
     """
     by_path: dict[str, list[ApiOperation]] = {}
     for operation in operations:
@@ -256,12 +267,12 @@ def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str =
 def ends_of(
     routes: Iterable[Route], prefix: str, within: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> dict[str, ASGIApp]:
-    """Return the applications of the routes without parameters, by full path.
+    """Return the applications of the routes that have no path parameters, by full path.
 
     Args:
         routes: routes made by `routes_of`.
         prefix: path where they are mounted.
-        within: wraps an application in the one that requests pass first.
+        within: returns the middleware to put around an application; None puts none.
     """
     ends = {f"{prefix}{route.path}": route.app for route in routes if "{" not in route.path}
     return ends if within is None else {path: within(end) for path, end in ends.items()}
@@ -270,8 +281,7 @@ def ends_of(
 class Shortcuts:
     """An ASGI application that dispatches paths without parameters by one dict lookup.
 
-    Routers try their routes in turn, which costs the most frequent requests as much as reading
-    their bodies.
+    A router would try its routes in turn.
 
     Args:
         app: handles all other requests.
@@ -283,7 +293,7 @@ class Shortcuts:
         self._ends = ends
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Pass the request on to the application of its path."""
+        """Pass the request on to the application of its path, or to `app` if there is none."""
         end = self._ends.get(scope["path"]) if scope["type"] == "http" else None
         if end is None:
             return self._app(scope, receive, send)

@@ -13,13 +13,13 @@ Whole = (
     Annotated[int, Meta(ge=0, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^[0-9]+$", min_length=1, max_length=10)]
 )
-"""A number of at least 0, or its decimal digits."""
+"""An integer from 0 to `COUNT_MAX`, or 1 to 10 decimal digits; `whole` checks their range."""
 
 Flag = bool | Annotated[str, Meta(min_length=1, max_length=5)]
-"""A boolean, or a word that stands for one."""
+"""A boolean, or a word that may stand for one; `flag` checks it."""
 
 Text = Annotated[str, Meta(max_length=65_535)]
-"""A text of at most the length that OpenStack stores."""
+"""A text of at most 65,535 characters, as in OpenStack."""
 
 Limit = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
@@ -28,19 +28,19 @@ _FALSE = frozenset({"false", "0", "off", "no", "f", "n"})
 
 
 def whole(value: int | str, field: str, *, low: int = 0) -> int:
-    """Return the number that a value or its digits stand for.
+    """Return an integer that a client sent as a number or as its decimal digits.
 
     Raises:
-        InvalidInputError: the number is below `low` or above OpenStack's maximum.
+        InvalidInputError: the number is below `low` or above `COUNT_MAX`.
     """
     number = int(value)
     if not low <= number <= COUNT_MAX:
-        raise InvalidInputError(field, f"{number} must be {low} to {COUNT_MAX}")
+        raise InvalidInputError(field, f"{number} must be between {low} and {COUNT_MAX}")
     return number
 
 
 def flag(value: Flag | None, field: str) -> bool:
-    """Return the boolean that a value or a word stands for; None is False.
+    """Return a boolean that a client sent as such or as a word; None is False.
 
     Raises:
         InvalidInputError: the word does not stand for a boolean.
@@ -52,14 +52,14 @@ def flag(value: Flag | None, field: str) -> bool:
         return True
     if word in _FALSE:
         return False
-    raise InvalidInputError(field, f"{value[:80]!r} must be true or false")
+    raise InvalidInputError(field, f"{value[:80]!r} is not a boolean; use true or false")
 
 
 def check_edges(text: object, field: str) -> None:
-    """Reject a name with leading or trailing white space; a value that is not text passes.
+    """Reject a text with leading or trailing white space; a value that is not a text passes.
 
     Raises:
-        InvalidInputError: the name begins or ends with white space.
+        InvalidInputError: the text begins or ends with white space.
     """
     if isinstance(text, str) and text.strip() != text:
         raise InvalidInputError(field, "must not begin or end with white space")
@@ -75,7 +75,9 @@ def moment(text: str, field: str) -> float:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as error:
-        raise InvalidInputError(field, f"{text[:80]!r} must be a time in ISO 8601") from error
+        raise InvalidInputError(
+            field, f"{text[:80]!r} must be an ISO 8601 time, such as 2026-01-31T12:00:00Z"
+        ) from error
 
 
 def isotime(seconds: float) -> str:
@@ -90,5 +92,5 @@ def naive_time(seconds: float) -> str:
 
 def number_of(uuid: str) -> int:
     """Return the integer id that stands for a uuid before microversion 2.53."""
-    # Shifted to 52 bits, since JSON numbers are exact only up to 53.
+    # The id has 52 bits, because many JSON parsers round integers above 2**53.
     return int.from_bytes(hashlib.sha256(uuid.encode()).digest()[:8], "big") >> 12

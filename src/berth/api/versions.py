@@ -1,4 +1,4 @@
-"""Version documents, from which clients discover the compute API and its microversions."""
+"""Handlers for the version documents that describe the compute API, and for the probes."""
 
 from berth.api.codec import View
 from berth.api.header_fields import root_url
@@ -12,7 +12,7 @@ _MEDIA_TYPE = "application/vnd.openstack.compute+json;version=2.1"
 
 
 class MediaType(View):
-    """A media type of the API."""
+    """A media type that the API uses."""
 
     base: str
     type: str
@@ -55,7 +55,7 @@ def _version(call: Call) -> VersionView:
 
 
 async def list_versions(call: Call) -> Answer:
-    """List the versions of the compute API."""
+    """List the versions of the compute API; there is one."""
     return Answer(VersionsAnswer(versions=(_version(call),)))
 
 
@@ -70,7 +70,7 @@ async def show_health(call: Call) -> Answer:  # noqa: ARG001 - every handler tak
 
 
 async def show_readiness(call: Call) -> Answer:
-    """Report whether the process can do its work; a 503 lists what blocks it."""
+    """Report whether the process can do its work; a 503 lists the problems that block it."""
     status, body = await readiness_of(call.parts.checks)
     return Answer(body, status=status)
 

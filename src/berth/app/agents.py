@@ -23,7 +23,7 @@ from berth.services.servers.consoles import serve_console
 def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
     """Return the caster of the hosts' instances, or None when instance tracking is off.
 
-    It is subscribed to the follower, so that it follows the feed from the start.
+    The caster is subscribed to the follower, which must not have started yet.
     """
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:
@@ -33,7 +33,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
         core.messaging.bus,
         core.clock,
         core.telemetry,
-        random.Random(),  # noqa: S311 - it only keeps hosts from going in step
+        random.Random(),  # noqa: S311 - it only spreads the casts of hosts over time
         session=core.ids.uuid(),
         sync_interval_s=tracking.instance_sync_interval_s,
     )
@@ -42,21 +42,21 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
 
 
 def agent_loops(core: Core, pool: AgentPool, teller: InstanceCaster | None) -> list[Loop]:
-    """Return the background loops of agents; simulated hosts have no changes to report."""
+    """Return the background loops of the agents in a pool."""
     loops: list[Loop] = [("agents", pool.run)]
     # A process without hosts, such as one that serves the API alone, has nothing to audit.
     if pool.agents:
         loops.append(("audits", _rounds(core, pool).run))
     if teller is not None:
         loops += [("telling", teller.run), ("syncs", teller.sync)]
-    # A simulated guest never dies by itself, so the fake driver has no hints.
+    # A simulated guest never ends by itself, so the events of the fake driver are ignored.
     if core.settings.agent.driver is not AgentDriver.FAKE:
         loops.append(("hints", pool.listen))
     return loops
 
 
 def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
-    """Return the loop that has every host report itself and audit its records, again and again."""
+    """Return the audit rounds, in which every host periodically reports and audits itself."""
     auditing = SelfAudit(
         ledger=core.ledger,
         replica=core.replica,
@@ -77,7 +77,7 @@ def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
         core.clock,
         core.telemetry,
         interval_s=core.settings.agent.audit_interval_s,
-        randomness=random.Random(),  # noqa: S311 - it only keeps agents from going in step
+        randomness=random.Random(),  # noqa: S311 - it only spreads the audits of hosts over time
     )
 
 
@@ -92,7 +92,12 @@ def _notices(core: Core) -> HostNotices:
 
 
 def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
-    """Return the agents of hosts, each with its driver."""
+    """Return the pool of the agents of a process.
+
+    Args:
+        core: the parts of the process.
+        drivers: the driver of each host, by the host's name.
+    """
     paced = core.settings.agent
     attempts_max = core.settings.scheduler.build_attempts_max
     stop_grace_s = core.settings.virt.stop_grace_s
@@ -106,8 +111,7 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     )
 
     def agent(name: str, driver: VirtDriver) -> Agent:
-        # Consoles are served on the bus under the host's name, beside the tasks that the ledger
-        # carries.
+        # Consoles are read through the bus, while all other work for a host comes from the ledger.
         serve_console(core.messaging.bus, name, driver)
         context = HostContext(
             name,
@@ -119,7 +123,6 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
             alternates=alternates,
             half_life_s=paced.build_failure_half_life_s,
         )
-        # Each agent has an executor of its own, so a slow host does not delay the others.
         return Agent(name, driver, HostExecutor(context, core.observation.observer))
 
     return AgentPool(

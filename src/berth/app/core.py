@@ -1,4 +1,4 @@
-"""The parts that every process with a replica of the ledger has, and how such a process runs."""
+"""The parts shared by all processes with a host table, and functions to run such a process."""
 
 import asyncio
 import signal
@@ -26,7 +26,7 @@ from berth.services.telemetry.health import BrokerHealth, HostTableHealth, Proce
 
 
 def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
-    """Return what an operator has set about allocation ratios."""
+    """Return the allocation ratios in an agent's settings."""
     return RatioSettings(
         own={
             VCPU: agent.cpu_allocation_ratio,
@@ -45,9 +45,8 @@ def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
 class Core:
     """The parts of a process: the ledger, a replica that follows it, and shared services.
 
-    Each service is built once, because services keep state that their users must share: what the
-    scheduler learns of lost claims in `decision_service` widens the choice of dry runs and zone
-    offers.
+    Each service is built once, because its users share its state: after the scheduler has lost
+    claims, `decision_service` chooses among more hosts, also for dry runs and zone offers.
     """
 
     settings: Settings
@@ -75,8 +74,9 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         part: the kind of process (`scheduler`).
 
     Raises:
-        InvalidInputError: settings contradict each other, or name a file or server that does not
-            exist.
+        InvalidInputError: settings contradict each other, or name a file that cannot be used.
+        PolicyError: the policy file is invalid.
+        LedgerError: the ledger cannot be opened or migrated.
     """
     clock = SystemClock()
     telemetry = LogTelemetry(part)
@@ -88,17 +88,17 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         timeout_s=settings.ledger.timeout_s,
         on_batch=observation.on_batch,
     )
-    # From here on the ledger is open, so whatever fails must close it.
+    # From here on the ledger is open, so any failure must close it.
     try:
         yield _build(settings, part, clock, telemetry, policies, observation, ledger)
     finally:
-        # The ledger first: closing it flushes commits, whose spans `finish` still has to send.
+        # The ledger is closed first: this flushes commits, whose spans `finish` then sends.
         await ledger.close()
-        # The exporter blocks for seconds when its collector is away; the loop must not.
+        # `finish` blocks for seconds while the collector is unreachable, so it runs in a thread.
         await asyncio.to_thread(observation.finish)
 
 
-def _build(  # noqa: PLR0913, PLR0917 - the parts that are open already
+def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     settings: Settings,
     part: str,
     clock: SystemClock,
@@ -107,7 +107,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are open already
     observation: Observation,
     ledger: Ledger,
 ) -> Core:
-    # The replica subscribes first: other subscribers may read it when they are called.
+    # The replica subscribes first, because other subscribers may read it when they are called.
     replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
     ratios = AllocationRatios(
@@ -133,8 +133,6 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are open already
             lag_s_max=settings.health.lag_s_max,
             broker=_broker_of(messaging, settings.health, part),
         ),
-        # Each service is built once: contention that one caller sees in lost claims must widen the
-        # choice of all others, dry runs and zone offers included.
         decision_service=DecisionService(replica, policies, clock, observation.observer),
         ratios=ratios,
         hosts=Hosts(
@@ -151,7 +149,8 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are open already
 
 def _policies_of(settings: Settings) -> PolicySource:
     path = settings.policy.path
-    # Without tracked instances a policy must not read them, so the check runs at each reload, too.
+    # Without instance tracking a policy must not read instances. The source repeats this check
+    # whenever it reloads the policy.
     tracks = settings.tracking.track_instance_changes
     policies = PolicySource(path) if tracks else PolicySource(path, check=check_instances_tracked)
     _check_zone(settings, policies)
@@ -174,7 +173,10 @@ def _table_health_of(replica: Replica, policies: PolicySource) -> HostTableHealt
 
 
 def _broker_of(messaging: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
-    """Return the broker's health source; schedulers and agents need the broker to be ready."""
+    """Return the health source of the broker, or None without a broker.
+
+    Unless the settings say otherwise, only schedulers and agents need the broker to be ready.
+    """
     if messaging.is_up is None:
         return None
     needs = health.needs_broker
@@ -186,13 +188,13 @@ def _check_zone(settings: Settings, policies: PolicySource) -> None:
     if shown != kept:
         raise InvalidInputError(
             "api.default_availability_zone",
-            f"is {shown!r}, but the AvailabilityZoneFilter of the policy or its driver has "
-            f"{kept!r}; make them equal",
+            f"is {shown!r}, but the policy's AvailabilityZoneFilter or driver uses {kept!r}; set "
+            "both to the same zone",
         )
 
 
 def common_loops(core: Core) -> list[Loop]:
-    """Return the background loops of every process."""
+    """Return the background loops that every process with a `Core` runs."""
 
     async def watch_policy() -> None:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
@@ -203,9 +205,8 @@ def common_loops(core: Core) -> list[Loop]:
 
 @asynccontextmanager
 async def running_core(core: Core, loops: Sequence[Loop]) -> AsyncGenerator[None]:
-    """Run loops during the body, and stop them after it."""
+    """Run loops within the context; SIGHUP reloads the policy immediately."""
     async with running(loops, core.clock, core.telemetry):
-        # SIGHUP reloads the policy at once, instead of at the next check of the file.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, core.policies.reload)
         yield
 

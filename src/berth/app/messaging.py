@@ -1,4 +1,4 @@
-"""The connections between processes, as set up by the settings: the bus and notifications."""
+"""The bus and the notifiers of a process, created from its settings."""
 
 import os
 import socket
@@ -23,8 +23,9 @@ class Messaging:
     """The bus of a process, its notifiers, and the loops that they need.
 
     `notifier` sends notifications about the work of this process; `common_notifier` sends those
-    about committed changes, which every follower of the feed could send. Await `finish` before the
-    loops are stopped. `is_up` returns whether the broker is connected; it is None without a broker.
+    about committed changes, which every follower of the feed could send. Both are None when the
+    process sends no notifications. Await `finish` before stopping the loops. `is_up` returns
+    whether the broker is connected; it is None without a broker.
     """
 
     bus: Bus
@@ -38,28 +39,28 @@ class Messaging:
 def connect(
     settings: BusSettings, part: str, telemetry: LogTelemetry, *, calls: bool, notifies: bool
 ) -> Messaging:
-    """Return the messaging of a process; without a broker it ends with the process.
+    """Return the messaging of a process; without a broker, messages stay within the process.
 
     Args:
         settings: the broker's address and options.
         part: the kind of process (`scheduler`).
         telemetry: receives connections and failures.
-        calls: the process calls other processes, or serves their calls.
-        notifies: the process sends notifications when the settings enable them.
+        calls: whether the process calls other processes, or serves their calls.
+        notifies: whether the process sends notifications, if the settings enable them.
 
     Raises:
-        InvalidInputError: the settings name a broker, and its client is not installed or its CA
+        InvalidInputError: the settings name a broker, but its client is not installed or its CA
             certificates cannot be read.
     """
     notifies = notifies and settings.notifications
-    # Within one process messages are passed as they are: encoding would only cost time.
+    # Within one process, messages are passed unencoded, which saves time.
     local = LocalBus(telemetry, encodes=False)
     if settings.url is None or not (calls or notifies):
         return Messaging(local)
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; pip install berth[rabbitmq]"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth[rabbitmq]'"
         raise InvalidInputError("bus.url", reason) from error
     broker = rabbitmq.RabbitBroker(
         url=settings.url,
@@ -71,16 +72,19 @@ def connect(
     try:
         broker.tls()
     except OSError as error:
-        reason = f"contains no readable certificates ({error.strerror or error})"
+        reason = (
+            f"cannot load CA certificates from {settings.ca_file} ({error.strerror or error}); "
+            "name a PEM file"
+        )
         raise InvalidInputError("bus.ca_file", reason) from error
     line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
     bus = rabbitmq.RabbitBus(line, RandomIds().uuid()) if calls else None
-    # Nova's form of a publisher id, extended by the process id: several schedulers may run on one
-    # host.
+    # This is Nova's form of a publisher id, extended by the process id because several schedulers
+    # may run on one host.
     publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
     notifier = rabbitmq.RabbitNotifier(line, publisher) if notifies else None
 
-    # Every scheduler follows the feed, and one of them must send: the broker elects it by a queue.
+    # Every scheduler follows the feed, but only one of them sends; see `LeaderNotifier`.
     common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
 
     async def finish() -> None:

@@ -27,11 +27,16 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The metrics, spans and probes of a process; each is None when the settings turn it off.
+    """The metrics, spans and probes of a process.
 
-    `listen` is the address of the server for metrics and probes alone. Call `finish` at the end: it
-    sends the remaining spans, which may take seconds. `observer` receives the events of all
-    services.
+    Attributes:
+        clock: measures the duration of HTTP requests.
+        metrics: the metrics, or None when they are off.
+        tracer: records spans, or None when tracing is off.
+        listen: the address of a separate server for metrics and probes, or None without one; then
+            only the API serves them.
+        finish: sends the remaining spans, which may take seconds; to be called at the end.
+        observer: receives the events of all services.
     """
 
     clock: SystemClock
@@ -55,20 +60,20 @@ class Observation:
         return count
 
     def page(self, auth: Auth) -> MetricsPage | None:
-        """Return the API's metrics page, or None if metrics are off or have an own address."""
+        """Return the API's metrics page, or None if metrics are off or have a separate address."""
         if self.metrics is None or self.listen is not None:
             return None
         return MetricsPage(self.metrics, auth)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return the application, with its requests counted when metrics are on."""
+        """Return an application that also counts the requests; `app` itself if metrics are off."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
     def loops(self, health: ProcessHealth) -> list[Loop]:
-        """Register the gauges; return the loop that serves metrics and probes at their own address.
+        """Register the gauges, and return the loop of the separate server, if there is one.
 
         Raises:
-            InvalidInputError: the address is taken.
+            InvalidInputError: the address is in use, or is not an address of this machine.
         """
         if self.metrics is not None:
             self.metrics.watch(health.read)
@@ -76,18 +81,19 @@ class Observation:
             return []
         page = None if self.metrics is None else MetricsPage(self.metrics)
         app = Probes(nothing_else, health, page)
-        # Bound here and not in the loop, so that a taken address ends the start with an error.
+        # The socket is bound here rather than in the loop, so that an address in use stops the
+        # process at its start.
         listener = listening(self.listen.host, self.listen.port)
 
         async def serve() -> None:
-            # A server that stops closes its socket, and the supervisor may start it again.
+            # The server closes its socket when it stops, and the supervisor may call this again.
             await serve_beside(app, listener.dup())
 
         return [("probes", serve)]
 
 
 def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
-    """Return the observability of a process, as the settings say.
+    """Return the observability of a process, created from its settings.
 
     Args:
         settings: the settings of the process.
@@ -95,7 +101,8 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
         clock: the clock of the process.
 
     Raises:
-        InvalidInputError: spans are enabled, and their exporter is not installed.
+        InvalidInputError: `metrics.listen` is not an address, or tracing is on but its exporter is
+            not installed.
     """
     metrics = PrometheusMetrics() if settings.metrics.enabled else None
     listen = None
@@ -113,7 +120,7 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
 def _observer_of(metrics: PrometheusMetrics | None, tracer: Tracer | None) -> Observer:
     observers: list[Observer] = []
     if tracer is not None:
-        # Spans first: the time in which metrics are counted belongs to the stage.
+        # The span observer comes first, so that a span includes the time to count the metrics.
         observers.append(SpanObserver(tracer))
     if metrics is not None:
         observers.append(MetricsObserver(metrics))
@@ -128,7 +135,7 @@ def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Cal
     try:
         from berth.adapters import tracing_otel  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; pip install berth[telemetry]"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth[telemetry]'"
         raise InvalidInputError("tracing.endpoint", reason) from error
     exporter = tracing_otel.otlp_exporter(settings.endpoint)
     tracer = tracing_otel.OtelTracer(part, exporter, sample_ratio=settings.sample_ratio)

@@ -1,6 +1,6 @@
 """The Placement API, in a process of its own or mounted in the API server.
 
-It imports nothing of the scheduler, so that the process starts fast and stays small.
+This module imports nothing from the scheduler, so that the process starts fast and stays small.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from berth.services.telemetry.health import ProcessHealth
 
 
 class PlacementProcess(NamedTuple):
-    """The parts of a process that the Placement API in it shares.
+    """The parts of a process that its Placement API uses.
 
     `follower` follows `ledger` and updates `replica`.
     """
@@ -65,7 +65,7 @@ def run_placement(settings: Settings) -> None:
         telemetry = LogTelemetry("placement")
         make_data_dir(settings.ledger)
         observation = observe(settings, "placement", clock)
-        # Opened before the parts: opening migrates the schema, which everything else reads.
+        # The ledger is opened first, because this migrates the schema that all other parts read.
         ledger = await open_ledger(
             ledger_url_of(settings.ledger),
             timeout_s=settings.ledger.timeout_s,
@@ -76,7 +76,7 @@ def run_placement(settings: Settings) -> None:
             auth = authentication_of(settings, clock, telemetry).auth
             replica = provider_replica(follower)
             process = PlacementProcess(ledger, follower, replica, auth, clock, telemetry)
-            # No host table and no broker: this process only reads the ledger and its feed.
+            # This process has no host table and no broker whose health could be checked.
             lag_s_max = settings.health.lag_s_max
             health = ProcessHealth(
                 ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max
@@ -102,7 +102,7 @@ def run_placement(settings: Settings) -> None:
 
 def provider_replica(follower: Follower) -> ProviderReplica:
     """Return the Placement API's replica, subscribed to a follower that has not started."""
-    # Only processes that serve this API pay for loading the two packages.
+    # Imported here, so that only processes that serve this API load the two packages.
     from os_resource_classes import STANDARDS  # type: ignore[import-untyped] # noqa: PLC0415
     from os_traits import get_traits  # type: ignore[import-untyped] # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The processes of Berth: everything in one, the API, a scheduler, and agents."""
+"""The processes of Berth: everything in one process, the API, a scheduler, or agents."""
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -45,21 +45,21 @@ def run_up(settings: Settings) -> None:
             providers = provider_replica(core.follower)
             zone = await stack.enter_async_context(open_zone(core))
             notify_changes(core)
-            # The agents and the scheduler share one replica in this process, so casts would
-            # compare the replica with itself.
+            # The agents and the scheduler share one replica in this process, so comparing casts
+            # with it would prove nothing. They are sent only if decisions are to use them.
             casts = settings.tracking.instance_information is InstanceSource.CASTS
             tracker = instance_tracker(core) if casts else None
             teller = instance_teller(core, drivers) if casts else None
-            # Subscribers come before the start: each must see the first snapshot.
+            # All subscribers are registered before the start, so that each gets the first snapshot.
             await core.follower.start()
-            # After the start: the agents adopt the instances that the snapshot has on their hosts.
+            # The agents adopt the instances that this snapshot has on their hosts.
             await pool.adopt()
             working = [*scheduler_loops(core, tracker, zone), *agent_loops(core, pool, teller)]
             loops = [*working, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone)
-                # Before the loops end: flushing needs the loop that holds the connection to the
-                # broker.
+                # This must come before the loops end, since flushing needs the loop that holds the
+                # connection to the broker.
                 await core.messaging.finish()
             await pool.close()
 
@@ -67,7 +67,7 @@ def run_up(settings: Settings) -> None:
 
 
 def run_api(settings: Settings) -> None:
-    """Run the HTTP API; it calls schedulers over the bus, or leaves requests pending."""
+    """Run the HTTP API, which calls schedulers over the bus, or leaves requests pending."""
 
     async def main() -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:

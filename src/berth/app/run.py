@@ -1,4 +1,4 @@
-"""What all server processes have in common: ledger address, authentication, supervised loops."""
+"""Functions that all server processes use: ledger address, authentication, supervised loops."""
 
 import asyncio
 import os
@@ -39,9 +39,9 @@ _CALM_S = 30.0
 
 
 def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
-    """Run a process to its end."""
+    """Set up the process, and run `main` in an event loop until it returns."""
     set_up_logging(log)
-    # Before the first large allocation: the setting of malloc counts for memory freed after it.
+    # This comes before the first large allocation, since it affects only memory freed later.
     keep_freed_memory()
 
     async def wrapped() -> None:
@@ -58,20 +58,20 @@ def ledger_url_of(ledger: LedgerSettings) -> str:
 
 
 def make_data_dir(ledger: LedgerSettings) -> None:
-    """Create the data folder if the ledger is in it.
+    """Create the data folder if the ledger is a file in it.
 
     Raises:
-        InvalidInputError: it cannot be created.
+        InvalidInputError: the folder cannot be created.
     """
     if ledger.url is None:
         make_folder(ledger.data_dir)
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder unless it exists.
+    """Create a folder and its missing parents, unless the folder exists.
 
     Raises:
-        InvalidInputError: it cannot be created.
+        InvalidInputError: the folder cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,10 +94,11 @@ class Authentication(NamedTuple):
 def authentication_of(
     settings: Settings, clock: SystemClock, telemetry: LogTelemetry
 ) -> Authentication:
-    """Return the authentication of requests, by the settings.
+    """Return the authentication of requests that the settings choose.
 
     Raises:
-        InvalidInputError: the file of users or the file of keys is invalid.
+        InvalidInputError: the file of users or the file of token keys is invalid, or the data
+            folder cannot be created.
     """
     auth = settings.auth
     admins = frozenset(auth.admins)
@@ -123,7 +124,7 @@ def authentication_of(
 
 
 def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> Seals:
-    # Only processes that issue tokens pay for loading the ciphers.
+    # Imported here, so that only processes that issue tokens load the ciphers.
     from berth.config.key_file import KeyFile  # noqa: PLC0415
     from berth.services.crypto.sealing import Sealer  # noqa: PLC0415
 
@@ -139,8 +140,8 @@ def _seals(settings: Settings, clock: SystemClock, telemetry: LogTelemetry) -> S
 async def running(
     loops: Sequence[Loop], clock: SystemClock, telemetry: LogTelemetry
 ) -> AsyncGenerator[None]:
-    """Run loops during the body, and stop them after it."""
-    # The tables are loaded by now; full collections over them would stall requests.
+    """Run supervised loops within the context, and cancel them at its end; see `supervise`."""
+    # The tables are loaded by now; full garbage collections over them would stall requests.
     spare_the_collector()
     tasks = [
         asyncio.create_task(
@@ -159,7 +160,7 @@ async def running(
 async def serve_at(listen: Address, app: ASGIApp) -> None:
     """Serve an application until the process is stopped; print its address to stderr."""
     with listening(listen.host, listen.port) as listener:
-        # Port 0 lets the system choose, so the address that is printed is the socket's.
+        # With port 0 the system chooses the port, so it is read from the socket.
         address = Address(listen.host, listener.getsockname()[1])
         sys.stderr.write(f"Berth listens on http://{address}\n")
         await serve_http(app, listener)
@@ -173,16 +174,16 @@ async def supervise(
     telemetry: Telemetry,
     rng: Random,
 ) -> None:
-    """Run a loop for ever, and restart it after a pause whenever it fails.
+    """Run a loop until cancelled, and restart it after a pause whenever it fails or returns.
 
-    The pause doubles with each failure, with jitter. It starts small again after the loop has run
-    well for 30 seconds.
+    The pause has jitter and doubles each time, from 0.1 to 10 seconds. It is 0.1 seconds again
+    after the loop has run for more than 30 seconds.
 
     Args:
-        name: the loop's name in reports of failures.
-        loop: started anew each time; ends only by an error or by being cancelled.
-        clock: the source of the pauses.
-        telemetry: receives each failure.
+        name: the loop's name in log events.
+        loop: called for each run; it is expected to end only by an error or by being cancelled.
+        clock: measures the runs and the pauses.
+        telemetry: receives each end of a run.
         rng: the source of the jitter.
     """
     pause_s = _BACKOFF_FIRST_S

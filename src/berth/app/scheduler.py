@@ -15,7 +15,7 @@ from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
 
 def notify_changes(core: Core) -> None:
-    """Subscribe the notifications about committed changes, if they are enabled."""
+    """Subscribe the sender of notifications about committed changes, if they are enabled."""
     if core.messaging.common_notifier is not None:
         core.follower.subscribers.append(ChangeNotifications(core.messaging.common_notifier))
 
@@ -23,7 +23,7 @@ def notify_changes(core: Core) -> None:
 def instance_tracker(core: Core) -> InstanceTracker | None:
     """Return the instance tracker, or None when instance tracking is off.
 
-    It is subscribed to the follower, so that it follows the feed from the start.
+    The tracker is subscribed to the follower, which must not have started yet.
     """
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:
@@ -45,11 +45,15 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
 def scheduler_loops(
     core: Core, tracker: InstanceTracker | None, zone: ZoneContext | None = None
 ) -> list[Loop]:
-    """Serve PLACE and the zone commands on the bus; return the scheduler's background loops.
+    """Serve the scheduler's commands on the bus; return its background loops.
 
-    In a zone, requests are placed over the tree of its child zones.
+    Args:
+        core: the parts of the process.
+        tracker: the instance tracker, if instances are tracked.
+        zone: the zone parts of the process; with them, requests are placed over the tree of zones.
     """
-    # The backoff is shared: the placement service learns of rivals, the pending requests wait.
+    # The placement service reports rival schedulers to the backoff, and the loop of pending
+    # requests waits as long as the backoff says.
     name = core.ids.uuid()
     backoff = Backoff(name)
     placer = PlacementService(
@@ -67,13 +71,13 @@ def scheduler_loops(
     loops: list[Loop] = []
     withdrawn = None
     if zone is not None:
-        # The name is also the owner of the sagas: after a restart the new name leaves the old
-        # leases to expire.
+        # The name also identifies the owner of sagas. It is new at each start, so the leases of an
+        # earlier run have to expire.
         scheduler = ZoneScheduler(core, zone, name=name, local=placer, claims=places)
         places = with_notifications(core, scheduler.places)
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
-    # The bus serves the outermost placer, so notifications and zones apply to every order.
+    # The bus serves the outermost placer, so that notifications and zones apply to every order.
     core.messaging.bus.serve(PLACE, places.place)
     if tracker is not None:
         tracker.serve(core.messaging.bus, core.ids.uuid())
@@ -92,7 +96,7 @@ def scheduler_loops(
 
 
 def with_notifications(core: Core, places: Placer) -> Placer:
-    """Return the placer, wrapped to send notifications when they are enabled."""
+    """Return a placer that also sends notifications; `places` itself if they are disabled."""
     notifier = core.messaging.notifier
     return places if notifier is None else NotifyingPlacer(places, notifier)
 

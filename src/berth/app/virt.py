@@ -1,4 +1,4 @@
-"""The drivers of an agent's hosts, by the settings."""
+"""The drivers of an agent's hosts, created from the settings."""
 
 import shutil
 from collections.abc import AsyncGenerator, Mapping
@@ -22,19 +22,20 @@ from berth.ports.virt import VirtDriver
 async def open_drivers(
     settings: Settings, clock: Clock
 ) -> AsyncGenerator[Mapping[str, VirtDriver]]:
-    """Open the drivers of all hosts that a process is responsible for, by host name.
+    """Open the drivers of a process's hosts, and yield them by host name.
 
     Guests keep running when their drivers are closed, except those of the fake driver.
 
     Raises:
-        InvalidInputError: no host name is given, or a file cannot be read.
+        InvalidInputError: no host name is given, a file or setting is invalid, or the package that
+            the driver needs is not installed.
     """
     agent = settings.agent
     if agent.driver is AgentDriver.FAKE:
         yield {fake.name: FakeDriver(fake, clock) for fake in fake_hosts_of(agent)}
         return
     if agent.host is None:
-        reason = f"is missing; name the host on which {agent.driver} runs guests"
+        reason = f"is missing; name the host on which {agent.driver} runs guests with --host"
         raise InvalidInputError("agent.host", reason)
     opened = _open_libvirt if agent.driver is AgentDriver.LIBVIRT else _open_qemu
     async with opened(agent.host, settings, clock) as driver:
@@ -43,7 +44,7 @@ async def open_drivers(
 
 @asynccontextmanager
 async def _open_qemu(name: str, settings: Settings, clock: Clock) -> AsyncGenerator[VirtDriver]:
-    # Only processes that run guests pay for loading a driver.
+    # Imported here, so that only processes that use this driver load it.
     from berth.adapters.virt.qemu.driver import QemuDriver  # noqa: PLC0415
 
     virt = settings.virt

@@ -47,15 +47,18 @@ _KEY_FILE = "zone-keys"
 _PARENTS_FILE = "zone-parents"
 _SCHEDULER_BYTES = 8
 _RESEAL_S = 600.0
-# Releases are collected for this time, so that each child zone receives one request for many.
+# Releases are collected for this many seconds, and then sent to each child zone in one request.
 _RELEASE_PAUSE_S = 0.1
-# The lease of a saga: after this time another scheduler continues the work of one that has died.
+# The seconds of a saga's lease, after which another scheduler continues the saga of a dead one.
 _LEASE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneContext:
-    """The zone parts of each process; `forwards` and `children` call the child zones."""
+    """The zone parts of a process.
+
+    `forwards` forwards clients' requests to child zones, and `children` sends them this zone's own.
+    """
 
     settings: ZoneSettings
     keys: ZoneKeyFile
@@ -77,7 +80,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
     if not settings.is_on:
         yield None
         return
-    # Reading the files here ends the start with their error, instead of failing each request.
+    # The files are read here, so that an invalid one stops the start instead of each request.
     keys = ZoneKeyFile(key_file_of(core.settings), core.clock, core.telemetry)
     parents = ParentsFile(parents_file_of(core.settings), core.clock, core.telemetry)
     zones = Zones(core.ledger, Sealer(keys.passwords, os.urandom), settings.name)
@@ -90,7 +93,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
             children=children,
             clock=core.clock,
             telemetry=core.telemetry,
-            rng=random.Random(),  # noqa: S311 - it only keeps zones from being asked in step
+            rng=random.Random(),  # noqa: S311 - it only spreads the polls of zones over time
             settings=WatchSettings(
                 interval_s=settings.poll_interval_s,
                 timeout_s=settings.poll_timeout_s,
@@ -98,7 +101,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
                 pause_max_s=settings.poll_pause_max_s,
             ),
         )
-        # The feed delivers the child zones: a zone added through the API is polled at once.
+        # The feed delivers the child zones, so a zone added through the API is polled immediately.
         core.follower.subscribers.append(watch)
         core.health.further.append(watch.read)
         yield ZoneContext(settings, keys, parents, zones, forwards, children, watch)
@@ -113,7 +116,7 @@ def key_file_of(settings: Settings) -> Path:
     """Return the path of the zone's private keys.
 
     Raises:
-        InvalidInputError: the data folder cannot be created, and no other path is configured.
+        InvalidInputError: no path is configured, and the data folder cannot be created.
     """
     if settings.zones.key_file is not None:
         return settings.zones.key_file
@@ -127,10 +130,10 @@ def parents_file_of(settings: Settings) -> Path:
 
 
 def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
-    """Return the parts of the routes between zones, or None outside of a zone.
+    """Return the parts that the API's routes for other zones use, or None outside of a zone.
 
     Raises:
-        InvalidInputError: a published capability of the hosts is malformed.
+        InvalidInputError: the settings publish a host value whose name is malformed.
     """
     if zone is None:
         return None
@@ -165,8 +168,8 @@ class ZoneScheduler:
         core: the parts of the process.
         zone: the zone's parts in the process.
         name: the scheduler's unique name.
-        local: places on this zone's own hosts.
-        claims: claims offers.
+        local: places requests on this zone's own hosts.
+        claims: places instances on the hosts of the offers that a parent accepts.
     """
 
     def __init__(
@@ -174,7 +177,7 @@ class ZoneScheduler:
     ) -> None:
         self._core = core
         self._zone = zone
-        # One set of held offers for the whole scheduler: offers and claims must count the same
+        # Making offers and claiming them share one set of held offers, so that both count the same
         # holds.
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
         self._homes = GroupHomes(core.ledger, core.replica)
@@ -234,13 +237,13 @@ class ZoneScheduler:
             ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
-        # With a hold time of 0 nothing is ever held.
+        # With a hold time of 0 no offer is ever held.
         if self._zone.settings.offer_hold_s:
             loops.append(("holds", self._end_holds))
         return loops
 
     async def _compare(self) -> None:
-        """Report each policy whose scores other zones cannot compare with theirs."""
+        """Log an event for each new policy whose scores other zones cannot compare with theirs."""
         core, seen = self._core, None
         while True:
             policy = core.policies.policy
@@ -254,7 +257,7 @@ class ZoneScheduler:
         await self._held.run(self._core.clock, self._zone.settings.offer_hold_s)
 
     async def _reseal(self) -> None:
-        """Keep the passwords of child zones sealed with the newest key."""
+        """Seal the passwords of child zones anew, whenever there is a newer key."""
         while True:
             count = await self._zone.zones.reseal()
             if count:

@@ -1,4 +1,4 @@
-"""HTTP client of a running Berth, which raises the API's errors as command errors."""
+"""HTTP client for a running Berth, which raises the API's errors as command errors."""
 
 import ipaddress
 import re
@@ -23,14 +23,14 @@ R = TypeVar("R")
 # The newest compute microversion whose responses the commands are written for. A fixed version
 # keeps the output stable when the service is upgraded.
 _VERSION = "compute 2.96"
-# Longer than the longest statement of the ledger may take (60 s by default), so that the service
-# can report a slow ledger itself.
+# The timeout of a request. It is longer than a statement of the ledger may take (60 s by default),
+# so that the service can report a slow ledger itself.
 _TIMEOUT_S = 90.0
 _TEXT_MAX = 300
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
-# Scripts retry on UNREACHABLE, so the gateway errors of a proxy in front of a restarting Berth
-# belong there too. Statuses not listed are FAILED.
+# Exit codes by HTTP status; other statuses are FAILED. Scripts retry on UNREACHABLE, so it includes
+# the gateway errors of a proxy in front of a restarting Berth.
 _CODES: Mapping[int, ExitCode] = {
     404: ExitCode.NOT_FOUND,
     409: ExitCode.CONFLICT,
@@ -55,24 +55,24 @@ class ApiConnection:
         """Return a document; parameters that are None are omitted.
 
         Raises:
-            CommandError: the service is unreachable or answers with an error.
+            CommandError: see `ask`.
         """
         return self.ask("GET", path, params=params)
 
     def post(self, path: str, body: object) -> Json:
-        """Send a POST request and return the response; see `get` for errors."""
+        """Send a POST request and return the response; see `ask` for errors."""
         return self.ask("POST", path, body=body)
 
     def put(self, path: str, body: object) -> Json:
-        """Send a PUT request and return the response; see `get` for errors."""
+        """Send a PUT request and return the response; see `ask` for errors."""
         return self.ask("PUT", path, body=body)
 
     def delete(self, path: str) -> None:
-        """Send a DELETE request; see `get` for errors."""
+        """Send a DELETE request; see `ask` for errors."""
         self.ask("DELETE", path)
 
     def pages(self, path: str, key: str, by: str = "id", /, **params: object) -> list[Json]:
-        """Return a complete list, fetched page by page; see `get` for errors.
+        """Return a complete list, fetched page by page; see `ask` for errors.
 
         Args:
             path: path of the list.
@@ -93,7 +93,7 @@ class ApiConnection:
             marker = str(here[-1][by])
 
     def find(self, path: str) -> Json | None:
-        """Return a document, or None if it does not exist; see `get` for other errors."""
+        """Return a document, or None if it does not exist; see `ask` for other errors."""
         try:
             return self.get(path)
         except CommandError as error:
@@ -110,7 +110,7 @@ class ApiConnection:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        """Send a request and return the JSON object in the response, empty without a body.
+        """Send a request and return the JSON object in the response, or {} if it has no body.
 
         Raises:
             CommandError: the service is unreachable, answers with an error, or with anything
@@ -134,7 +134,11 @@ class ApiConnection:
 
     @contextmanager
     def stream(self, path: str) -> Generator[Iterator[bytes]]:
-        """Yield the pieces of a large document; see `get` for errors."""
+        """Yield an iterator over the pieces of a large document.
+
+        Raises:
+            CommandError: the service is unreachable or answers with an error.
+        """
         with self._reaching(), self._http.stream("GET", path) as answer:
             # A streamed response has no body until it is read, and `_check` needs the message.
             if answer.is_error:
@@ -177,7 +181,8 @@ def _message(answer: httpx.Response) -> str:
     """Return the message of an error response.
 
     Nova's format is `{"itemNotFound": {"message": ...}}`, with a different key for each status.
-    Other responses, such as a proxy's, yield their first 300 characters.
+    Other responses, such as a proxy's, yield the start of their body or, without a body, the
+    reason phrase of the status.
     """
     try:
         document = cast("object", answer.json())
@@ -208,7 +213,7 @@ def rows(document: Json, key: str) -> list[Json]:
 
 
 def texts(document: Json, key: str) -> list[str]:
-    """Return the list of names under a key of a document, sorted, or an empty one."""
+    """Return the sorted list of names under a key of a document, or an empty one."""
     found = cast("object", document.get(key))
     return sorted(str(one) for one in cast("list[object]", found or []))
 
@@ -264,7 +269,8 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
         raise CommandError(f"--url {url[:80]!r}: {error}", ExitCode.USAGE) from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise CommandError(
-            f"--url {url[:80]!r} must start with http:// or https://", ExitCode.USAGE
+            f"--url {url[:80]!r} must be an HTTP URL with a host, such as http://127.0.0.1:8774",
+            ExitCode.USAGE,
         )
     headers = {"OpenStack-API-Version": _VERSION, "Accept": "application/json"}
     if token:
@@ -283,8 +289,8 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
 
 
 def _ask_password(user: str) -> str:
-    # A script would hang at a prompt. The prompt goes to standard error so that redirected output
-    # holds the result only.
+    # Without a terminal a script would hang at the prompt, which goes to standard error so that
+    # redirected output holds only the result.
     if not sys.stdin.isatty():
         raise CommandError(
             f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE

@@ -15,7 +15,7 @@ from berth.domain.compute.decision import (
     counterfactuals,
 )
 
-# Number of instances whose runners-up are shown. The instances of a request are equal, so their
+# Number of instances whose runners-up are shown. The instances of a request are all alike, so their
 # runners-up differ little; --json has all of them.
 _RUNNERS_UP_OF = 1
 

@@ -62,5 +62,5 @@ def exit_code_of(error: BerthError) -> ExitCode:
 
 def end_with(code: int) -> NoReturn:
     """Exit the running command with a code."""
-    # click's exit, not `sys.exit`, since `main` returns the code to its caller.
+    # `sys.exit` would end the process, but `main` must return the code to its caller.
     click.get_current_context().exit(code)

@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "zone": LazyCommand("zones:zones", "Manage child zones, and keys between zones.", _CLOUD),
     "explain": LazyCommand("decisions:explain", "Explain a decision.", _CLOUD),
     "capacity": LazyCommand(
-        "capacity:capacity", "Count how many more of a flavor would fit.", _CLOUD
+        "capacity:capacity", "Count how many more instances of a flavor would fit.", _CLOUD
     ),
     "candidates": LazyCommand("candidates:candidates", "Explain allocation candidates.", _CLOUD),
     "audit": LazyCommand(
@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "demo-zones": LazyCommand("lab:demo_zones", "Run a demonstration of zones.", "Try it out"),
 }
 
-# The convention of shells: 128 plus the number of SIGINT.
+# The exit code after Ctrl-C, by the convention of shells: 128 plus the number of SIGINT.
 _INTERRUPTED = 130
 
 
@@ -69,8 +69,8 @@ class Session:
     debug: bool = False
 
 
-def _say_version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001, as click calls it
-    # Shell completion parses the command line without executing anything.
+def _say_version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
+    # Shell completion parses the command line, and nothing may be printed then.
     if not value or context.resilient_parsing:
         return
     # Imported lazily: NumPy takes longer to load than most commands take to run.
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         _say(str(error))
         return exit_code_of(error)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for users
+    except Exception as error:  # noqa: BLE001 - users must not see a traceback
         if session.debug:
             traceback.print_exc()
         _say(
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "`berth --debug` and report the output"
         )
         return ExitCode.FAILED
-    # Without standalone mode click returns the code of an exit, or else the command's own value.
+    # Without standalone mode click returns the code of an exit or, without one, the value that the
+    # command returned.
     return outcome if isinstance(outcome, int) else ExitCode.OK
 
 

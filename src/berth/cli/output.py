@@ -66,7 +66,7 @@ def print_table(
         rows: rows with one cell per column.
         title: line above the table.
         right: headings of right-aligned columns (numbers).
-        wrap: headings of text columns, which wrap within the width the others leave.
+        wrap: headings of text columns, which wrap within the width that the others leave.
     """
     if title is not None:
         print_line(f"\n{title}", style="bold")
@@ -132,8 +132,7 @@ def console() -> Console:
     Only a terminal has a width: output to a file or a pipe is never wrapped or cut, regardless of
     COLUMNS.
     """
-    # A new console each time, since a console keeps the stream it was created with, and tests
-    # replace standard output.
+    # A console keeps the stream that it was created with, and tests replace standard output.
     width = None if sys.stdout.isatty() else _UNLIMITED
     return Console(highlight=False, markup=False, emoji=False, width=width)
 

@@ -1,4 +1,4 @@
-"""Request files of `berth decide`: one request as JSON, with more defaults than `Request` has."""
+"""Request files for `berth decide`: one request as JSON, with more defaults than `Request` has."""
 
 import hashlib
 from collections.abc import Mapping
@@ -119,8 +119,8 @@ def read_request(path: Path, state: Snapshot) -> Request:
             operation=document.operation,
             source_cell=document.source_cell,
         )
-        # Computed lazily: evaluate it here, so that invalid extra specs are reported with the
-        # file's name.
+        # `needs` is computed lazily. It is evaluated here, so that invalid extra specs are
+        # reported with the file's name.
         _ = request.needs
     except InvalidInputError as error:
         raise InvalidInputError(f"{path}: {error.field}", error.reason) from error
@@ -140,7 +140,8 @@ def _with_flavor_names(parsed: object) -> object:
 
 
 def _request_id(parsed: object) -> str:
-    # Sorted keys: the order and layout of the file must not change the id, and with it the seed.
+    # The keys are sorted: the layout of the file must not change the id, which determines the
+    # seed.
     content = msgspec.json.encode(parsed, order="sorted")
     return f"req-{hashlib.sha256(content).hexdigest()[:_ID_CHARS]}"
 
@@ -149,12 +150,12 @@ def _instance_uuids(document: RequestDocument, request_id: str) -> tuple[str, ..
     count, uuids = document.count, document.instance_uuids
     if uuids is not None:
         if count not in (None, len(uuids)):
-            reason = f"{count} is not the number of instance_uuids, {len(uuids)}; leave one out"
+            reason = f"{count} differs from the number of instance_uuids, {len(uuids)}; omit count"
             raise InvalidInputError("count", reason)
         return uuids
     count = 1 if count is None else count
     if not 1 <= count <= COUNT_MAX:
-        raise InvalidInputError("count", f"{count} must be 1 to {COUNT_MAX}")
+        raise InvalidInputError("count", f"{count} must be between 1 and {COUNT_MAX}")
     return tuple(instance_uuid_of(request_id, index) for index in range(count))
 
 
@@ -177,5 +178,7 @@ def _group_uuid(
     uuid = group_uuid or (hinted[0] if hinted else None)
     if uuid is not None and all(group.uuid != uuid for group in state.server_groups):
         where = "group_uuid" if group_uuid else "hints.group"
-        raise InvalidInputError(where, f"the state file has no server group {uuid[:80]!r}")
+        raise InvalidInputError(
+            where, f"the state file has no server group with the uuid {uuid[:80]!r}"
+        )
     return uuid

@@ -11,8 +11,8 @@ from berth.cli.failures import CommandError, ExitCode
 PATH = "/v2.1/servers"
 HOST = "OS-EXT-SRV-ATTR:host"
 TASK = "OS-EXT-STS:task_state"
-# Polling starts fast, since simulated hosts act within milliseconds, and doubles up to two
-# seconds, so that a long wait does not load the service.
+# The first pause between two polls is short, since simulated hosts act within milliseconds. The
+# pause doubles up to two seconds, so that a long wait does not load the service.
 FIRST_POLL_S = 0.05
 _LAST_POLL_S = 2.0
 
@@ -53,12 +53,12 @@ def find_server(api: ApiConnection, server: str) -> Json:
 
 
 def pause(pause_s: float, ends_s: float, late: str) -> float:
-    """Sleep, and return the next pause in seconds.
+    """Sleep, and return the length of the next pause in seconds.
 
     Args:
         pause_s: time to sleep.
         ends_s: deadline on the monotonic clock.
-        late: start of the error message.
+        late: start of the error message if the deadline would pass.
 
     Raises:
         CommandError: the deadline would pass during the sleep.
@@ -78,7 +78,7 @@ def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
         ends_s: deadline on the monotonic clock.
 
     Raises:
-        CommandError: the deadline has passed, or the last action failed.
+        CommandError: the deadline would pass during a pause, or the last action failed.
     """
     pause_s = FIRST_POLL_S
     while True:

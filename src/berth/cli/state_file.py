@@ -1,4 +1,4 @@
-"""State files: a complete fleet as JSON, as written by `berth state export`."""
+"""State files: a complete fleet as JSON, in the form that `berth state export` writes."""
 
 import math
 from collections import Counter
@@ -30,7 +30,9 @@ def read_state(path: Path) -> Snapshot:
     for name, keys in _keys(state).items():
         for key, count in Counter(keys).items():
             if count > 1:
-                raise InvalidInputError(f"{path}: {name}", f"{key} occurs {count} times")
+                raise InvalidInputError(
+                    f"{path}: {name}", f"{key} occurs {count} times, but must be unique"
+                )
     for index, provider in enumerate(state.providers):
         for name, used in provider.used.items():
             # Columns of the table are 64-bit integers, and sums of amounts must not overflow.

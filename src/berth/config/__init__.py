@@ -1,1 +1,1 @@
-"""Settings and policies: read once from files, environment and options, checked, then passed."""
+"""Settings, policies and key files, read from files, the environment and options, and checked."""

@@ -1,7 +1,7 @@
 """The file of users, in Apache's htpasswd form with bcrypt hashes only.
 
-One `USER:HASH` a line, as `htpasswd -B` writes it, with an optional comment that names the
-project (docs/reference/http-api.md, "Authentication"). Empty lines and those that start with `#`
+Each line is `USER:HASH`, as `htpasswd -B` writes it, and may end with a comment that names the
+project (docs/reference/http-api.md, "Authentication"). Empty lines and lines that start with `#`
 are skipped.
 """
 
@@ -15,13 +15,13 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
-# About 40,000 users; a file beyond that is most likely the wrong one.
+# Largest file in bytes, enough for about 40,000 users.
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
 # The default cost of bcrypt.gensalt(), which `berth user add` uses.
 _COST_DEFAULT = 12
 _USER_MAX = 255
-# A request must not cost a system call each, and a second is soon enough for a new user.
+# Least time between two checks of the file, so that requests do not cost a system call each.
 _CHECK_EVERY_NS = 1_000_000_000
 _HASH = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _COMMENT = re.compile(r"#\s*(project=(?P<project>\S{1,255})|no project)\s*")
@@ -43,7 +43,9 @@ def parse_accounts(text: str, source: str) -> dict[str, Account]:
         if line.strip() and not line.lstrip().startswith("#"):
             account = _account(line.strip(), f"{source}: line {number}")
             if account.user in accounts:
-                raise InvalidInputError(f"{source}: line {number}", "repeats a user")
+                raise InvalidInputError(
+                    f"{source}: line {number}", "repeats a user; keep one line for each user"
+                )
             accounts[account.user] = account
     return accounts
 
@@ -54,11 +56,11 @@ def _account(line: str, where: str) -> Account:
     if not colon or not (0 < len(user) <= _USER_MAX and user.isprintable()):
         raise InvalidInputError(where, "must be USER:HASH; add users with `htpasswd -B`")
     if _HASH.fullmatch(password_hash) is None:
-        raise InvalidInputError(where, "the hash is not bcrypt; write it with `htpasswd -B`")
+        raise InvalidInputError(where, "the hash is not a bcrypt hash; write it with `htpasswd -B`")
     found = _COMMENT.fullmatch(comment.strip())
     if comment.strip() and found is None:
         raise InvalidInputError(
-            where, "after the hash only `# project=NAME` or `# no project` is allowed"
+            where, "only `# project=NAME` or `# no project` may follow the hash"
         )
     project = (found["project"] or "") if found else user
     return Account(user, password_hash.encode(), project)
@@ -67,7 +69,7 @@ def _account(line: str, where: str) -> Account:
 class AuthFile:
     """The accounts of a file, which is read again when it changes.
 
-    A changed file that is invalid is reported to telemetry, and the earlier accounts stay.
+    A changed file that is invalid is reported to telemetry, and the earlier accounts stay in force.
 
     Args:
         path: the htpasswd file.
@@ -93,7 +95,7 @@ class AuthFile:
 
     @property
     def generation(self) -> int:
-        """A counter of changes of the accounts; reading it checks the file."""
+        """The number of changes of the accounts; reading it checks the file for changes."""
         now_ns = self._clock.ticks_ns()
         if now_ns - self._checked_ns >= _CHECK_EVERY_NS:
             self._checked_ns = now_ns
@@ -102,9 +104,9 @@ class AuthFile:
 
     @property
     def dummy_hash(self) -> bytes:
-        """A hash that no password matches, as costly to check as most hashes of the file.
+        """A hash that no password matches, with the most common cost of the hashes in the file.
 
-        Checking it for unknown users makes the time of an answer independent of whether a user
+        It is checked for unknown users, so that the response time does not reveal whether a user
         exists.
         """
         return self._dummy_hash
@@ -134,7 +136,9 @@ class AuthFile:
                 raise InvalidInputError(str(self._path), f"is larger than {FILE_BYTES_MAX} bytes")
             return parse_accounts(content.decode(), str(self._path))
         except OSError as error:
-            raise InvalidInputError(str(self._path), f"cannot be read: {error.strerror}") from error
+            raise InvalidInputError(
+                str(self._path), f"cannot be read ({error.strerror})"
+            ) from error
         except UnicodeDecodeError as error:
             raise InvalidInputError(str(self._path), "is not UTF-8 text") from error
 
@@ -142,7 +146,7 @@ class AuthFile:
         try:
             status = self._path.stat()
         except OSError:
-            return None  # a missing file is a change, too; reading it reports the reason
+            return None  # a missing file is also a change; reading it reports the reason
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 

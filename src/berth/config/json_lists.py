@@ -17,7 +17,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 T = TypeVar("T")
 
 _NO_NAMES: Mapping[str, str] = {}
-# The image API's field names, so that its lists can be used unchanged.
+# Field names of the image API, accepted so that its lists can be used unchanged.
 _IMAGE_NAMES = {"id": "image_id", "min_ram": "min_memory_mb", "min_disk": "min_disk_gb"}
 
 # Image properties with the meaning that Nova's drivers give them.
@@ -31,7 +31,7 @@ def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
     """Return the hosts of the fake driver.
 
     Raises:
-        InvalidInputError: the fleet file cannot be read.
+        InvalidInputError: the fleet file cannot be read or is invalid.
     """
     if settings.fleet is not None:
         return _read_fleet(settings.fleet)
@@ -44,7 +44,7 @@ def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
 def _read_list(
     path: Path, kind: type[list[T]], what: str, also: Mapping[str, str] = _NO_NAMES
 ) -> list[T]:
-    """Return the items of a JSON list, and refuse unknown fields.
+    """Return the items of a JSON list, which may only have known fields.
 
     Args:
         path: the file.
@@ -55,21 +55,27 @@ def _read_list(
     Raises:
         InvalidInputError: the file cannot be read, or an item is invalid.
     """
-    # msgspec ignores unknown fields of dataclasses, and a misspelt field would be lost silently.
+    # msgspec ignores unknown fields of dataclasses. They are rejected below, because a misspelt
+    # field would otherwise be lost.
     try:
         given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
         items = msgspec.convert([_named(one, also) for one in given], kind, str_keys=True)
     except OSError as error:
         raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
     except msgspec.DecodeError as error:
-        raise InvalidInputError(str(path), f"is not a list of {what}: {error}") from error
+        raise InvalidInputError(str(path), f"is not a list of {what} ({error})") from error
     for index, (item, fields) in enumerate(zip(items, given, strict=True)):
         for name in fields:
             field = also.get(name, name)
             if not hasattr(item, field):
-                raise InvalidInputError(f"{path}: [{index}].{name}", "is an unknown field")
+                raise InvalidInputError(
+                    f"{path}: [{index}].{name}",
+                    "is an unknown field; remove it or correct its name",
+                )
             if field != name and field in fields:
-                raise InvalidInputError(f"{path}: [{index}].{name}", f"duplicates {field}")
+                raise InvalidInputError(
+                    f"{path}: [{index}].{name}", f"duplicates {field}; remove one of the two"
+                )
     return items
 
 
@@ -80,13 +86,13 @@ def _named(fields: dict[str, object], also: Mapping[str, str]) -> dict[str, obje
 def _read_fleet(path: Path) -> list[FakeHost]:
     fleet = _read_list(path, list[FakeHost], "hosts")
     if len({fake.name for fake in fleet}) != len(fleet):
-        raise InvalidInputError(str(path), "names a host twice")
+        raise InvalidInputError(str(path), "names a host twice; give each host its own name")
     return fleet
 
 
 @dataclass(frozen=True, slots=True)
 class _ListedImage(Image):
-    """An image with the fields that only agents of compute hosts use."""
+    """An image with the fields that only agents on compute hosts use."""
 
     file: str | None = None
     format: ImageFormat = ImageFormat.QCOW2
@@ -95,10 +101,10 @@ class _ListedImage(Image):
 
 
 def read_images(path: Path | None) -> dict[str, Image]:
-    """Return the images of a file by id, or no images without a file.
+    """Return the images of a file by id; empty if `path` is None.
 
     Raises:
-        InvalidInputError: the file cannot be read.
+        InvalidInputError: the file cannot be read or is invalid.
     """
     if path is None:
         return {}
@@ -111,13 +117,14 @@ def read_images(path: Path | None) -> dict[str, Image]:
 
 
 def read_image_files(path: Path | None) -> dict[str, ImageFile]:
-    """Return the local files of the images in a list, by id; images without a file are left out.
+    """Return the local files of the images in a list, by id; empty if `path` is None.
 
-    The properties `kernel_id`, `ramdisk_id` and `os_command_line` have Nova's meaning; the first
-    two are ids of images in the same list.
+    Images without a file are left out. The properties `kernel_id`, `ramdisk_id` and
+    `os_command_line` have Nova's meaning; the first two are ids of images in the same list.
 
     Raises:
-        InvalidInputError: the list cannot be read, or a named kernel or RAM disk is not in it.
+        InvalidInputError: the list cannot be read or is invalid, a named kernel or RAM disk is not
+            in it, or an image has a RAM disk or a command line but no kernel.
     """
     if path is None:
         return {}
@@ -153,7 +160,7 @@ def _image_file(
     elif image.format is not ImageFormat.KERNEL and (initrd or cmdline):
         where = f"{path}: {image.image_id}"
         raise InvalidInputError(
-            where, f"an initrd or a command line needs a kernel; name {_KERNEL}"
+            where, f"an initrd or a command line needs a kernel; set the property {_KERNEL}"
         )
     return ImageFile(
         image.image_id,

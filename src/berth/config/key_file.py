@@ -21,16 +21,17 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
 
-# Each key is tried in turn on every token, so a long file would slow down all requests.
+# Maximum number of keys. Each token is tried with one key after the other, so many keys would slow
+# down all requests.
 KEYS_MAX = 16
 
-_HEADING = "# Keys that seal Berth's tokens, newest first. Who has one can make tokens."
+_HEADING = "# Keys that seal Berth's tokens, newest first. Anyone who has one can make tokens."
 
 
 class KeyFile:
     """The keys of a file, which is read again when it changes; implements the protocol `Keys`.
 
-    A changed file that is invalid is reported to telemetry, and the earlier keys stay.
+    A changed file that is invalid is reported to telemetry, and the earlier keys stay in force.
 
     Args:
         path: the file; a missing one is created with one key.
@@ -38,7 +39,7 @@ class KeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid or readable for others, or cannot be created.
+        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -68,7 +69,9 @@ def read_keys(path: Path) -> list[bytes]:
     lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
     keys = [_key(line, where) for where, line in lines]
     if not 1 <= len(keys) <= KEYS_MAX:
-        raise InvalidInputError(str(path), f"must have 1 to {KEYS_MAX} keys, and has {len(keys)}")
+        raise InvalidInputError(
+            str(path), f"has {len(keys)} keys, but must have between 1 and {KEYS_MAX}"
+        )
     return keys
 
 
@@ -82,15 +85,12 @@ def create_key_file(path: Path) -> None:
 
 
 def rotate_keys(path: Path, *, kept: int) -> int:
-    """Add a new key in front, and drop the oldest ones.
+    """Add a new key in front, drop the oldest ones, and return the number of keys in the file.
 
     Args:
         path: the file; a missing one is created.
-        kept: the number of keys to keep, 2 to `KEYS_MAX`. Tokens sealed with a dropped key become
-            invalid.
-
-    Returns:
-        The number of keys in the file.
+        kept: the number of keys to keep, between 2 and `KEYS_MAX`. Tokens sealed with a dropped
+            key become invalid.
 
     Raises:
         InvalidInputError: the file is invalid or cannot be written.

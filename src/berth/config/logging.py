@@ -1,4 +1,4 @@
-"""The log: structured lines on standard error."""
+"""The log, which consists of structured lines on standard error."""
 
 import logging
 import re
@@ -23,9 +23,9 @@ _Line = MutableMapping[str, Any]
 
 
 def set_up_logging(settings: LogSettings) -> None:
-    """Configure the log of this process; called once, at its start.
+    """Configure the log of this process; this is called once, at its start.
 
-    Libraries log in the same format, but only warnings and above.
+    Libraries log in the same format, but only warnings and errors.
     """
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -34,7 +34,8 @@ def set_up_logging(settings: LogSettings) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso"),
         structlog.processors.format_exc_info,
-        # After the traceback has become text, which may quote a URL with a password.
+        # Secrets are hidden after `format_exc_info`, because a traceback may quote a URL with a
+        # password.
         hide_secrets,
     ]
     renderer: structlog.typing.Processor = (
@@ -69,7 +70,9 @@ def add_request_id(_logger: object, _method: str, line: _Line) -> _Line:
 
 
 def hide_secrets(_logger: object, _method: str, line: _Line) -> _Line:
-    """Mask values with secret-looking keys, and passwords in URLs and headers, at any depth.
+    """Return a log line in which secrets are masked, also in nested mappings.
+
+    Masked are the values of keys that suggest a secret, and credentials in URLs and headers.
 
     No code logs secrets on purpose, but error texts of libraries may quote URLs and headers.
     """

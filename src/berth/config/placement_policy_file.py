@@ -1,4 +1,4 @@
-"""The Placement API's policy file: flat lines `"rule": "check"`, or one JSON object."""
+"""The Placement API's policy file: lines of the form `"rule": "check"`, or one JSON object."""
 
 import json
 import re
@@ -18,14 +18,15 @@ _LINE = re.compile(rf"{_NAME}\s*:(?:\s+{_TEXT.format('check')})?\s*(?:#.*)?")
 
 
 def read_placement_policy(path: Path | None) -> dict[str, str]:
-    """Return an operator's rules by name, or no rules without a file.
+    """Return an operator's rules by name; empty if `path` is None.
 
     Args:
-        path: a file of lines in the form of OpenStack's `policy.yaml` (comments start with `#`),
-            or of one JSON object.
+        path: a file with lines in the form of OpenStack's `policy.yaml` (comments start with `#`),
+            or with one JSON object.
 
     Raises:
-        InvalidInputError: the file cannot be read, or a line is malformed.
+        InvalidInputError: the file cannot be read, is too large, or has a malformed or repeated
+            rule.
     """
     if path is None:
         return {}
@@ -45,7 +46,8 @@ def parse_placement_policy(text: str, source: str) -> dict[str, str]:
     """Return the rules in a text, by name.
 
     Raises:
-        InvalidInputError: a line is malformed or repeats a rule.
+        InvalidInputError: a line is malformed or repeats a rule, or the JSON is not an object of
+            strings.
     """
     if text.lstrip().startswith("{"):
         return _from_json(text, source)
@@ -60,7 +62,9 @@ def parse_placement_policy(text: str, source: str) -> dict[str, str]:
             raise InvalidInputError(f"{source}: line {number}", reason)
         name = _first(found.groupdict(), "name")
         if name in rules:
-            raise InvalidInputError(f"{source}: line {number}", f"repeats rule {name!r}")
+            raise InvalidInputError(
+                f"{source}: line {number}", f"repeats rule {name!r}; keep one of the two lines"
+            )
         rules[name] = _first(found.groupdict(), "check")
     return rules
 
@@ -69,7 +73,7 @@ def _from_json(text: str, source: str) -> dict[str, str]:
     try:
         return msgspec.convert(json.loads(text), dict[str, str])
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise InvalidInputError(source, f"is not an object of strings: {error}") from error
+        raise InvalidInputError(source, f"is not an object of strings ({error})") from error
 
 
 def _first(groups: Mapping[str, str | None], key: str) -> str:

@@ -1,8 +1,8 @@
 """Builds rules and drivers by name from entry points, with checked options.
 
-A plugin is an entry point in one of four groups that refers to a function `build(**options)`. The
-signature of `build` is the schema of the options: keyword-only, annotated, with a default unless
-the option is required.
+A plugin is an entry point in one of four groups and refers to a function `build(**options)`. The
+signature of `build` is the schema of the options: each parameter is keyword-only, annotated, and
+has a default unless the option is required.
 """
 
 import inspect
@@ -49,7 +49,7 @@ def _found(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Return the entry points of a group by name; cached for the life of the process."""
     found: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=group):
-        # The same value twice is one package on two paths of `sys.path`, and no conflict.
+        # The same value twice is one package on two paths of `sys.path`, which is not a conflict.
         found.setdefault(entry.name, {})[entry.value] = entry
     return {name: tuple(by_value.values()) for name, by_value in found.items()}
 
@@ -68,7 +68,7 @@ def build_plugin(
     where: str,
     shared: Mapping[str, object] = MappingProxyType({}),
 ) -> T:
-    """Build a rule or driver from its options.
+    """Build a rule or driver from its options, and return it.
 
     Args:
         group: the entry point group.
@@ -78,11 +78,9 @@ def build_plugin(
         where: the place in the file, for error messages.
         shared: options that the file sets for all plugins that have them.
 
-    Returns:
-        The rule or driver.
-
     Raises:
-        PolicyError: the name is unknown, an option is invalid, or the plugin fails.
+        PolicyError: the name is unknown or installed twice, an option is invalid, or the plugin
+            fails.
     """
     build = _load(group, name, where)
     known = options_of(build, name, where)
@@ -91,14 +89,14 @@ def build_plugin(
     try:
         built = build(**checked)
     except Exception as error:  # a plugin may raise anything, and must not end the process
-        raise PolicyError(where, f"{name} cannot be built: {_describe(error)}") from error
+        raise PolicyError(where, f"{name} cannot be built ({_describe(error)})") from error
     if not is_made(built):
         raise PolicyError(
             where,
             f"build() of {name} returned a {type(built).__name__}, not a {_NOUNS[group]}; "
             "this is a fault of the plugin",
         )
-    # Decisions, metrics and tests identify a rule by its own name, operators by its entry point.
+    # Decisions and metrics identify a rule by its own name, operators by that of its entry point.
     given = getattr(built, "name", None)
     if given != name:
         raise PolicyError(
@@ -113,12 +111,15 @@ def options_of(build: Callable[..., object], name: str, where: str) -> dict[str,
     """Return the options of a plugin by name, from the signature of its `build`.
 
     Raises:
-        PolicyError: a parameter is not keyword-only or has no annotation.
+        PolicyError: the signature cannot be read, or a parameter is not keyword-only or has no
+            annotation.
     """
     try:
         signature = inspect.signature(build, eval_str=True)
     except Exception as error:  # annotations are evaluated, so any error is possible
-        raise PolicyError(where, f"build() of {name} has no readable signature: {error}") from error
+        raise PolicyError(
+            where, f"build() of {name} has no readable signature ({error})"
+        ) from error
     options: dict[str, PluginOption] = {}
     for parameter in signature.parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY or parameter.annotation is parameter.empty:
@@ -152,7 +153,7 @@ def _import(entry: EntryPoint, name: str, where: str) -> Callable[..., object]:
     try:
         build = cast("object", entry.load())
     except Exception as error:  # importing a plugin runs its code
-        raise PolicyError(where, f"{name} cannot be imported: {_describe(error)}") from error
+        raise PolicyError(where, f"{name} cannot be imported ({_describe(error)})") from error
     if not callable(build):
         raise PolicyError(where, f"{entry.value} of {name} is not a function")
     return build
@@ -167,14 +168,14 @@ def _check_options(
     checked: dict[str, object] = {}
     for name, value in options.items():
         if name not in known:
-            said = nearest(name, known) if known else "it takes no options; remove it"
+            said = nearest(name, known) if known else "the plugin takes no options; remove it"
             raise PolicyError(f"{where}.{name}", f"is an unknown option; {said}")
         checked[name] = convert(value, known[name].annotation, where=f"{where}.{name}")
     return checked
 
 
 def convert(value: object, annotation: object, *, where: str) -> object:
-    """Return a value of a TOML document as a type; an integer is accepted for a float.
+    """Return a value of a TOML document as the annotated type; floats may be given as integers.
 
     Raises:
         PolicyError: the value has another type, or is a number that is not finite.
@@ -183,7 +184,7 @@ def convert(value: object, annotation: object, *, where: str) -> object:
     try:
         return msgspec.convert(value, cast("type[object]", annotation))
     except (msgspec.ValidationError, OverflowError) as error:
-        raise PolicyError(where, f"{error}; it is {f'{value!r}'[:80]}") from error
+        raise PolicyError(where, f"{error}; the value is {f'{value!r}'[:80]}") from error
     except TypeError as error:
         raise PolicyError(
             where, f"type {annotation} cannot be read from a file; this is a fault of the plugin"
@@ -191,10 +192,10 @@ def convert(value: object, annotation: object, *, where: str) -> object:
 
 
 def check_finite(value: object, where: str) -> None:
-    """Refuse infinities and NaN at any depth of a value.
+    """Reject infinities and NaN at any depth of a value.
 
     Raises:
-        PolicyError: naming the place of the number.
+        PolicyError: a number is not finite; the error names its place.
     """
     # TOML allows `inf` and `nan`. One NaN as a weight would make every comparison of hosts false.
     match value:

@@ -31,7 +31,7 @@ from berth.scheduling.evaluation.policy import CONTENDED_SUBSET_SIZE, Driver, Po
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 
 FILE_BYTES_MAX = 1024 * 1024
-"""Largest policy file read."""
+"""Size of the largest policy file that is read, in bytes."""
 
 _RESOURCES = "ResourcesFilter"
 _HASH_CHARS = 16
@@ -42,7 +42,7 @@ Document = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One plain top-level key: its type with its range, and its default."""
+    """One top-level key that is not a table: its type with its range, and its default."""
 
     annotation: object
     default: object = None
@@ -61,11 +61,11 @@ _KEYS: Mapping[str, _Key] = {
 }
 _TABLES = ("filters", "weighers", "costs", "driver_options")
 _SHARED: Mapping[str, object] = {"pci_aliases": tuple[Mapping[str, str], ...], "numa_packing": bool}
-"""Top-level keys that set the option of that name for every rule that has it."""
+"""Top-level keys that set the option of the same name for every rule that has it."""
 
 
 def load_policy(path: Path | None) -> Policy:
-    """Return the policy of a file or of a ready policy's name; None is the default policy.
+    """Return the policy in a file, or the ready policy with that name; None is the default one.
 
     Raises:
         PolicyError: the file cannot be read or is invalid.
@@ -74,7 +74,7 @@ def load_policy(path: Path | None) -> Policy:
 
 
 def source_name(path: Path | None) -> str:
-    """Return the name of a policy file for error messages."""
+    """Return the name of a policy file, or of a ready policy's file, for error messages."""
     ready = _ready_name(path)
     return str(path) if ready is None else f"{ready}.toml"
 
@@ -102,11 +102,11 @@ def read_policy_text(path: Path | None) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise PolicyError(str(path), f"is not UTF-8 at byte {error.start}") from error
+        raise PolicyError(str(path), f"is not UTF-8 text at byte {error.start}") from error
 
 
 def _ready_name(path: Path | None) -> str | None:
-    """Return the name of a ready policy, or None when the path is a file."""
+    """Return the name of a ready policy, or None if the path is that of a file."""
     if path is None:
         return DEFAULT
     return str(path) if is_ready(path) else None
@@ -117,7 +117,7 @@ def parse_policy(text: str, source: str) -> Policy:
 
     Args:
         text: the document.
-        source: the document's name for error messages, usually its path.
+        source: the name of the document for error messages, usually its path.
 
     Raises:
         PolicyError: the document is invalid; `where` is the source and the place in it
@@ -138,7 +138,9 @@ def parse_policy(text: str, source: str) -> Policy:
     driver = _driver(document, cast("str", values["driver"]), source)
     costs = _rules(document, "costs", COSTS, _is_cost, source)
     if _adds_up_costs(driver) != bool(costs):
-        reason = "driver least_cost and [[costs]] need each other; add or remove one of the two"
+        reason = (
+            "driver least_cost and [[costs]] need each other; add the missing one, or remove both"
+        )
         raise PolicyError(f"{source}: costs", reason)
     return Policy(
         name=cast("str", values["name"]),
@@ -165,7 +167,7 @@ def policy_hash(document: Document) -> str:
 def _parse_toml(text: str, source: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also numbers of 5,000 digits
+    except (ValueError, RecursionError) as error:  # a ValueError also for numbers of 5,000 digits
         reason = str(error).replace("end of document", f"the end, line {text.count(chr(10)) + 1}")
         raise PolicyError(source, f"is not valid TOML: {reason}; correct it there") from error
 
@@ -188,7 +190,8 @@ def _driver(document: Document, name: str, source: str) -> Driver:
     driver = build_plugin(DRIVERS, name, given, _is_driver, where=where)
     if not isinstance(driver, MultiScheduler):
         return driver
-    # A multi driver names others, which only this module can build: a plugin knows no files.
+    # A multi driver names other drivers. Only this module can build them, because plugins do not
+    # read policy files.
     drivers: dict[str, Driver] = {}
     for wanted in sorted(driver.wanted):
         said = driver.options.get(wanted, {})
@@ -198,7 +201,7 @@ def _driver(document: Document, name: str, source: str) -> Driver:
 
 
 def _adds_up_costs(driver: Driver) -> bool:
-    """Return whether a driver, or one that it delegates to, is the least-cost scheduler."""
+    """Return whether a driver, or one to which it delegates, is the least-cost scheduler."""
     if isinstance(driver, MultiScheduler):
         return any(_adds_up_costs(one) for one in driver.drivers.values())
     return isinstance(driver, LeastCostScheduler)
@@ -262,11 +265,11 @@ def _check_reads(rule: Filter | Weigher | Cost, where: str) -> None:
 def _split(table: object, key: str, where: str) -> tuple[str, dict[str, object]]:
     """Return the name and the options in a rule's table."""
     if not isinstance(table, dict):
-        raise PolicyError(where, f"must be a table; write [[{key}]] followed by name = ...")
+        raise PolicyError(where, f"must be a table; write [[{key}]], followed by name = ...")
     options = dict(cast("dict[str, object]", table))
     name = options.pop("name", None)
     if not isinstance(name, str):
-        raise PolicyError(f"{where}.name", "is required and must be the name of a rule")
+        raise PolicyError(f"{where}.name", "is required; set it to the name of a rule")
     return name, options
 
 
@@ -279,7 +282,7 @@ def _check_weighers(
         if weigher.share is None:
             raise PolicyError(
                 f"{source}: weighers[{index}].name",
-                f"{weigher.name} has no value as a share of a host; remove it, or "
+                f"{weigher.name} cannot be measured as a share of a host; remove it, or "
                 'write normalisation = "nova"',
             )
 
@@ -291,6 +294,6 @@ def _check_filters(filters: tuple[Filter, ...], source: str) -> None:
     if all(rule.name != _RESOURCES for rule in filters):
         raise PolicyError(
             where,
-            f"{_RESOURCES} is missing; add it, because the ledger refuses claims on every host "
-            "that it would remove",
+            f"{_RESOURCES} is missing; add it, because the ledger rejects claims on the hosts that "
+            "this filter would remove",
         )

@@ -1,4 +1,4 @@
-"""The policy in force: read at the start and again when its file changes."""
+"""The policy in force, which is read at the start and again when its file changes."""
 
 import hashlib
 import time
@@ -19,19 +19,19 @@ def _accept(_policy: Policy, _source: str) -> None:
 
 
 class PolicySource:
-    """Holds the policy in force. An invalid file changes nothing but `last_error`.
+    """The policy in force. An invalid file changes only `last_error`.
 
     Args:
         path: the policy file, or the name of a ready policy, which never changes; None for the
             default policy.
         now_s: returns the Unix time in seconds, for `loaded_at`.
-        check: raises PolicyError for a policy that must not be used by this process.
+        check: raises PolicyError for a policy that this process must not use.
 
     Attributes:
-        path: the argument.
+        path: the argument `path`.
         policy: the policy in force.
-        loaded_at: when it was read, in Unix seconds.
-        last_error: why the current file is not in force, or None when it is.
+        loaded_at: the time when that policy was read, in Unix seconds.
+        last_error: the reason why the current file is not in force, or None if it is.
 
     Raises:
         PolicyError: the file is invalid at the start, when there is no earlier policy.
@@ -57,10 +57,10 @@ class PolicySource:
         self._in_force = _digest(text)
 
     def reload(self) -> bool:
-        """Read the file again, and return whether a changed policy is in force now."""
+        """Read the file again, and return whether a different policy is now in force."""
         if self._file is None:
             return False
-        # The stamp is taken before the text is read, so a write in between is noticed later.
+        # The stamp is taken before the text is read, so a write in between is noticed next time.
         self._stamp = self._stamp_now()
         try:
             text = read_policy_text(self.path)
@@ -78,7 +78,7 @@ class PolicySource:
         return True
 
     async def watch(self, clock: Clock, interval_s: float) -> None:
-        """Check the file's status at every interval, for ever, and read it when it changes."""
+        """Check the status of the file at every interval, forever, and reload it on a change."""
         # Polling works on every file system; inotify misses changes on network mounts, and in
         # containers where the file is a symbolic link that is replaced.
         while True:
@@ -86,7 +86,7 @@ class PolicySource:
             self.reload_if_touched()
 
     def reload_if_touched(self) -> bool:
-        """Reload the file if its time, size or inode has changed, and return as `reload` does."""
+        """Reload the file if its time, size or inode has changed; return as `reload` does."""
         return self._stamp_now() != self._stamp and self.reload()
 
     def _stamp_now(self) -> _Stamp | None:
@@ -95,7 +95,7 @@ class PolicySource:
         try:
             status = self._file.stat()
         except OSError:
-            return None  # a missing file is a change, too; reading it reports the reason
+            return None  # a missing file is also a change; reading it reports the reason
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 

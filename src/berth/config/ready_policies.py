@@ -1,16 +1,16 @@
-"""The ready policies: policy files that are part of Berth and are chosen by name."""
+"""The ready policies: policy files that ship with Berth and are chosen by name."""
 
 from importlib.resources import files
 from pathlib import Path
 
 DEFAULT = "default"
-"""The policy in force when no other is set."""
+"""The name of the policy that is in force if no other is set."""
 
 READY = (DEFAULT, "pack", "balanced", "spread", "nova", "nova-pike", "openb")
 
 
 def is_ready(policy: Path) -> bool:
-    """Return whether a policy setting is the name of a ready policy and not a file."""
+    """Return whether a policy setting is the name of a ready policy and not the path of a file."""
     return str(policy) in READY
 
 

@@ -16,7 +16,7 @@ from berth.domain.compute.quota import Limits
 from berth.domain.errors import InvalidInputError
 
 _PORT_MAX = 65_535
-# No `@`, so no user or password: an exporter writes its endpoint into error logs.
+# An endpoint has no `@`, and so no user or password, because exporters write it into error logs.
 _ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 
 # Upper bounds catch slips such as milliseconds given as seconds; no deployment needs more.
@@ -25,7 +25,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 # The largest integer that a float, and so any JSON reader, represents exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
-# -1 is "no limit", and 2**31 - 1 the largest quota of Nova's API.
+# -1 is "no limit".
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
@@ -52,15 +52,15 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host and port to listen at."""
+    """A host and a port at which a server listens."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches the address; names but localhost count as public."""
-        # A name is not resolved: the answer could change after the check.
+        """Whether only this machine can reach the address; False for names other than localhost."""
+        # A name is not resolved, because the result could change after the check.
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -92,9 +92,9 @@ class CreateMode(StrEnum):
     """How the servers of one order are placed."""
 
     ALL_AT_ONCE = "all_at_once"
-    """Together: all of them or none."""
+    """All servers are placed together, or none is."""
     SINGLE_SHOT = "single_shot"
-    """Each on its own, independent of the others."""
+    """Each server is placed independently of the others."""
 
 
 class InstanceSource(StrEnum):
@@ -108,34 +108,35 @@ class InstanceSource(StrEnum):
 class ApiSettings:
     """The HTTP server."""
 
-    # Nova's port. Loopback, because the default mode is `noauth`.
+    # The default is a loopback address, because in the default mode every caller is an
+    # administrator.
     listen: Address = Address("127.0.0.1", 8774)
     insecure_listen: bool = False
     """Allow `noauth` and `noauth2` on an address that other machines can reach."""
     body_bytes_max: Annotated[int, Meta(ge=1024, le=2**30)] = 1024 * 1024
-    # Nova's default name, which its clients expect.
+    # Nova's `default_availability_zone` has the same default (nova-behaviour.md 2.6).
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
-    """The availability zone of hosts that no aggregate assigns one."""
+    """The availability zone of hosts to which no aggregate assigns one."""
     create: CreateMode = CreateMode.ALL_AT_ONCE
     """How `POST /servers` places several servers."""
     images: Path | None = None
-    """JSON list of images with the properties that rules read; without it any id is accepted."""
+    """JSON list of images with the properties that rules read; by default any id is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """The Placement API, alone (`berth placement`) or beside the other APIs."""
+    """The Placement API, served alone (`berth placement`) or together with the other APIs."""
 
     listen: Address = Address("127.0.0.1", 8778)
-    """The address of `berth placement`; elsewhere the API is at `api.listen`, under /placement."""
+    """The address of `berth placement`; other processes serve it at `api.listen`/placement."""
     policy_file: Path | None = None
     """File of lines `"rule": "check"`, which replace Placement's default rules."""
     enforce_new_defaults: bool = False
-    """Limit administrators to what the rules grant: no reshape, which is for services."""
+    """Give administrators only the rights that the rules grant; they may then not reshape."""
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the API, such as `https://dashboard.example`."""
     cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
-    """Request headers that browsers may send besides the ones that CORS always allows."""
+    """Request headers that browsers may send besides those that CORS always allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,9 @@ class AuthSettings:
     htpasswd: Path | None = None
     """File of `user:bcrypt-hash` lines; `berth user add` writes it."""
     admins: tuple[str, ...] = ("admin",)
-    """Users with all rights; other users see their own project only."""
+    """Users with all rights; other users see only their own project."""
     token_keys: Path | None = None
-    """File of keys that seal tokens, with `identity`; without it, one in `ledger.data_dir`."""
+    """File of the keys that seal tokens in mode `identity`; by default in `ledger.data_dir`."""
     token_lifetime_s: Seconds = 3600.0
     region: Annotated[str, Meta(min_length=1, max_length=255)] = "RegionOne"
     """The name of this region in the service catalog."""
@@ -156,9 +157,9 @@ class AuthSettings:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSettings:
-    """The location of the ledger: `url`, or a SQLite file in `data_dir`."""
+    """The location of the ledger: a `url`, or by default a SQLite file in `data_dir`."""
 
-    url: str | None = field(default=None, repr=False)  # it may hold a password
+    url: str | None = field(default=None, repr=False)  # the URL may contain a password
     data_dir: Path = Path("berth-data")
     timeout_s: Seconds = 10.0
     """Seconds that PostgreSQL may take to answer before it counts as unavailable."""
@@ -168,25 +169,25 @@ class LedgerSettings:
 class BusSettings:
     """The bus between processes, a RabbitMQ server; without a URL processes run independently."""
 
-    url: str | None = field(default=None, repr=False)  # it may hold a password
+    url: str | None = field(default=None, repr=False)  # the URL may contain a password
     ca_file: Path | None = None
     """File of CA certificates for an amqps server, in addition to the system's."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "berth"
-    """Prefix of the names of exchanges and queues; different for each ledger."""
+    """Prefix of the names of exchanges and queues; it must differ between ledgers."""
     # AMQP transports the prefetch count as 16 bits.
     prefetch: Annotated[int, Meta(ge=1, le=65_535)] = 256
-    """The number of commands that one process handles at a time."""
+    """Maximum number of commands that one process handles simultaneously."""
     body_bytes_max: Annotated[int, Meta(ge=65_536, le=2**29)] = 16 * 1024 * 1024
     notifications: bool = False
     """Publish notifications of changes to an exchange."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that reach no broker.
+        """Reject a malformed URL, and settings that the URL does not support.
 
-        Messages do not quote the URL, which may hold a password.
+        Errors do not quote the URL, which may contain a password.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         scheme, found, rest = (self.url or "").partition("://")
         if self.url is not None and not (scheme in ("amqp", "amqps") and found and rest):
@@ -194,36 +195,38 @@ class BusSettings:
                 "bus.url", "must be amqp:// or amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST"
             )
         if self.ca_file is not None and scheme != "amqps":
-            raise InvalidInputError("bus.ca_file", "applies to an amqps:// URL only")
+            raise InvalidInputError(
+                "bus.ca_file", "applies only to an amqps:// URL; use such a URL, or remove this"
+            )
         if self.notifications and self.url is None:
-            raise InvalidInputError("bus.notifications", "needs a broker; set bus.url")
+            raise InvalidInputError("bus.notifications", "requires a broker; set bus.url")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The policy file or the name of a ready policy; without one the default policy applies."""
+    """The policy file or the name of a ready policy; unset, the default policy applies."""
 
     path: Path | None = None
-    # Reading a file's status every 2 s costs nothing, and operators expect an edit to work soon.
+    # Reading the status of a file every 2 s is cheap, and an edit must take effect soon.
     watch_interval_s: Seconds = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """Limits of retries, and resizes."""
+    """The limits of retries, and the placement of resized instances."""
 
     claim_attempts_max: Count = 5
-    """Plans for one request when other schedulers claim the room first."""
-    # Nova's `scheduler.max_attempts` is 3 as well.
+    """Maximum number of plans for one request, as other schedulers may claim the room first."""
+    # Nova's `max_attempts` has the same default (nova-behaviour.md 2.5).
     build_attempts_max: Count = 3
-    """Hosts on which one instance is tried when builds or moves fail."""
+    """Maximum number of hosts on which one instance is tried when builds or moves fail."""
     resize_in_place: bool = False
-    """Let a resize stay on its host, which is charged for both sizes until it is confirmed."""
+    """Let a resized instance stay on its host, where it holds both sizes until confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """The quota of projects that have none of their own; -1 is no limit."""
+    """The limits of projects that have no quota of their own; -1 is no limit."""
 
     instances: QuotaLimit = -1
     cores: QuotaLimit = -1
@@ -233,7 +236,7 @@ class QuotaSettings:
 
     @property
     def limits(self) -> Limits:
-        """The same limits in the form of the domain."""
+        """The limits as an object of the domain."""
         return Limits(
             instances=self.instances,
             vcpus=self.cores,
@@ -245,20 +248,20 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """The compute hosts that this process serves: one, several fake ones, or those of a file."""
+    """The compute hosts of this process: one host, several fake ones, or those of a file."""
 
-    # Nova's `report_interval` has the same default.
+    # Nova's `report_interval` has the same default (nova-behaviour.md 5.5).
     heartbeat_interval_s: Seconds = 10.0
-    # The driver reports changes at once, so the full comparison only catches lost events.
+    # The driver reports changes immediately, so the full comparison only catches lost events.
     reconcile_interval_s: Seconds = 600.0
     """Seconds between full comparisons of a host with the ledger."""
     restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
     restart_window_s: Seconds = 1_800.0
     restart_pause_s: Seconds = 10.0
     build_failure_half_life_s: Seconds = HALF_LIFE_S
-    """Seconds after which a failed build counts half as much against its host."""
+    """Seconds in which the weight of a failed build against its host halves."""
     audit_interval_s: Seconds = 60.0
-    """Seconds between two reports and audits of each host."""
+    """Seconds between two reports of a host, each with an audit."""
     driver: AgentDriver = AgentDriver.FAKE
     """The virtualisation driver; every driver but the fake one serves a single host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
@@ -268,11 +271,11 @@ class AgentSettings:
     memory_mb: Amount = 131_072
     disk_gb: Amount = 2_000
     cpu_allocation_ratio: Ratio = 0.0
-    """Allocation ratios of all hosts here, which override the hosts' own; 0 keeps those."""
+    """Ratio of all hosts of this process, which overrides the hosts' own ratios; 0 keeps those."""
     ram_allocation_ratio: Ratio = 0.0
     disk_allocation_ratio: Ratio = 0.0
     initial_cpu_allocation_ratio: Ratio = 4.0
-    """Ratios that hosts without their own get when they are first registered."""
+    """Ratio that a host without its own gets when it is first registered."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 
@@ -282,29 +285,29 @@ class TrackingSettings:
     """How schedulers track each host's instances; see docs/adr/0020-instance-information.md."""
 
     track_instance_changes: bool = True
-    """Agents report instances to schedulers; rules about instances are available only then."""
+    """Agents report instances to schedulers; rules about instances require this."""
     # Nova's `scheduler_instance_sync_interval` has the same default.
     instance_sync_interval_s: Annotated[float, Meta(ge=1, le=86_400)] = 120.0
-    """Seconds between an agent's full instance lists; must be equal in all processes."""
+    """Seconds between an agent's full instance lists; it must be the same in all processes."""
     instance_information: InstanceSource = InstanceSource.FEED
     """`feed` reads instances from the ledger and verifies them; `casts` uses agents' reports."""
 
     def __post_init__(self) -> None:
-        """Refuse casts as the source when agents send none.
+        """Reject casts as the source if agents do not send any.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         if self.instance_information is InstanceSource.CASTS and not self.track_instance_changes:
             raise InvalidInputError(
                 "tracking.instance_information",
-                "casts needs tracking.track_instance_changes; turn that on, or use feed",
+                "casts requires tracking.track_instance_changes; turn that on, or use feed",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class AttestationSettings:
-    """The attestation service that TrustedFilter asks about hosts; off without a URL."""
+    """The attestation service that TrustedFilter asks about hosts; unused without a URL."""
 
     url: Annotated[str, Meta(pattern="^https?://")] | None = None
     """The base URL; `/PollHosts` is appended to it."""
@@ -312,13 +315,13 @@ class AttestationSettings:
     ca_file: Path | None = None
     timeout_s: Seconds = 10.0
     valid_s: Seconds = 60.0
-    """Seconds for which a trust level is valid after the service has determined it."""
+    """Seconds for which a trust level is valid after the service determined it."""
 
     def __post_init__(self) -> None:
-        """Refuse a URL whose answers could be forged.
+        """Reject a URL without TLS, whose responses could be forged.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         if (self.url or "").startswith("http:"):
             raise InvalidInputError(
@@ -339,25 +342,25 @@ class MetricsSettings:
     """Metrics for Prometheus."""
 
     enabled: bool = True
-    """Collect metrics and serve them to administrators at the API's /metrics."""
+    """Collect metrics, and serve them to administrators at /metrics of the API."""
     listen: Annotated[str, Meta(pattern=r"^.+:[0-9]{1,5}$")] | None = None
-    """Separate HOST:PORT for metrics and probes, without authentication, instead of the API's."""
+    """HOST:PORT that serves metrics and probes without authentication, in place of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """Spans for OpenTelemetry; off without an endpoint."""
+    """Spans for OpenTelemetry; none are recorded without an endpoint."""
 
     endpoint: str | None = field(default=None, repr=False)  # it may contain an API key
     """URL that accepts spans as OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`."""
     sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """The share of requests without a caller's trace that are recorded."""
+    """The share of requests that are recorded, among those that continue no caller's trace."""
 
     def __post_init__(self) -> None:
-        """Refuse a malformed endpoint, without quoting the URL.
+        """Reject a malformed endpoint; the error does not quote it.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the valid form.
         """
         if self.endpoint is not None and not _ENDPOINT.fullmatch(self.endpoint):
             reason = "must be http:// or https://HOST:PORT/PATH, without a user or password"
@@ -366,13 +369,13 @@ class TracingSettings:
 
 @dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """When a process counts as ready."""
+    """The conditions under which a process is ready."""
 
     lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    """The largest age of its replica's latest agreement with the ledger, in seconds."""
+    """Maximum time in seconds since the replica of a ready process last equalled the ledger."""
     needs_broker: bool | None = None
-    """Whether readiness needs the broker. Unset: schedulers and agents need it, and an API does
-    not, because it leaves orders in the ledger."""
+    """Whether readiness requires the broker. By default schedulers and agents require it; an API
+    does not, because it can leave orders in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,18 +401,18 @@ class Settings:
     health: HealthSettings = field(default_factory=HealthSettings)
 
     def __post_init__(self) -> None:
-        """Refuse combinations of settings that are dangerous or contradictory.
+        """Reject combinations of settings that are dangerous or contradictory.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         api, auth, agent = self.api, self.auth, self.agent
         if auth.mode.has_passwords and auth.htpasswd is None:
             raise InvalidInputError(
                 "auth.htpasswd",
-                f"{auth.mode} needs a file of users; create one with `berth user add`",
+                f"{auth.mode} requires a file of users; create one with `berth user add`",
             )
-        # Without passwords every caller is an administrator, so an address beyond loopback has to
+        # Without passwords every caller is an administrator, so an address other than loopback must
         # be a deliberate choice.
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
             if auth.mode.has_passwords or api.insecure_listen or listen.is_loopback:
@@ -424,4 +427,6 @@ class Settings:
         if len(given) > 1:
             raise InvalidInputError(given[1], f"cannot be combined with {given[0]}; set only one")
         if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
-            raise InvalidInputError(given[0], f"is for the fake driver, not for {agent.driver}")
+            raise InvalidInputError(
+                given[0], f"applies only to the fake driver, not to {agent.driver}; remove it"
+            )

@@ -18,20 +18,21 @@ from berth.domain.errors import InvalidInputError
 
 ENV_PREFIX = "BERTH_"
 
-# Kubernetes sets BERTH_API_PORT and the like in every pod beside a service called berth-api.
+# Kubernetes sets BERTH_API_PORT and the like in every pod that shares a namespace with a service
+# named berth-api.
 _NOT_OURS = re.compile(r".*_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One value, its source for error messages, and how to read it.
+    """A value from one of the sources, which is still to be converted.
 
     Attributes:
         value: the value as given.
-        source: the place, for error messages.
-        folder: the folder that relative paths start from.
-        strict: whether the value's type has to match. TOML has types; variables and options are
-            texts, from which numbers are converted.
+        source: the place of the value, for error messages.
+        folder: the folder to which relative paths are relative.
+        strict: whether the type of the value must match. TOML has types; variables and options are
+            texts, which are converted to numbers.
     """
 
     value: object
@@ -48,10 +49,11 @@ def read_settings(
     Args:
         file: a TOML file with one table for each section (`[api]`); its paths are relative to it.
         environ: `BERTH_<SECTION>_<KEY>` variables; all others are ignored.
-        options: `section.key` to value, from the command line; None means "not given".
+        options: values from the command line by `section.key`; None means "not given".
 
     Raises:
-        InvalidInputError: a key is unknown, a value is invalid, or values contradict each other.
+        InvalidInputError: the file cannot be read, a key is unknown, a value is invalid, or values
+            contradict each other.
     """
     given: dict[str, _Given] = {}
     if file is not None:
@@ -69,7 +71,7 @@ def read_settings(
             if f"{name}.{key}" in given
         }
         sections[name] = section(**values)
-    # Everything that is left has no field: a misspelt setting must not be ignored silently.
+    # The values that are left belong to no setting, and a misspelt setting must not be ignored.
     for key, one in given.items():
         raise InvalidInputError(one.source, f"there is no such setting; {nearest(key, _keys())}")
     return cast("Callable[..., Settings]", Settings)(**sections)
@@ -95,7 +97,7 @@ def _from_file(file: Path) -> dict[str, _Given]:
     except OSError as error:
         raise InvalidInputError(str(file), f"cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(str(file), f"is not valid TOML: {error}") from error
+        raise InvalidInputError(str(file), f"is not valid TOML ({error})") from error
     given: dict[str, _Given] = {}
     for name, table in document.items():
         where = f"{file}: {name}"
@@ -106,7 +108,7 @@ def _from_file(file: Path) -> dict[str, _Given]:
             raise InvalidInputError(where, f"must be a table; write [{name}]")
         for key, value in cast("dict[str, object]", table).items():
             source = f"{where}.{key}"
-            # The name of a ready policy is no path, so the file's folder is not prefixed.
+            # The name of a ready policy is not a path, so it is not relative to the file's folder.
             is_name = (name, key) == ("policy", "path") and value in READY
             folder = Path() if is_name else file.parent
             given[f"{name}.{key}"] = _Given(value, source, folder, strict=True)
@@ -117,7 +119,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     given: dict[str, _Given] = {}
     for variable, value in environ.items():
         section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        # An empty variable counts as unset: files for containers cannot leave one out.
+        # An empty variable counts as unset, because files for containers cannot leave one out.
         ours = variable.startswith(ENV_PREFIX) and section in _sections() and key and value
         if ours and not (_NOT_OURS.fullmatch(variable) and f"{section}.{key}" not in _keys()):
             given[f"{section}.{key}"] = _Given(value, variable, Path(), strict=False)
@@ -141,7 +143,7 @@ def _convert(one: _Given, hint: object) -> object:
         )
     except (msgspec.ValidationError, OverflowError) as error:
         names = f" (one of {', '.join(hint)})" if _is_enum(hint) else ""
-        reason = f"{error}{names}; it is {f'{one.value!r}'[:80]}"
+        reason = f"{error}{names}; the value is {f'{one.value!r}'[:80]}"
         raise InvalidInputError(one.source, reason) from error
     if isinstance(converted, float) and not math.isfinite(converted):
         raise InvalidInputError(one.source, f"{converted} is not a finite number")

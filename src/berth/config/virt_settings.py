@@ -1,4 +1,4 @@
-"""Settings of the guests of a compute host."""
+"""The settings of guests on a compute host."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from berth.adapters.virt.accelerator import Accelerator
 from berth.domain.errors import InvalidInputError
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
-# A machine type without a version is an alias for the newest one of the installed QEMU.
+# A machine type without a version is an alias for the newest version in the installed QEMU.
 _VERSION = re.compile(r"[0-9]\.[0-9]+$")
 _DEVICE = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 _Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
@@ -28,20 +28,20 @@ class AgentDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VirtSettings:
-    """Guests on the host of an agent; unused with the fake driver."""
+    """The guests on an agent's host; the fake driver ignores these settings."""
 
     type: Accelerator = Accelerator.AUTO
-    """The accelerator; `auto` is KVM when the stub guest boots with it."""
+    """The accelerator; `auto` is KVM if a test guest boots with it, and otherwise TCG."""
     state_dir: Path = Path("berth-guests")
-    """Folder with a subfolder for each guest and its disks; for this host alone."""
+    """Folder with a subfolder for each guest and its disks; it must not be shared between hosts."""
     storage_dir: Path | None = None
-    """Folder shared by all hosts for the disks of shelved guests."""
+    """Folder for the disks of shelved guests, shared by all hosts."""
     images: Path | None = None
     """JSON list of images with their files on this host; by default `api.images`."""
     uri: _Text = "qemu:///system"
     """URI of this host's libvirtd. This and the next four settings are for the libvirt driver."""
     peer_uri: Annotated[str, Meta(max_length=255)] = ""
-    """URI of this libvirtd for those of other hosts; empty is `qemu+tls://MOVE_ADDRESS/system`."""
+    """URI at which other hosts reach this libvirtd; empty is `qemu+tls://MOVE_ADDRESS/system`."""
     numa: bool = False
     """Report the NUMA cells of this host, so that guests may be placed in cells."""
     dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
@@ -51,26 +51,25 @@ class VirtSettings:
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
     binary: _Text = "qemu-system-x86_64"
-    # The version of QEMU in Debian 12, which is old enough for all current distributions.
+    # Debian 12 ships QEMU 7.2.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
-    """The versioned machine type of guests; the same on all hosts, for live migration."""
+    """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""
-    """The CPU model; empty is `host` with KVM and `qemu64` without."""
+    """The CPU model; empty is `host` with KVM and `qemu64` without KVM."""
     reserved_vcpus: _Amount = 0
-    # Nova's `reserved_host_memory_mb` is 512 as well.
+    # Nova's `reserved_host_memory_mb` has the same default (nova-behaviour.md 3).
     reserved_memory_mb: _Amount = 512
     reserved_disk_gb: _Amount = 0
     guest_overhead_mb: _Amount = 100
-    """MiB of memory reserved for each guest's QEMU process, on top of the guest's own memory."""
-    # Nova's `shutdown_timeout` is 60 s as well.
+    """MiB of memory reserved for each guest's QEMU process in addition to the guest's memory."""
     stop_grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Seconds that a guest may take to shut down before it is powered off."""
 
     def __post_init__(self) -> None:
-        """Refuse a machine type without a version, and contradictory hardware settings.
+        """Reject a machine type without a version, and invalid hardware settings.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         if _VERSION.search(self.machine) is None:
             raise InvalidInputError(
@@ -80,7 +79,7 @@ class VirtSettings:
             )
         if self.dedicated_cpus and not self.numa:
             raise InvalidInputError(
-                "virt.dedicated_cpus", "dedicated CPUs belong to NUMA cells; set virt.numa, too"
+                "virt.dedicated_cpus", "dedicated CPUs belong to NUMA cells; also set virt.numa"
             )
         for pair in self.pci_devices:
             if _DEVICE.fullmatch(pair) is None:

@@ -1,4 +1,4 @@
-"""Small files that are written as a whole, and that running processes read again on a change."""
+"""Small files that are written as a whole and that running processes read again on a change."""
 
 import os
 import tempfile
@@ -13,14 +13,14 @@ FILE_BYTES_MAX = 64 * 1024
 OTHERS_BITS = 0o007
 OTHERS_WRITE_BIT = 0o002
 
-# A system call for each request would be too many, and a second is soon enough for new keys.
+# Least time between two checks of a file, so that requests do not cost a system call each.
 _CHECK_EVERY_NS = 1_000_000_000
 RELOAD_WITHIN_S = 2 * _CHECK_EVERY_NS / 1e9
-"""Seconds after which every busy process has read a change of a file it uses."""
+"""Every process that keeps reading a file has noticed a change of it after this many seconds."""
 _GROUP_MAY = 0o770
 
-# Time of modification in nanoseconds, size in bytes, inode: a rename changes the inode even when
-# time and size are equal.
+# Time of modification in nanoseconds, size in bytes, and inode, which a rename changes even if time
+# and size stay the same.
 _Stamp = tuple[int, int, int]
 T = TypeVar("T")
 
@@ -28,12 +28,12 @@ T = TypeVar("T")
 class WatchedFile(Generic[T]):
     """The content of a file, which is read again when the file changes.
 
-    When a changed file is invalid, the earlier content stays: an editing mistake must not lock
-    out a running service.
+    If a changed file is invalid, the earlier content stays in force, because an editing mistake
+    must not disable a running service.
 
     Args:
         path: the file.
-        read: reads the file, and raises InvalidInputError when it is invalid.
+        read: reads the file, and raises InvalidInputError if it is invalid.
         clock: the monotonic clock; the file's status is checked at most once a second.
         on_read: called with the new content after each change.
         on_refused: called with the error of a change that is invalid.
@@ -57,13 +57,13 @@ class WatchedFile(Generic[T]):
         self._on_read = on_read
         self._on_refused = on_refused
         self._checked_ns = clock.ticks_ns()
-        # Taken before the content is read, so that a write in between is noticed later.
+        # The stamp is taken before the content is read, so a write in between is noticed next time.
         self._stamp = self._stamp_now()
         self._content = read(path)
 
     @property
     def content(self) -> T:
-        """The file's content; reading it checks the file for changes."""
+        """The content of the file; reading it checks for changes, at most once a second."""
         now_ns = self._clock.ticks_ns()
         if now_ns - self._checked_ns >= _CHECK_EVERY_NS:
             self._checked_ns = now_ns
@@ -96,10 +96,10 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
     Args:
         path: the file.
         forbidden: the mode bits that the file must not have.
-        reason: the error message when it has one of them.
+        reason: the error message if the file has one of them.
 
     Returns:
-        Pairs of a line's place for error messages and the stripped line.
+        For each line, its place for error messages, and the line itself, stripped.
 
     Raises:
         InvalidInputError: the file cannot be read, is too large, or has a forbidden mode bit.
@@ -111,7 +111,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
                 raise InvalidInputError(str(path), reason)
             text = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be read: {error.strerror}") from error
+        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
     if len(text) > FILE_BYTES_MAX:
         raise InvalidInputError(str(path), f"is larger than {FILE_BYTES_MAX} bytes")
     lines = enumerate(text.decode("utf-8", "replace").splitlines(), start=1)
@@ -125,7 +125,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
 def create_file(path: Path, text: str) -> bool:
     """Create a file that only its owner may read, and return whether it is new.
 
-    An existing file is left alone: two processes that start at once end up with one file.
+    An existing file is left alone, so two processes that start simultaneously use one file.
 
     Raises:
         InvalidInputError: the file cannot be created.
@@ -139,12 +139,14 @@ def create_file(path: Path, text: str) -> bool:
         finally:
             part.unlink()
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be created: {error.strerror}") from error
+        raise InvalidInputError(str(path), f"cannot be created ({error.strerror})") from error
     return True
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file atomically, with its earlier mode but without rights for others.
+    """Write a file atomically, with its earlier mode but without rights for all other users.
+
+    A new file is readable only by its owner.
 
     Raises:
         InvalidInputError: the file cannot be written.
@@ -153,13 +155,14 @@ def replace_file(path: Path, text: str) -> None:
         mode = path.stat().st_mode & _GROUP_MAY if path.exists() else 0o600
         _write_beside(path, text, mode).replace(path)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be written: {error.strerror}") from error
+        raise InvalidInputError(str(path), f"cannot be written ({error.strerror})") from error
 
 
 def _write_beside(path: Path, text: str, mode: int) -> Path:
     """Write a temporary file in the same folder, and return its path."""
-    # The same folder, because a rename or link works within one file system only. The content is
-    # synced before the rename: after a power cut the name must not lead to an empty file.
+    # The temporary file is in the same folder because a rename or a link works only within one file
+    # system. The content is synced before the rename, because the name must not refer to an empty
+    # file after a power failure.
     descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,8 +1,9 @@
 """The key files of a zone: its own private keys, and the public keys of its parents.
 
-The private file has lines `KIND KEY`, each key in base64. The first key of the kinds `offers` and
-`passwords` seals, and all of them open. The first key of the kind `statements` signs assertions,
-and the second one is the next to sign, so that children can trust it before it is used.
+The private file has lines `KIND KEY`, with each key in base64. The first key of the kind `offers`
+or `passwords` seals, and all keys of the kind open. The first key of the kind `statements` signs
+assertions; the second one will be used after the next rotation, so children can trust it in
+advance.
 
 The file of parents has lines `NAME KEY KEY`. In both files empty lines and lines that start with
 `#` are skipped.
@@ -31,20 +32,20 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
 
-# Offers live for a minute by default, so three keys are enough for two rotations in a row.
-# Passwords stay in the ledger until a scheduler seals them with the newest key, which takes long
-# when none is running.
+# Numbers of keys that a rotation keeps. Offers live for a minute by default, so three keys suffice
+# for two rotations in a row. Passwords stay in the ledger until a scheduler seals them with the
+# newest key, which takes long if no scheduler is running.
 OFFERS_KEPT: Final = 3
 PASSWORDS_KEPT: Final = 16
-# The key that signs and the next one.
+# The key in use and the next one.
 STATEMENTS_KEPT: Final = 2
 
 _KEYS_MAX: Final = 16
 _PREFIX: Final = "ed25519:"
 _KINDS: Final = ("offers", "passwords", "statements")
-_PRIVATE_HEADING: Final = "# Private keys of this zone; who has them can read its offers and ask"
+_PRIVATE_HEADING: Final = "# Private keys of this zone. Anyone who has them can act for it."
 _PARENTS_HEADING: Final = (
-    "# Parents of this zone, and their public keys; what they sign is trusted."
+    "# Parents of this zone, and their public keys. This zone trusts what they sign."
 )
 
 
@@ -54,8 +55,8 @@ class ZoneKeys:
 
     Attributes:
         offers: keys that seal offers, newest first.
-        passwords: keys that seal passwords of children's accounts, newest first.
-        statements: keys that sign assertions: the one in use, then the next one.
+        passwords: keys that seal the passwords of accounts at children, newest first.
+        statements: keys that sign assertions: first the one in use, then the next one.
     """
 
     offers: tuple[bytes, ...] = field(repr=False)
@@ -70,14 +71,14 @@ def create(path: Path) -> None:
         InvalidInputError: the file exists or cannot be created.
     """
     if not _make(path):
-        raise InvalidInputError(str(path), "exists already; rotate its keys instead")
+        raise InvalidInputError(str(path), "already exists; rotate its keys instead")
 
 
 def rotate(path: Path) -> None:
     """Add new keys to a file of private keys, and drop the oldest ones.
 
-    Offers and passwords that were sealed before stay readable for the next rotations. From now on
-    the former next key signs assertions, so children must already have it.
+    Offers and passwords stay readable until a rotation drops their key. The former next key now
+    signs assertions, so children must already trust it.
 
     Raises:
         InvalidInputError: the file is invalid or cannot be written.
@@ -120,7 +121,7 @@ def read(path: Path) -> ZoneKeys:
         found[kind].append(_bytes_of(text.strip(), where))
     for kind, keys in found.items():
         if not 1 <= len(keys) <= _KEYS_MAX:
-            reason = f"must have 1 to {_KEYS_MAX} keys for {kind}, and has {len(keys)}"
+            reason = f"has {len(keys)} keys for {kind}, but must have between 1 and {_KEYS_MAX}"
             raise InvalidInputError(str(path), reason)
     return ZoneKeys(
         offers=tuple(found["offers"]),
@@ -133,7 +134,8 @@ def parents(path: Path) -> dict[str, tuple[Ed25519PublicKey, ...]]:
     """Return the public keys of each parent in a file; a missing file trusts no parent.
 
     Raises:
-        InvalidInputError: a line is invalid, or others may write the file.
+        InvalidInputError: the file cannot be read, a line is invalid, or all users may write the
+            file.
     """
     if not path.exists():
         return {}
@@ -149,15 +151,15 @@ def parents(path: Path) -> dict[str, tuple[Ed25519PublicKey, ...]]:
 
 
 def add_parent(path: Path, name: str, public_text: str) -> None:
-    """Trust a parent; its earlier keys are dropped.
+    """Trust a parent with the given keys, which replace its earlier ones.
 
     Args:
         path: the file of parents; a missing one is created.
-        name: the parent's own name.
-        public_text: its public keys, as `public_text` returns them at the parent.
+        name: the name that the parent uses for itself.
+        public_text: the public keys of the parent, as `public_text` returns them there.
 
     Raises:
-        InvalidInputError: the name, a key or the file is invalid.
+        InvalidInputError: the name, a key or the file is invalid, or the file cannot be written.
     """
     check_zone_name(name, "name")
     keys = _public_keys(public_text.split(), "public keys")
@@ -178,7 +180,7 @@ def remove_parent(path: Path, name: str) -> bool:
 
 
 class ZoneKeyFile:
-    """The private keys of a zone, which are read again when their file changes.
+    """The private keys in a zone's file, which is read again when it changes.
 
     Args:
         path: the file; a missing one is created.
@@ -186,12 +188,12 @@ class ZoneKeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid or readable for others, or cannot be created.
+        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
         if not path.exists():
-            _make(path)  # False when another process has just created it, which is as good
+            _make(path)  # False if another process has just created the file, which is fine
         self._file = WatchedFile(
             path,
             read,
@@ -216,7 +218,11 @@ class ZoneKeyFile:
 
 
 class FileKeys:
-    """The keys of one kind in a file; implements the protocol `Keys`."""
+    """The keys of one kind in a file; implements the protocol `Keys`.
+
+    Args:
+        keys: returns the keys, newest first.
+    """
 
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
         self._keys = keys
@@ -228,7 +234,7 @@ class FileKeys:
 
 
 class ParentsFile:
-    """The parents of a zone, which are read again when their file changes.
+    """The parents in a zone's file, which is read again when it changes.
 
     Args:
         path: the file; a missing one trusts no parent.
@@ -279,10 +285,12 @@ def _write_parents(path: Path, trusted: Mapping[str, Sequence[Ed25519PublicKey]]
 
 def _public_keys(texts: Sequence[str], where: str) -> tuple[Ed25519PublicKey, ...]:
     if not 1 <= len(texts) <= _KEYS_MAX:
-        raise InvalidInputError(where, f"must have 1 to {_KEYS_MAX} keys, and has {len(texts)}")
+        raise InvalidInputError(
+            where, f"has {len(texts)} keys, but must have between 1 and {_KEYS_MAX}"
+        )
     for text in texts:
         if not text.startswith(_PREFIX):
-            reason = f"a public key must be {_PREFIX} and {KEY_BYTES} bytes in base64"
+            reason = f"a public key must be {_PREFIX} followed by {KEY_BYTES} bytes in base64"
             raise InvalidInputError(where, reason)
     raw = (_bytes_of(text.removeprefix(_PREFIX), where) for text in texts)
     return tuple(map(Ed25519PublicKey.from_public_bytes, raw))
@@ -294,5 +302,5 @@ def _bytes_of(text: str, where: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise InvalidInputError(where, f"must have keys of {KEY_BYTES} bytes in base64")
+        raise InvalidInputError(where, f"a key must be {KEY_BYTES} bytes in base64")
     return key

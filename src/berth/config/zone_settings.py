@@ -1,4 +1,4 @@
-"""Settings of a zone in a tree of zones: its name, keys and offers, and polling of children."""
+"""The settings of a zone in a tree of zones: its name, keys and offers, and its children."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _Count = Annotated[int, Meta(ge=1, le=100)]
 
 @dataclass(frozen=True, slots=True)
 class ZoneSettings:
-    """How this deployment is a zone in a tree of zones; see docs/adr/0025-zones.md."""
+    """The role of this deployment in a tree of zones; see docs/adr/0025-zones.md."""
 
     name: Annotated[str, Meta(max_length=64)] = ""
-    """The name that parents and children use for this zone; without one it is in no tree."""
+    """The name that parents and children use for this zone; empty if it is not in a tree."""
     key_file: Path | None = None
     """File of this zone's private keys; by default `zone-keys` in `ledger.data_dir`."""
     parents_file: Path | None = None
@@ -31,42 +31,42 @@ class ZoneSettings:
     """Capabilities of the zone as `NAME=VALUE;VALUE`, such as `hypervisor=kvm;qemu`."""
     told_capabilities: tuple[str, ...] = ()
     """Host values whose range is reported to parents, such as `free.VCPU`."""
-    # Three failed polls find a child that is down within 90 s. Until then selects lose at most
-    # their own deadline to it.
+    # Three failed polls detect a child that is down within about 90 s. Until then, a select waits
+    # for the child no longer than until its own deadline.
     poll_interval_s: _Seconds = 30.0
     """Seconds between two polls of a child."""
     poll_timeout_s: _Seconds = 5.0
     failures_to_offline: _Count = 3
-    """Failed polls in a row after which a child is left out of plans until it answers."""
+    """Consecutive failed polls after which a child is left out of plans until it answers."""
     poll_pause_max_s: _Seconds = 300.0
     """The longest pause between two polls of a child that is down, in seconds."""
-    # A parent normally builds within a second or releases; longer holds would block room.
     offer_hold_s: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
-    """Seconds for which the room of an offer is held in memory; 0 holds nothing."""
+    """Seconds for which the room of an offer is held in memory; 0 means that no room is held."""
     offer_life_s: _Seconds = 60.0
     """Seconds for which an offer may be used, whether its room is held or not."""
-    # What one parent may hold also bounds what it can learn about the zone's free room.
+    # The share that one parent may hold also bounds what it can learn about the zone's free room
+    # (docs/adr/0025-zones.md).
     held_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
     """The share of the free room that may be held for one parent."""
     on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
     """The treatment of an offer whose hold has ended: `take`, `other` or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
-    """Seconds that a select over the tree may take; later children are left out."""
+    """Seconds that a select over the tree may take; children that answer later are left out."""
     levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
-    """Levels of zones below this one that its own requests reach; it determines the length of
+    """Levels of zones below this one that its own requests reach, which determines the size of
     offers."""
     build_timeout_s: _Seconds = 30.0
     """Seconds that a child may take to answer a build or a release."""
     attempts_max: _Count = 3
-    """Selects for one request before it fails."""
+    """Maximum number of selects for one request."""
     settle_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Seconds for which a child that did not answer a build is asked about its outcome."""
 
     def __post_init__(self) -> None:
-        """Refuse an invalid name, and offers that expire before their holds.
+        """Reject an invalid name or capability, and offers that expire before their holds.
 
         Raises:
-            InvalidInputError: naming the key and what to do.
+            InvalidInputError: the error names the key and the remedy.
         """
         if self.name:
             check_zone_name(self.name, "zones.name")
@@ -93,7 +93,7 @@ def _values_by_name(capabilities: tuple[str, ...]) -> dict[str, tuple[str, ...]]
     """Return capabilities by name.
 
     Raises:
-        InvalidInputError: quoting the malformed one.
+        InvalidInputError: one is malformed or repeated; the error quotes it.
     """
     found: dict[str, tuple[str, ...]] = {}
     for one in capabilities:
@@ -101,7 +101,7 @@ def _values_by_name(capabilities: tuple[str, ...]) -> dict[str, tuple[str, ...]]
         values = tuple(value.strip() for value in text.split(";") if value.strip())
         if not equals or not name.strip() or not values or name.strip() in found:
             raise InvalidInputError(
-                "zones.capabilities", f"{one[:80]!r} must be NAME=VALUE;VALUE, each name once"
+                "zones.capabilities", f"{one[:80]!r} must be NAME=VALUE;VALUE, with each name once"
             )
         found[name.strip()] = values
     return found

@@ -1,13 +1,13 @@
-"""The errors that Berth raises on purpose, each named after the rule that was broken.
+"""The errors that Berth raises on purpose.
 
-Every message says what is wrong, where, and how to fix it. Adapters at the edge translate the
-errors into HTTP statuses and exit codes. Errors travel between processes by class name, so renaming
-a class breaks mixed versions.
+A message says what is wrong, where, and how to fix it. Adapters at the edge translate the errors
+into HTTP statuses and exit codes. Errors travel between processes by class name, so renaming a
+class breaks deployments in which processes run different versions.
 """
 
 
 class BerthError(Exception):
-    """Base class of all errors that Berth raises on purpose."""
+    """The base class of all errors that Berth raises on purpose."""
 
 
 class InvalidInputError(BerthError):
@@ -39,7 +39,7 @@ class NotFoundError(BerthError):
 
 
 class ConflictError(BerthError):
-    """A record changed, already exists, or is in use; read it again and decide anew."""
+    """A record changed, already exists, or is in use; the caller must read it again and retry."""
 
 
 class InstanceStateError(ConflictError):
@@ -94,7 +94,7 @@ class ContentionError(BerthError):
 
     Args:
         request_id: the request that was not placed.
-        attempts_max: how many attempts were made; the policy limits them.
+        attempts_max: the number of attempts that were made.
     """
 
     def __init__(self, request_id: str, attempts_max: int) -> None:
@@ -107,7 +107,7 @@ class ContentionError(BerthError):
 
 
 class FeedGapError(BerthError):
-    """The change feed no longer holds the versions that a follower missed; load a snapshot."""
+    """The change feed no longer has versions that a follower missed; it must load a snapshot."""
 
 
 class DriverError(BerthError):
@@ -122,7 +122,7 @@ class MigrationError(DriverError):
 
 
 class UnavailableError(BerthError):
-    """A required component cannot be reached or is shutting down; try again later."""
+    """A required component cannot be reached or is shutting down; the caller may retry later."""
 
 
 class LedgerError(BerthError):

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class _Slots(NamedTuple):
-    """The accessors of a dataclass: one reader of all fields, and a setter for each field."""
+    """The accessors of a dataclass: one reader for all fields, and a setter for each field."""
 
     read: Callable[[object], tuple[object, ...]]
     setters: tuple[Callable[[object, object], None], ...]

@@ -7,7 +7,7 @@ from berth.domain.compute.host import Attestation
 
 
 class Attester(Protocol):
-    """A client of an attestation service. A machine cannot attest itself."""
+    """A client of an attestation service."""
 
     @property
     def valid_s(self) -> float:
@@ -15,10 +15,13 @@ class Attester(Protocol):
         ...
 
     async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
-        """Return the attestations of machines, given by their node names, at most 100.
+        """Return the attestations of up to 100 machines.
+
+        Args:
+            nodes: the node names of the machines.
 
         Returns:
-            The attestations by node name, only of requested nodes that the service knows.
+            The attestations by node name; nodes that the service does not know are left out.
 
         Raises:
             UnavailableError: the service cannot be reached, or its answer is invalid.

@@ -48,10 +48,9 @@ CONTEXT: Final[ContextVar[Context]] = ContextVar("berth_context", default=_NONE)
 class Command(Generic[A, R]):
     """The declaration of a command: its topic and name, and the types of arguments and reply.
 
-    The codec must know the types `args` and `reply`. Every bus encodes both, even within one
-    process, so that a command that works in one process also works between two. A command served
-    `by_one` always goes to the same server until that server stops, because its handler depends on
-    state in memory.
+    The codec must know the types `args` and `reply`, and their values must be immutable, because a
+    bus within one process may pass them on unencoded. A command with `by_one` always goes to the
+    same server until that server stops, because its handler depends on state in memory.
     """
 
     topic: str
@@ -75,9 +74,8 @@ class Bus(Protocol):
         """Send a command to one server and return its reply.
 
         Raises:
-            UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds,
-                in which
-            case the command may still be executed.
+            UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds;
+                in the latter case the command may still be executed.
             BerthError: the error that the handler raised, with its type and fields.
         """
         ...
@@ -109,7 +107,7 @@ class Bus(Protocol):
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """Serve a command in this process; the returned function stops serving it."""
+        """Serve a command in this process; return a function that stops serving it."""
         ...
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
@@ -127,8 +125,8 @@ class Priority(StrEnum):
 class Notifier(Protocol):
     """Accepts notifications and delivers them asynchronously."""
 
+    # Notifications are best effort, so that no operation of a cloud depends on its observers.
     def notify(
-        # Notifications are best effort: no operation of a cloud may depend on its observers.
         self,
         event_type: str,
         payload: object,
@@ -142,7 +140,7 @@ class Notifier(Protocol):
             event_type: the event, in words separated by dots (`instance.create.end`).
             payload: a document that the codec can encode.
             key: an idempotency key for the event. Processes that report the same event use the same
-            key, so that consumers can drop duplicates.
+                key, so that consumers can drop duplicates.
             priority: the severity.
         """
         ...

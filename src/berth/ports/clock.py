@@ -1,4 +1,4 @@
-"""Time and randomness, passed in so that tests and simulations control them."""
+"""Sources of time and identifiers, passed in so that tests and simulations can control them."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for a number of seconds."""
+        """Wait for the given number of seconds."""
         ...
 
 

@@ -16,9 +16,9 @@ from berth.domain.zones.zone import RemoteInstance
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
-        """Return what a former name stands for."""
+        """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
 
 
@@ -32,7 +32,8 @@ class InstanceQuery:
 
     `name` must match the whole name. `deleted` selects instances that are or are not deleted; None
     selects both. At most `limit` instances are returned, after the instance with the UUID `marker`,
-    which must belong to `project_id` if that is set. `changed_since_s` is Unix seconds.
+    which must belong to `project_id` if that is set. `changed_since_s` selects instances that have
+    changed at or after that Unix time in seconds.
     """
 
     project_id: str | None = None
@@ -55,7 +56,8 @@ class MigrationQuery:
 
     `host` matches the source or the destination. `is_live` selects migrations that have not ended
     (True) or have ended (False). At most `limit` migrations are returned, after the migration with
-    the UUID `marker`. Times are Unix seconds.
+    the UUID `marker`. `changed_since_s` and `changed_before_s` select migrations that last changed
+    in that span of Unix seconds, both ends included.
     """
 
     host: str | None = None
@@ -78,12 +80,11 @@ class Writer(Protocol):
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
         """Commit each unit independently, in order; return the outcomes once they are durable.
 
-        Capacity is checked over the whole batch: earlier units count for later ones.
+        The capacity check of each unit includes the earlier units of the batch.
 
         Raises:
             UnavailableError: the store cannot be reached. The units may or may not have been
-                committed;
-            retrying with the same claim keys is safe.
+                committed; retrying with the same claim keys is safe.
         """
         ...
 
@@ -96,9 +97,11 @@ class RecordReader(Protocol):
         ...
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return all records of a type other than Instance, ordered by key.
+        """Return the records of a type other than Instance, ordered by key; Decisions newest first.
 
-        Decisions are ordered newest first.
+        Args:
+            noun: the type of the records.
+            limit: the maximum number of records; None for all.
         """
         ...
 
@@ -111,7 +114,7 @@ class RecordReader(Protocol):
         ...
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return the number of instances by status, without deleted ones."""
+        """Return the number of instances by status; deleted instances are not counted."""
         ...
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
@@ -123,7 +126,10 @@ class RecordReader(Protocol):
         ...
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return the actions of an instance, newest first, without its creation."""
+        """Return the stored actions of an instance, newest first.
+
+        They include its creation only once it has been launched a second time; see `creation_of`.
+        """
         ...
 
     async def remote_instances(
@@ -140,7 +146,7 @@ class RecordReader(Protocol):
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return allocations, ordered by consumer and provider; an unknown UUID has none.
+        """Return allocations, ordered by consumer and provider; none for an unknown UUID.
 
         Args:
             consumer_uuid: only those of this consumer; None for any.
@@ -149,7 +155,7 @@ class RecordReader(Protocol):
         ...
 
     async def next_id(self, kind: Kind) -> int:
-        """Return a number, from 1, that was never returned before for this kind."""
+        """Return an integer id, 1 or higher, that was never returned before for this kind."""
         ...
 
 
@@ -186,7 +192,11 @@ class Feed(Protocol):
         ...
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """Return all live state as of one version."""
+        """Return all live state as of one version.
+
+        Args:
+            now_s: the Unix time in seconds that becomes `Snapshot.now_s`.
+        """
         ...
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
@@ -199,12 +209,13 @@ class Feed(Protocol):
         """
         ...
 
-    # Lets a process apply its own commits to its replica at once, instead of after the next poll.
+    # Lets a process apply its own commits to its replica immediately instead of after the next
+    # poll.
     def news(self, after: int) -> list[Change]:
-        """Return changes after a version that this process already knows, without any I/O.
+        """Return those changes after a version that this process already knows, without any I/O.
 
-        They start with the next version and consist of whole versions. An empty list means that
-        nothing is known here, not that nothing has changed.
+        The changes start with the next version and consist of whole versions. An empty list means
+        that this process knows no change, not that nothing has changed.
         """
         ...
 

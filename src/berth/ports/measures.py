@@ -4,11 +4,11 @@ from typing import Final
 
 from berth.ports.telemetry import Measure, MetricType
 
-# Bucket bounds in seconds, chosen for planning, which usually takes below 1 ms.
+# Bucket bounds in seconds, chosen for planning, which usually takes less than 1 ms.
 _FAST: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 # Bucket bounds in seconds for operations that include I/O.
 _SLOW: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# Bucket bounds for numbers of units in a batch.
+# Bucket bounds for the number of units in a batch.
 _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
 # Bucket bounds in seconds for work on hosts: a live migration may take half an hour.
 _WORK: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -39,7 +39,7 @@ DECISIONS: Final = _counter(
     "decisions", "Requests decided, each counted once.", "operation", "verdict"
 )
 DECISION_SECONDS: Final = _histogram(
-    "decision_seconds", "Duration of the last plan of a request.", _FAST, "operation"
+    "decision_seconds", "Time to compute the recorded plan of a request.", _FAST, "operation"
 )
 REFUSALS: Final = _counter(
     "refusals", "Requests refused, by reason and by the filter that left no host.", "code", "filter"
@@ -47,44 +47,48 @@ REFUSALS: Final = _counter(
 CLAIMS: Final = _counter("claims", "Plans submitted to the ledger.", "outcome")
 RETRIES: Final = _counter("claim_retries", "Plans repeated because a claim was rejected.")
 COMMIT_SECONDS: Final = _histogram(
-    "ledger_commit_seconds", "Time that the ledger takes to commit a batch.", _SLOW
+    "ledger_commit_seconds", "Time that the ledger takes to commit a batch of units.", _SLOW
 )
 COMMIT_UNITS: Final = _histogram("ledger_commit_units", "Units in a batch.", _SIZES)
-TASKS: Final = _counter("agent_tasks", "Tasks that agents have carried out.", "task", "outcome")
+TASKS: Final = _counter(
+    "agent_tasks", "Tasks and stages of moves that agents have attempted.", "task", "outcome"
+)
 TASK_SECONDS: Final = _histogram(
     "agent_task_seconds", "Duration of a task on its host.", _WORK, "task"
 )
 INSTANCE_MESSAGES: Final = _counter(
-    "instance_messages", "Messages of agents about their instances, by outcome.", "outcome"
+    "instance_messages", "Messages from agents about their instances, by outcome.", "outcome"
 )
 INSTANCE_RELOADS: Final = _counter(
-    "instance_reloads", "Instance lists read again because they were in doubt.", "outcome"
+    "instance_reloads", "Instance lists in doubt that were reloaded from the ledger.", "outcome"
 )
 FAILED_BUILDS: Final = _counter("failed_builds", "Builds that failed on hosts.", "cause")
-HEARTBEATS: Final = _counter("heartbeats", "Heartbeats of hosts, as sent.", "outcome")
+HEARTBEATS: Final = _counter(
+    "heartbeats", "Heartbeats of hosts, by whether they reached the ledger.", "outcome"
+)
 AUDIT_LOOKS: Final = _counter(
-    "host_audit_looks", "Audits by agents of what the ledger has for their hosts."
+    "host_audit_looks", "Audits by agents of the ledger's records of their hosts."
 )
 AGENT_FINDINGS: Final = _counter(
     "host_audit_findings",
-    "Faults that agents found on their hosts, each counted once, or repaired there.",
+    "Problems that agents found on their hosts, each counted once, and those they repaired.",
     "code",
     "outcome",
 )
 
-INFO: Final = _gauge("info", "Always 1; the version of Berth.", "version")
+INFO: Final = _gauge("info", "Always 1; the label is the version of Berth.", "version")
 UPTIME: Final = _gauge("uptime_seconds", "Time since the process started serving.")
 FEED_LAG: Final = _gauge("feed_lag_versions", "Versions by which the replica is behind the ledger.")
 TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was last up to date.")
-TABLE_VERSION: Final = _gauge("table_version", "Ledger version of the replica.")
+TABLE_VERSION: Final = _gauge("table_version", "Ledger version that the replica matches.")
 LEDGER_UP: Final = _gauge("ledger_up", "1 when the ledger answers, else 0.")
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HEARTBEAT_AGE: Final = _gauge(
-    "heartbeat_age_seconds", "Largest age of the latest heartbeat, over the hosts that are up."
+    "heartbeat_age_seconds", "Time since the latest heartbeat of a host, the longest of all up."
 )
 INSTANCES: Final = _gauge("instances", "Instances by the status that clients see.", "state")
-PENDING: Final = _gauge("pending_requests", "Requests accepted and not yet decided.")
+PENDING: Final = _gauge("pending_requests", "Requests that are accepted but not yet decided.")
 PENDING_AGE: Final = _gauge("pending_age_seconds", "Age of the oldest pending request.")
 UNREPORTED_HOSTS: Final = _gauge(
     "hosts_unreported", "Hosts whose agents do not report their instances."

@@ -1,7 +1,7 @@
-"""What the services report about their work, to be counted and traced.
+"""The observer of services, which turns their events into metrics and spans.
 
-A service takes an `Observer` in its constructor and reports each step to it. Without one it takes
-`NO_OBSERVER`, whose stages cost less than 1 µs each: 3 µs of a create, which takes about 1 ms.
+A service takes an `Observer` in its constructor and reports each step to it. The default is
+`NO_OBSERVER`, which ignores all events.
 """
 
 # ruff: noqa: ARG002 - the methods of `NullObserver` have the port's parameters and use none.
@@ -19,48 +19,58 @@ from berth.domain.ledger.write import Outcome
 _T = TypeVar("_T")
 
 Stage: TypeAlias = AbstractContextManager[Callable[[_T], None]]
-"""A stretch of work: entered when it begins, left when it ends.
+"""A piece of work: a context manager that the service enters at its start and exits at its end.
 
-Entering returns a function that the service calls with the result. A stage that raises is left
-without a result.
+Entering it returns a function, which the service calls with the result of the work. Work that
+raises an exception has no result.
 """
 
 
 class Observer(Protocol):
-    """Receives the events of the services of one process. No method waits or fails."""
+    """Receives the events of the services of one process. Its methods never wait and never fail."""
 
     def place(self, request: Request, instances: int) -> Stage[Decision]:
-        """Begin to place a request for this many instances; its other stages are within this."""
+        """Return the stage of placing a request, which encloses the request's other stages.
+
+        Args:
+            request: the request.
+            instances: the number of instances to place.
+        """
         ...
 
     def decide(self, request: Request, attempt: int) -> Stage[Decision]:
-        """Begin to decide on a request; the first attempt is 1."""
+        """Return the stage of one attempt to decide on a request; the first attempt is 1."""
         ...
 
     def claim(self, decision: Decision) -> Stage[Outcome]:
-        """Begin to claim what was decided."""
+        """Return the stage of claiming the capacity that a decision needs."""
         ...
 
     def commit(self, request: Request, decision: Decision) -> Stage[Outcome]:
-        """Begin to commit a decision, be it a placement or a refusal."""
+        """Return the stage of committing a decision, whether a placement or a refusal."""
         ...
 
     def heartbeats(self, hosts: int, *, are_saved: bool) -> None:
-        """Report the heartbeats of this many hosts, saved together or not at all."""
+        """Report whether a batch of heartbeats was saved.
+
+        Args:
+            hosts: the number of hosts in the batch.
+            are_saved: whether all heartbeats were saved; otherwise none was.
+        """
         ...
 
     def task(self, host: str, instance: Instance) -> Stage[None]:
-        """Begin to carry out the task of an instance on a host; stages of moves count as tasks."""
+        """Return the stage of carrying out an instance's task, or a step of its move, on a host."""
         ...
 
     def task_ended(self, task: str, outcome: str, seconds: float) -> None:
-        """Report that a host ended a task, or one stage of a move.
+        """Report that an agent ended an attempt at a task, or at one stage of a move.
 
         Args:
             task: the name of the task or the stage.
             outcome: `done`, `failed` (recorded as the instance's fault), or `error` (raised, and
                 to be tried again).
-            seconds: the time that it took.
+            seconds: the duration of the attempt.
         """
         ...
 
@@ -70,15 +80,15 @@ class Observer(Protocol):
 
 
 def _ignore(_: object) -> None:
-    """Take a result that is not observed."""
+    """Discard the result of a stage."""
 
 
-# `nullcontext` may be entered any number of times at once, so one instance serves all stages.
+# A `nullcontext` may be entered again before it is exited, so one instance serves all stages.
 _UNOBSERVED: Final = nullcontext(_ignore)
 
 
 class NullObserver:
-    """An `Observer` that ignores everything; the base of observers of some of the events."""
+    """An `Observer` that ignores all events; a base class for observers of only some events."""
 
     def place(self, request: Request, instances: int) -> Stage[Decision]:
         """See `Observer.place`."""
@@ -111,4 +121,4 @@ class NullObserver:
 
 
 NO_OBSERVER: Final = NullObserver()
-"""The default of every constructor that takes an `Observer`."""
+"""The default observer of services."""

@@ -14,7 +14,7 @@ class MetricType(StrEnum):
     GAUGE = "gauge"
     """May rise and fall; read at the time of a scrape."""
     HISTOGRAM = "histogram"
-    """The number of observations up to each of a list of bounds."""
+    """Counts, for each of its bounds, the observations up to that bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Telemetry(Protocol):
 
 
 class Span(Protocol):
-    """A stretch of work within a trace."""
+    """A timed piece of work within a trace."""
 
     def note(self, name: str, value: str | float) -> None:
         """Set an attribute of the span. Values must never contain secrets."""
@@ -52,29 +52,29 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """Records spans. The parent of a span is the one named by the traceparent of `CONTEXT`.
+    """Records spans. The parent of a span is the one that the traceparent of `CONTEXT` names.
 
-    Within a span, its own id is the traceparent of `CONTEXT`. Commands carry the context, so spans
-    in other processes become its children.
+    Within a span, the traceparent of `CONTEXT` names that span. Commands carry the context, so
+    spans in other processes become its children.
     """
 
     def span(
         self, name: str, *, request_id: str | None = None, begins: bool = False
     ) -> AbstractContextManager[Span]:
-        """Start a span that ends with the context manager; an exception that passes is recorded.
+        """Return a context manager that records a span; an exception marks the span as failed.
 
         Args:
             name: the operation, the same for every execution of it.
-            request_id: the request on whose behalf the work is done. If `CONTEXT` has another
-                request
-            or no traceparent, the span belongs to the trace that is derived from this id.
+            request_id: the request on whose behalf the work is done; None for that of `CONTEXT`.
+                If `CONTEXT` has another request or no traceparent, the span belongs to the trace
+                that is derived from this id.
             begins: whether this is the root span of the request's trace.
         """
         ...
 
 
 class Reading(NamedTuple):
-    """The current value of a gauge; `labels` are in the order of the measure's label names."""
+    """The current value of a gauge, with label values in the order of the measure's label names."""
 
     measure: Measure
     value: float
@@ -90,11 +90,11 @@ class Metrics(Protocol):
     # Each combination of label values is a time series, so caller input would exhaust the memory of
     # the process and of the monitoring system.
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Increase a counter; `labels` are in the order of the measure's label names."""
+        """Increase a counter; label values are in the order of the measure's label names."""
         ...
 
     def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Add an observation to a histogram, in the unit of the metric."""
+        """Add an observation to a histogram; `value` is in the unit of the metric."""
         ...
 
 
@@ -107,5 +107,5 @@ class Exposition(Protocol):
         ...
 
     async def expose(self) -> bytes:
-        """Return all metrics, with gauges read at the time of the call."""
+        """Return all metrics, rendered; gauges are read at the time of the call."""
         ...

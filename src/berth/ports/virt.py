@@ -1,4 +1,4 @@
-"""The driver of a compute host, which starts and stops the guests there."""
+"""The driver of a compute host, which runs the guests there."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ from berth.domain.inventory.resources import Inventory
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
-        """Return what a former name stands for."""
+        """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
 
 
@@ -75,8 +75,9 @@ class DriverFeature(StrEnum):
 class Guest:
     """A guest that runs or is defined on a host.
 
-    An orphan (`is_orphan`) bears Berth's mark but has no record on this host; it is reported and
-    never killed. A guest that `waits` is the target of a live migration that has not completed.
+    An orphan (`is_orphan`) bears Berth's mark but has no record on this host; agents report it and
+    leave it alone. With `waits`, the guest is the target of a live migration that has not
+    completed. `reason` explains the power state; it may be empty.
     """
 
     instance_uuid: str
@@ -88,12 +89,12 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class OrphanFiles:
-    """Files on a host without a guest, left by a crash or a lost record.
+    """Files on a host that belong to no guest, or the disks that a host has stored.
 
-    Without `address` they are where a guest of the instance would have its files, and `destroy`
-    deletes them. With an address they are disks stored by this host, and `drop_stored` deletes
-    them. `since_s` is the time of the last write in Unix seconds; `size_bytes` is the space that
-    they occupy.
+    If `address` is empty, a crash or a lost record left the files in the place of the instance's
+    guest, and `destroy` deletes them. Otherwise they are disks that this host stored at the
+    address, and `drop_stored` deletes them. `since_s` is the time of the last write in Unix
+    seconds; `size_bytes` is the space that the files occupy.
     """
 
     instance_uuid: str
@@ -142,17 +143,16 @@ class VirtDriver(Protocol):
         A running guest keeps running, and a paused one stays paused.
 
         Raises:
-            BuildError: the guest could not be started; nothing remains of a guest that did not
-                exist
-            before.
+            BuildError: the guest could not be started. Nothing remains of a guest that did not
+                exist before.
         """
         ...
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """Stop a guest and keep its disks; a stopped or missing guest is a success.
 
-        The power button is pressed every 2 seconds for `grace_s` seconds, after which the guest is
-        powered off. With 0 it is powered off at once.
+        The driver presses the power button every 2 seconds for up to `grace_s` seconds; if the
+        guest still runs then, the driver powers it off. With 0 it does so immediately.
         """
         ...
 
@@ -197,7 +197,7 @@ class VirtDriver(Protocol):
         ...
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Power off a guest and delete everything it has; a missing guest is a success."""
+        """Power off a guest and delete all its files; a missing guest is a success."""
         ...
 
     async def resize(self, instance: Instance) -> bool:
@@ -213,7 +213,7 @@ class VirtDriver(Protocol):
         ...
 
     async def take_in(self, instance: Instance) -> str:
-        """Prepare this host as the target of a live migration, with a guest that waits.
+        """Create a waiting guest on this host as the target of a live migration.
 
         Returns:
             The address for `hand_over` on the source host; repeated calls return the same address.
@@ -265,7 +265,7 @@ class VirtDriver(Protocol):
             The address for `fetch_disks`; repeated calls return the same address.
 
         Raises:
-            DriverError: no such storage is configured.
+            DriverError: no such storage is configured, the guest is not stopped, or copying failed.
         """
         ...
 
@@ -276,8 +276,7 @@ class VirtDriver(Protocol):
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """Return the files on this host without a guest, and all disks that it has stored.
 
-        Another operation may be using them. The caller must ensure that none is before it deletes
-        them.
+        Another operation may be using them; the caller must rule that out before deleting any.
         """
         ...
 

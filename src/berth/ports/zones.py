@@ -17,16 +17,16 @@ from berth.domain.zones.zone_orders import (
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, for which a module with `__getattr__` has every name.
+    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
-        """Return what a former name stands for."""
+        """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
 
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Default limit of a response body: a full page of servers is a few MB."""
 STATEMENT_HEADER = "X-Berth-Zone-Statement"
-"""Header with the signed assertion of the tenant for whom the parent makes a request."""
+"""The HTTP header with the parent's signed assertion of the tenant for whom it makes a request."""
 
 
 class NotAskedError(UnavailableError):
@@ -41,7 +41,7 @@ class ChildZones(Protocol):
     """
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
-        """Return the description that a zone gives of itself."""
+        """Return a zone's description of itself."""
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
@@ -51,7 +51,7 @@ class ChildZones(Protocol):
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
-        """Have instances built by their offers; return one outcome per item, in order.
+        """Have a zone build instances from its offers; return one outcome per item, in order.
 
         Raises:
             NotAskedError: the zone never received the order.
@@ -79,8 +79,8 @@ class ForwardedRequest:
 
     `path` begins with "/", includes the query, and is relative to the root of the zone's API.
     `headers` are those to forward, such as the microversion; the sender adds credentials, the
-    tenant's assertion and the length of the body. A response body above `answer_bytes_max` bytes
-    counts as no answer.
+    tenant's assertion and the length of the body. A response body of more than `answer_bytes_max`
+    bytes is treated as no answer.
     """
 
     method: str
@@ -123,7 +123,7 @@ class ZoneForwarder(Protocol):
         user_id: str,
         timeout_s: float,
     ) -> ForwardedResponse:
-        """Forward a request on behalf of a tenant and return the response unchanged.
+        """Forward a request on behalf of a tenant and return the zone's response.
 
         Redirects are returned, not followed.
 
@@ -131,7 +131,6 @@ class ZoneForwarder(Protocol):
             InvalidInputError: the method, path or headers are not valid HTTP.
             NotAskedError: the zone never received the request.
             UnavailableError: the zone may have received the request, but no valid answer of
-                acceptable
-            length arrived in time.
+                acceptable length arrived in time.
         """
         ...

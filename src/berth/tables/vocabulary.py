@@ -1,8 +1,9 @@
 """The known resource classes and traits, and their order in responses.
 
-Known are the standard names, those created through the API, and every name that a provider has,
-since an agent may report a name that was never created. They are ordered that way, too: standard
-names in their own order, created ones in order of creation, all others by name.
+The known names are the standard names, those created through the API, and every name that a
+provider has, since an agent may report a name that was never created. Responses list the standard
+names first, in their own order, then the created ones in order of creation, and then all others by
+name.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -15,18 +16,18 @@ _T = TypeVar("_T", ResourceClass, Trait)
 
 
 class Names(Generic[_T]):
-    """The names of resource classes, or those of traits.
+    """The known names of resource classes, or of traits.
 
     Attributes:
-        records: the created names, with their records.
-        standard: the position of each standard name.
+        records: the records of the created names, by name.
+        standard: the positions of the standard names, by name.
     """
 
     def __init__(self, standard: Iterable[str], in_use: Callable[[], Collection[str]]) -> None:
-        """Know the standard names, and at each look-up those that `in_use` returns."""
+        """Know the standard names, and those that `in_use` returns at each look-up."""
         self.records: dict[str, _T] = {}
         self.standard = {name: place for place, name in enumerate(standard)}
-        # Called at each look-up, because agents may report new names at any time.
+        # This is called at each look-up, because agents may report new names at any time.
         self._in_use = in_use
 
     def is_known(self, name: str) -> bool:
@@ -38,12 +39,12 @@ class Names(Generic[_T]):
         return name in self.standard
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of the vocabulary; unknown names count as reported ones."""
+        """Return names in the order of the vocabulary, unknown ones among the reported ones."""
         return sorted(names, key=self._place)
 
     def all(self) -> list[str]:
         """Return all known names, in order."""
-        # A name that was created and is in use appears once.
+        # A set, because a name may be created and also be in use.
         others: frozenset[str] = frozenset((*self.records, *self._in_use())).difference(
             self.standard
         )
@@ -67,7 +68,7 @@ class Vocabulary:
     """
 
     def __init__(self, standard: StandardNames, table: ProviderTable) -> None:
-        """Know the standard names, and those that the providers of a table have at each look-up."""
+        """Know the standard names, and those that the providers in `table` have at each look-up."""
         self._table = table
         self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)
         self.traits = Names[Trait](standard.traits, lambda: table.trait_names)
@@ -84,9 +85,10 @@ class Vocabulary:
         """Return known traits, in order.
 
         Args:
-            prefix: only those that begin with it.
-            among: only these.
-            associated: True for those that a provider has, False for those that none has.
+            prefix: return only traits that begin with this.
+            among: return only traits among these; unknown ones are left out.
+            associated: True returns only traits that a provider has, False only those that none
+                has.
         """
         if among is None:
             found = self.traits.all()
@@ -109,9 +111,9 @@ class Vocabulary:
             self.traits.records[record.name] = record
 
     def remove_class(self, name: str) -> None:
-        """Remove a created resource class; an unknown name is no error."""
+        """Remove a created resource class; an unknown name is ignored."""
         self.classes.records.pop(name, None)
 
     def remove_trait(self, name: str) -> None:
-        """Remove a created trait; an unknown name is no error."""
+        """Remove a created trait; an unknown name is ignored."""
         self.traits.records.pop(name, None)

@@ -1,4 +1,4 @@
-"""Builders of small valid domain objects with defaults, distinguished by a number.
+"""Builders of small valid domain objects with default values, distinguished by a number.
 
 Tests set other fields with `dataclasses.replace`.
 """
@@ -25,8 +25,8 @@ CREATED_AT_S = 1_700_000_000.0
 
 
 def make_uuid(kind: str, number: int) -> str:
-    """Return the uuid of a kind and number such as `host` and 3, always the same."""
-    # The kind is spelled in hexadecimal, so that uuids in failing tests can be traced.
+    """Return the uuid for a kind and a number, such as `host` and 3: the same in every call."""
+    # The kind is part of the uuid, in hexadecimal, so that uuids in failing tests can be traced.
     return f"{kind.encode().hex():0<8.8}-0000-4000-8000-{number:012d}"
 
 
@@ -63,7 +63,7 @@ def make_provider(
 
 
 def make_fleet(count: int = 1, *, vcpus: int = 16) -> list[Unit]:
-    """Return the write units that create `host-1` to `host-N` with services and providers."""
+    """Return units that create `host-1` to `host-N`, each with its service and its provider."""
     return [
         (Put(make_host(n)), Put(make_service(n)), Put(make_provider(n, vcpus=vcpus)))
         for n in range(1, count + 1)
@@ -101,7 +101,7 @@ def make_instance(number: int = 1, *, host: str | None = None) -> Instance:
 def make_allocation(
     number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None
 ) -> Allocation:
-    """Return the allocation of `vm-N` on the provider of a host, by default of one VCPU."""
+    """Return the allocation of `vm-N` on the provider of host `on`; one VCPU by default."""
     return Allocation(
         consumer_uuid=make_uuid("instance", number),
         provider_uuid=make_uuid("host", on),
@@ -110,14 +110,14 @@ def make_allocation(
 
 
 def make_claim(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Claim:
-    """Return the claim of `vm-N` on a host, with the key `claim-N`."""
+    """Return the claim of `vm-N` on host `on`, with the key `claim-N`."""
     return Claim(
         key=f"claim-{number}", allocations=(make_allocation(number, on=on, amounts=amounts),)
     )
 
 
 def make_take(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Take:
-    """Return the write that takes the claim of `vm-N` on a host."""
+    """Return the write that takes the claim of `vm-N` on host `on`."""
     return Take(make_claim(number, on=on, amounts=amounts))
 
 
@@ -134,7 +134,7 @@ def make_consumer(number: int = 1) -> Consumer:
 
 
 def make_migration(number: int = 1, *, of: int = 1) -> Migration:
-    """Return move N of `vm-M`, a resize from `host-1` to `host-2` that has just begun."""
+    """Return move N: a resize of instance `of` from `host-1` to `host-2` that has just begun."""
     return Migration(
         uuid=make_uuid("migration", number),
         number=number,
@@ -153,14 +153,14 @@ def make_migration(number: int = 1, *, of: int = 1) -> Migration:
 
 
 def make_moving_consumer(number: int = 1) -> Consumer:
-    """Return migration N as the consumer that holds the allocations on the other host."""
+    """Return the consumer of migration N, which holds the allocations on the other host."""
     return replace(
         make_consumer(number), uuid=make_uuid("migration", number), consumer_type=CONSUMER_TYPE
     )
 
 
 def make_action(number: int = 1, *, of: int = 1) -> Action:
-    """Return finished request `req-N` for a resize of `vm-M`; a higher N starts later."""
+    """Return the finished resize of instance `of` by request `req-N`; a higher N starts later."""
     started_at_s = CREATED_AT_S + number
     return Action(
         instance_uuid=make_uuid("instance", of),

@@ -17,7 +17,7 @@ R = TypeVar("R")
 class Faults:
     """Probabilities of faults, from 0 to 1, and the maximum delay of a message in seconds.
 
-    Each message has its own random delay, so that messages overtake each other.
+    Each message has its own random delay, so messages overtake each other.
     """
 
     lost: float = 0.0
@@ -27,7 +27,7 @@ class Faults:
 
 
 class FaultyBus:
-    """Wraps another bus and injects faults; see the port `Bus`. `serves` is never wrong.
+    """Wraps another bus and injects faults, except into `serves`; see the port `Bus`.
 
     Args:
         bus: carries the messages that are not lost.
@@ -47,7 +47,7 @@ class FaultyBus:
         """See `Bus.call`. A caller whose message or reply is lost waits for its timeout."""
         try:
             async with asyncio.timeout(timeout_s):
-                # The copy takes its own time, so it may arrive before or long after the original.
+                # The copy has its own delay, so it may arrive before or long after the original.
                 if self._happens(self._faults.doubled):
                     double = self._bus.call(command, args, timeout_s=timeout_s, server=server)
                     self._spawn(self._later(double))
@@ -66,13 +66,13 @@ class FaultyBus:
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """See `Bus.cast`. The message is delayed, so that a later one may overtake it."""
+        """See `Bus.cast`. The message may be lost or doubled, and a later one may overtake it."""
         for _ in range(self._copies()):
             sent = self._bus.cast(command, args, timeout_s=timeout_s, server=server)
             self._spawn(self._later(sent))
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
-        """See `Bus.fanout`; delays are as for `cast`."""
+        """See `Bus.fanout`. Faults are injected as in `cast`."""
         for _ in range(self._copies()):
             self._spawn(self._later(self._bus.fanout(command, args)))
 
@@ -106,17 +106,17 @@ class FaultyBus:
         try:
             await self._travel()
         except BaseException:
-            # Cancelled before it was awaited; unless closed, the coroutine warns when collected.
+            # The task was cancelled. A coroutine that is never awaited warns unless it is closed.
             sent.close()
             raise
         try:
             await sent
         except BerthError:
-            # No server was found, or its handler refused. The sender is no longer waiting.
+            # No server was found, or its handler failed. The sender is no longer waiting.
             return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        # The event loop keeps weak references to tasks only.
+        # The event loop keeps only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -113,14 +113,14 @@ _POOLS = (
 
 HOSTS_MAX = 6
 
-# Not 0, to which Hypothesis shrinks: minimal examples keep the ordinary value.
+# Hypothesis shrinks to 0, so True is drawn for 1: minimal examples keep the usual value.
 _SELDOM_TRUE = st.integers(0, 7).map(lambda drawn: drawn == 1)
 
 _T = TypeVar("_T")
 
 
 def _inventories(sizes: Sequence[int], *, stepped: bool) -> list[Inventory]:
-    """Return inventories of each size: plain ones, and ones with ratio, reserve, limit or units."""
+    """Return inventories of each size: plain, and with a ratio, a reserve, a limit or units."""
     made: list[Inventory] = []
     for total in sizes:
         plain = Inventory(total)
@@ -150,11 +150,12 @@ def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_
     return st.integers(0, 7).flatmap(lambda drawn: strategy if drawn == 1 else usual)
 
 
-# Each strategy is built once, since building one takes longer than drawing from it.
-# Five quarters: usage may exceed the total, as after an operator lowers an inventory.
+# The strategies below are built once, because building one takes longer than drawing from it.
+
+# Usage in quarters of the total. It may exceed the total, as after an operator lowers an inventory.
 _SHARES = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
 _BOX_TRAITS = st.frozensets(st.sampled_from(TRAITS))
-# Around the default of 60 s after which a service is down, and a clock that is ahead.
+# A service is down after 60 s by default; a negative value is that of a clock that is ahead.
 _SILENT_S = _seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)
 _TYPES = st.sampled_from(("QEMU", "kvm"))
 _VERSIONS = st.sampled_from((6_002_000, 7_000_000, 0))
@@ -178,7 +179,7 @@ _SOME_IMAGE = st.sampled_from((None, *_IMAGES))
 
 @st.composite
 def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
-    """Draw a box with a given name."""
+    """Draw a box with a given name; `stepped` allows allocation units other than 1."""
     has = draw(inventories(stepped=stepped))
     used = {key: one.total * draw(_SHARES) // 4 for key, one in has.items()}
     return Box(
@@ -221,7 +222,7 @@ def snapshots(draw: st.DrawFn, *, stepped: bool = True, least: int = 0) -> Snaps
         groups=groups,
         instances=draw(_residents(fleet)) if fleet else (),
     )
-    # The other half lacks the first service: rules must handle hosts without one.
+    # Half of the fleets lack the first service, because rules must handle hosts without one.
     if draw(_BOOLEANS):
         return snapshot
     return replace(snapshot, services=snapshot.services[1:])
@@ -267,7 +268,7 @@ def _residents(fleet: Sequence[Box]) -> st.SearchStrategy[list[Instance]]:
 
 
 def flavors() -> st.SearchStrategy[Flavor]:
-    """Draw flavors that fit some boxes, with extra specs that some boxes satisfy."""
+    """Draw a flavor that fits some boxes, with extra specs that some boxes satisfy."""
     specs: st.SearchStrategy[dict[str, str]] = st.one_of(
         st.just(dict[str, str]()),
         st.just(dict[str, str]()),
@@ -320,7 +321,7 @@ _NAMED: Mapping[str, st.SearchStrategy[object]] = {
 def requests(
     draw: st.DrawFn, *, count_max: int = 4, grouped: bool = True, named: bool = True
 ) -> Request:
-    """Draw a request that occasionally uses each of the available options.
+    """Draw a request; each option is used occasionally.
 
     Args:
         draw: supplied by Hypothesis.

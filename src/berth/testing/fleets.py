@@ -1,7 +1,7 @@
-"""Hand-made fleets for tests of decisions; for drawn ones see `fleet_strategies`.
+"""Fleets for tests of decisions, made by hand; `fleet_strategies` draws random ones.
 
-A `Box` is a host with its providers and compute service, and a snapshot consists of boxes. All
-defaults are such that the host accepts a small request.
+A `Box` is a host with its providers and its compute service, and a snapshot consists of boxes. A
+box with default values accepts a small request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -184,7 +184,7 @@ def snapshot_of(
     instances: Sequence[Instance] = (),
 ) -> Snapshot:
     """Return the snapshot of a fleet; the first box of each name defines its service."""
-    # Reversed, because the last of equal keys wins in a dict.
+    # The last of equal keys wins in a dict, so the boxes are reversed.
     services = {box.name: box.service for box in reversed(boxes)}
     return Snapshot(
         version=1,
@@ -214,7 +214,7 @@ def asking(
 
 
 def all_filters() -> tuple[Filter, ...]:
-    """Return the filters with their default options, in the order of the default policy."""
+    """Return the filters of the default policy, except those for NUMA cells and PCI devices."""
     return (
         service_is_up.build(),
         in_availability_zone.build(),
@@ -257,7 +257,7 @@ _SPREADING = (1.0,) * 5
 
 
 def all_weighers(multipliers: Sequence[float] = _SPREADING) -> tuple[Weigher, ...]:
-    """Return one weigher per multiplier, taken from the start of the list of weighers."""
+    """Return one weigher per multiplier: the first ones of the list of weighers."""
     return tuple(build(one) for build, one in zip(_WEIGHERS, multipliers, strict=False))
 
 
@@ -269,8 +269,8 @@ def policy_of(
     shuffle: bool = False,
     runners_up: int = 1_000,
 ) -> Policy:
-    """Return a policy of the filter scheduler whose decisions list all other hosts by score."""
-    # One host to choose from and no shuffle: the decision depends on the scores alone.
+    """Return a policy for the filter scheduler whose decisions list all other hosts by score."""
+    # By default there is one best host and no shuffle, so decisions depend on the scores alone.
     return Policy(
         name="test",
         hash="0",

@@ -1,7 +1,8 @@
 """Random hosts with NUMA cells and devices, their usage, and flavors that request them.
 
 Everything is derived from one `random.Random`, so that the same fleets can be made without
-Hypothesis. Numbers are small and often equal, so that guests nearly fit: bugs are found there.
+Hypothesis. Numbers are small and often equal, so that many guests fit only just or not quite, which
+is where bugs are found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ _MEMORY_MB = (1024, 2048, 4096, 8192)
 
 
 def random_cells(rng: Random) -> tuple[NumaCell, ...]:
-    """Return the NUMA cells of a host, in one case of twelve none."""
+    """Return the NUMA cells of a host; in one case of twelve there are none."""
     if not rng.randrange(12):
         return ()
     count, threads = rng.choice((1, 2, 2, 2, 3, 4)), rng.choice((1, 2, 2, 2, 4))
@@ -104,7 +105,7 @@ def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
     for number in range(rng.choice((0, 1, 2, 3, 4, 6))):
         vendor_id, product_id, dev_type = rng.choice(_KINDS)
         pool = PciPool(
-            # Hosts report hexadecimal ids in either case; aliases must match both.
+            # Hosts report hexadecimal ids in upper or lower case; aliases must match both.
             vendor_id=rng.choice((vendor_id, vendor_id.upper())),
             product_id=product_id,
             dev_type=dev_type,
@@ -120,7 +121,7 @@ def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
 def random_use(
     rng: Random, cells: Sequence[NumaCell], pools: Sequence[PciPool]
 ) -> list[Assignment]:
-    """Return the assignments of a host's instances, each of one cell or of one pool."""
+    """Return the assignments of a host's instances, each with a share of one cell or one pool."""
     used: list[Assignment] = []
     free = {cell.cell_id: sorted(cell.pcpuset) for cell in cells}
     for cell in cells:
@@ -241,5 +242,5 @@ def random_host(rng: Random, name: str = "host") -> Host:
 
 
 def generators() -> st.SearchStrategy[Random]:
-    """Draw a seeded generator to pass to the functions above."""
+    """Draw a seeded generator for the functions of this module."""
     return st.integers(0, 2**63 - 1).map(Random)

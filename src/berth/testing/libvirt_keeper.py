@@ -1,8 +1,8 @@
 """The keeper process of a private libvirtd: its namespaces and children; see `private_libvirt`.
 
-It reads the commands `start`, `kill`, `hang` and `go on` from its standard input, and answers
-`ready` or `failed`, `ended`, and `done`. At the end of its input it kills libvirtd and all guests,
-and exits.
+The keeper reads commands from its standard input. It answers `start` with `ready` or `failed`,
+`kill` with `ended`, and `hang` and `go on` with `done`. At the end of its input it kills libvirtd
+and all guests, and exits.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _MS_REC_PRIVATE = 0x4000 | 0x4_0000
 _MNT_DETACH = 2
 _PR_SET_CHILD_SUBREAPER = 36
 _READY_S = 60
-# Below 32768, where Linux starts to assign ports to outgoing connections by default.
+# The ports for migrations begin here, below those that Linux assigns to outgoing connections.
 _FIRST_PORT = 20_000
 _PORTS = 64
 # libvirt's QEMU driver does not start without this user, even when its settings name another one.
@@ -155,7 +155,7 @@ class Keeper:
         if self._daemon is not None:
             self._daemon.kill()
             self._daemon.wait()
-        # Killing a process makes its children ours, hence the loop until none is left.
+        # Killing a process makes its children ours, so this repeats until none is left.
         while children := self._children():
             for pid in children:
                 with contextlib.suppress(ProcessLookupError):
@@ -181,7 +181,7 @@ class Keeper:
     def _write_settings(self) -> None:
         for name in _FOLDERS:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-        # Each libvirtd searches its own port range for free ports, so that two seldom collide.
+        # Each libvirtd searches its own port range for free ports, so two of them seldom collide.
         number = zlib.crc32(str(self._folder).encode()) % 150
         first_port = _FIRST_PORT + _PORTS * number
         ports = {"first_port": first_port, "last_port": first_port + _PORTS - 1}
@@ -202,7 +202,7 @@ class Keeper:
             with Path("/run/netns", self._netns).open("rb") as file:
                 self._check(self._libc.setns(file.fileno(), _CLONE_NEWNET))
         self._check(self._libc.unshare(_CLONE_NEWNS))
-        # Under systemd, mounts propagate to the parent namespace; the machine must not see ours.
+        # Under systemd, mounts propagate to the parent namespace; the machine must not see those.
         self._mount("none", "/", None, _MS_REC_PRIVATE)
         if self._netns:
             # The old mount would still show the interfaces of the previous network namespace.

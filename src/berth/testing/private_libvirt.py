@@ -1,8 +1,8 @@
-"""Private libvirtd processes for tests: any number per machine, apart from the machine's own.
+"""Private libvirtd processes for tests: any number per machine, separate from its own one.
 
-Each has its own mount namespace, in which libvirt's folders belong to the test, and optionally the
-network namespace of a host. Its parent is a keeper process, which adopts and reaps orphans (QEMU
-detaches itself by design), and kills all of them when the test ends, even if it crashes.
+Each libvirtd has its own mount namespace, in which libvirt's folders belong to the test, and
+optionally the network namespace of a host. Its parent is a keeper process, which adopts and reaps
+orphans (QEMU detaches itself by design), and kills all of them when the test ends or crashes.
 
 `python -m berth.testing.private_libvirt FOLDER SOCKETS UUID [NETNS]` runs the keeper.
 """
@@ -34,19 +34,19 @@ class PrivateLibvirt:
 
     @property
     def pid(self) -> int:
-        """Process id of the keeper, the parent of the guests, which share its namespaces."""
+        """The id of the keeper process, the parent of the guests, which share its namespaces."""
         return self._keeper.pid
 
     def kill(self) -> None:
-        """Kill libvirtd by SIGKILL; its guests keep running."""
+        """Kill libvirtd with SIGKILL; its guests keep running."""
         self._ask("kill", _ENDED)
 
     def start(self) -> None:
-        """Start libvirtd, also after `kill`, and wait until it accepts connections."""
+        """Start libvirtd, at first or after `kill`, and wait until it accepts connections."""
         self._ask("start", _READY)
 
     def hang(self) -> None:
-        """Suspend libvirtd by SIGSTOP until `go_on`."""
+        """Suspend libvirtd with SIGSTOP until `go_on`."""
         self._ask("hang", _DONE)
 
     def go_on(self) -> None:
@@ -63,12 +63,12 @@ class PrivateLibvirt:
         if answer != wanted:
             told = self._log.read_text()[-2_000:] if self._log.exists() else ""
             raise RuntimeError(
-                f"libvirtd: expected {wanted!r}, got {answer or 'end of output'!r}; its log: {told}"
+                f"libvirtd: expected {wanted!r}, got {answer or 'no answer'!r}; see its log: {told}"
             )
 
 
 def lacking() -> str:
-    """Return why this machine cannot run a private libvirtd, or "" when it can."""
+    """Return why this machine cannot run a private libvirtd; empty if it can."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         return f"{', '.join(missing)} not found; run make virt-packages"
     if find_spec("libvirt") is None:
@@ -94,7 +94,7 @@ def private_libvirt(
         RuntimeError: libvirtd does not start.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # A socket's path may have 107 bytes at most, and pytest's folders may be longer.
+    # The path of a socket has at most 107 bytes, and pytest's folders may be longer.
     with tempfile.TemporaryDirectory(prefix="lv-") as sockets:
         argv = [sys.executable, "-m", __name__, str(folder.absolute()), sockets, host_uuid]
         keeper = subprocess.Popen(  # noqa: S603 - our own module
@@ -110,7 +110,7 @@ def private_libvirt(
                 made.start()
                 yield made
             finally:
-                # The end of its input ends the keeper; it also comes when this process is killed.
+                # The keeper exits at the end of its input, which also comes if this process dies.
                 if keeper.stdin is not None:
                     keeper.stdin.close()
                 keeper.wait(_END_S)

@@ -21,7 +21,7 @@ _AMOUNTS = st.integers(0, 9)
 
 
 def odd_inventories() -> st.SearchStrategy[Inventory]:
-    """Draw an inventory whose capacity may be zero or negative, with ratios of 0 and below."""
+    """Draw an inventory whose ratio and capacity may be 0 or negative."""
     return st.builds(
         Inventory,
         total=_AMOUNTS,
@@ -78,7 +78,7 @@ def provider_events() -> st.SearchStrategy[Event]:
         generation=st.none() | _AMOUNTS,
     )
     gone = st.builds(RecordRemoved, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
-    # Providers are drawn more often; otherwise most usages would concern unknown ones.
+    # Providers are drawn more often; otherwise most usages would be those of unknown providers.
     return st.one_of(told_providers(), told_providers(), told_providers(), usages, gone)
 
 

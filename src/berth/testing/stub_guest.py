@@ -1,6 +1,6 @@
 """Assembles the stub guest, and parses its console output.
 
-`python -m berth.testing.stub_guest` assembles it and writes `stub_guest.b85` beside its source.
+`python -m berth.testing.stub_guest` assembles it and writes `stub_guest.b85` next to its source.
 """
 
 import base64
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from berth.adapters.virt import stub_guest
 
-# The image ends at 4 GiB, because x86 processors start 16 bytes below. In real mode the same bytes
-# are addressed in a segment that ends at 64 KiB.
+# The image ends at 4 GiB, because x86 processors begin to execute 16 bytes below that address. In
+# real mode the same bytes are addressed in a segment that ends at 64 KiB.
 _FLAT_END = 1 << 32
 _LOW_END = 1 << 16
 _READY = re.compile(
@@ -27,7 +27,7 @@ TOOLS = ("as", "ld")
 
 @dataclass(frozen=True, slots=True)
 class StubGuestReady:
-    """The line that a stub guest writes at its start, parsed."""
+    """The parsed line that a stub guest writes when it starts."""
 
     uuid: str
     vcpus: int
@@ -35,7 +35,7 @@ class StubGuestReady:
 
 
 def starts_of(console: str) -> list[StubGuestReady]:
-    """Return the starts of a stub guest that its console output reports, in order."""
+    """Return the starts of a stub guest that are in its console output, in order."""
     found = _READY.findall(console)
     return [StubGuestReady(uuid, int(cpus, 16), int(mib, 16)) for uuid, cpus, mib in found]
 
@@ -49,7 +49,7 @@ def assemble() -> bytes:
     """Return the image, assembled from the source with binutils.
 
     Raises:
-        subprocess.CalledProcessError: the source has an error, printed to standard error.
+        subprocess.CalledProcessError: the source has an error, which is printed to standard error.
     """
     size = stub_guest.IMAGE_BYTES
     source = files(stub_guest).joinpath("stub_guest.S").read_bytes()

@@ -16,7 +16,7 @@ from berth.domain.compute.request import Request
 from berth.domain.ledger.change import Snapshot
 from berth.testing.fleet_strategies import requests, snapshots
 
-# Besides valid values, each key has some that its reader must ignore or that match nothing.
+# Most keys also have values that their reader must ignore or that match nothing.
 _METADATA: Mapping[str, Sequence[str]] = {
     AZ_KEY: ("az1", "az2, az1"),
     "cpu_allocation_ratio": ("0.5", "2", "0", "many"),
@@ -32,19 +32,18 @@ _METADATA: Mapping[str, Sequence[str]] = {
     "hw_architecture": ("arm64, ppc", "linux", ""),
 }
 
-
 _AGGREGATES_MAX = 4
 _KEYS_MAX = 6
 _SEEDS = st.integers(0, 2**32)
 
 
 def tagged_snapshots(*, least: int = 0) -> st.SearchStrategy[Snapshot]:
-    """Draw a small fleet of at least `least` hosts, with much aggregate metadata."""
+    """Draw a small fleet of at least `least` hosts, in aggregates with much metadata."""
     return st.builds(_tagged, snapshots(least=least), _SEEDS)
 
 
 def tagged_requests() -> st.SearchStrategy[Request]:
-    """Draw a request that the metadata of such aggregates may affect."""
+    """Draw a request that the aggregates of `tagged_snapshots` may affect."""
     return st.builds(_tagged_request, requests(named=False), _SEEDS)
 
 

@@ -20,8 +20,8 @@ CHILDREN_MAX = 4
 TREE_TRAITS = ("CUSTOM_A", "CUSTOM_B")
 SUFFIXES = ("1", "2", "_GPU", "-x")
 
-# The inventories cover each limit on its own: ratio, maximum, step, minimum and reserve, besides
-# capacities of zero and below.
+# The inventories have each limit on its own (ratio, maximum, step, minimum and reserve), and
+# capacities of 0 and below.
 _STOCKS: Mapping[str, tuple[Inventory, ...]] = {
     VCPU: (
         Inventory(4),
@@ -66,7 +66,7 @@ def stocks(draw: st.DrawFn) -> tuple[dict[str, Inventory], dict[str, int]]:
     return has, {name: amount for name, amount in used.items() if amount}
 
 
-# At most two kinds, since providers that tie are the hard case of a choice between them.
+# There are at most two kinds of providers, because a choice between equal ones is the hard case.
 _KINDS = st.lists(st.tuples(stocks(), _TRAITS), min_size=1, max_size=2)
 
 
@@ -93,7 +93,7 @@ _SOME_CHILDREN = children()
 
 @st.composite
 def planted(draw: st.DrawFn, box: Box) -> Box:
-    """Draw a box with children, whose root may have some of their classes and traits, too."""
+    """Draw a box with children; its root may have some of their classes and traits, too."""
     has, used = draw(_SOME_STOCKS)
     traits = draw(_TRAITS)
     return replace(
@@ -152,7 +152,7 @@ def _group_specs(draw: st.DrawFn, suffix: str) -> dict[str, str]:
 
 
 def granular_flavors() -> st.SearchStrategy[Flavor]:
-    """Draw flavors with request groups that fit some of the trees."""
+    """Draw a flavor with request groups that fit some of the trees."""
     return st.builds(
         Flavor,
         flavor_id=st.just("g"),

@@ -1,4 +1,4 @@
-"""Child providers of the host of a `Box`, for tests."""
+"""Child providers for the host of a `Box`, for tests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ GPU_MILLI = "CUSTOM_GPU_MILLI"
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A child provider; `under` is the name of its parent, or empty when that is the root."""
+    """A child provider; `under` is the name of its parent, or empty if that is the root."""
 
     name: str
     inventories: Mapping[str, Inventory] = field(default_factory=dict[str, Inventory])
@@ -42,7 +42,7 @@ def children_of(root_uuid: str, children: Sequence[Child]) -> tuple[Provider, ..
 
 
 def gpus(*free_milli: int, traits: frozenset[str] = frozenset()) -> tuple[Child, ...]:
-    """Return one GPU per argument, named `GPU 0`, `GPU 1`, ..., with so many thousandths free."""
+    """Return GPUs named `GPU 0`, `GPU 1`, ...; each argument is the free thousandths of one."""
     return tuple(
         Child(
             f"GPU {number}",

@@ -12,10 +12,10 @@ from berth.domain.hardware.cpu_sets import CPU_MAX
 from berth.domain.inventory.resources import AMOUNT_MAX, RATIO_MAX, Inventory
 
 SIZE_MAX: Final = 3
-"""Maximum entries of a drawn collection; few suffice to break a property, and draw quickly."""
+"""The most entries of a drawn collection; few suffice to break a property, and draw quickly."""
 
 texts: Final = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
-"""Any text that every database accepts; PostgreSQL refuses NUL characters."""
+"""Draws any text that every database accepts; PostgreSQL refuses NUL characters."""
 
 uuids: Final = st.uuids(version=4).map(str)
 seconds: Final = st.floats(min_value=0.0, max_value=4e9, allow_nan=False)
@@ -24,7 +24,7 @@ amounts: Final = st.integers(0, AMOUNT_MAX)
 positive_amounts: Final = st.integers(1, AMOUNT_MAX)
 counts: Final = st.integers(0, 100_000)
 names: Final = st.from_regex(r"[A-Z][A-Z0-9_]{0,11}", fullmatch=True)
-"""Names of resource classes and traits."""
+"""Draws the name of a resource class or trait."""
 
 text_maps: Final = st.dictionaries(texts, texts, max_size=SIZE_MAX)
 _json: Final = st.recursive(
@@ -55,7 +55,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 def amounts_by_class(
     values: st.SearchStrategy[int] = positive_amounts,
 ) -> st.SearchStrategy[Mapping[str, int]]:
-    """Draw amounts by resource class, of up to `SIZE_MAX` classes."""
+    """Draw amounts of up to `SIZE_MAX` resource classes, by class."""
     return st.dictionaries(names, values, max_size=SIZE_MAX)
 
 

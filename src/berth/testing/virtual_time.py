@@ -19,7 +19,7 @@ STARTED_AT_S = 1_700_000_000.0
 
 
 class VirtualDeadlockError(BerthError):
-    """All tasks wait and no timer is set, so that no task would ever run again."""
+    """All tasks wait and no timer is set, so no task would ever run again."""
 
 
 class _Jump(selectors.SelectSelector):
@@ -30,11 +30,15 @@ class _Jump(selectors.SelectSelector):
         self.elapsed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Advance the time by the timeout, and return no ready files."""
+        """Advance the time by the timeout, and return no ready files.
+
+        Raises:
+            VirtualDeadlockError: the timeout is None.
+        """
         # The event loop passes the time to its next timer, or None when it has no timer.
         if timeout is None:
             # A real loop would block here for ever; a test should fail instead.
-            raise VirtualDeadlockError("all tasks wait and no timer is set")
+            raise VirtualDeadlockError("all tasks wait and no timer is set, so none can ever run")
         if timeout > 0:
             self.elapsed_s += timeout
         return []
@@ -46,7 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jump = _Jump()
         super().__init__(self._jump)
-        # Timers within a microsecond count as due. After a virtual year a float is not finer than
+        # Timers within a microsecond are due. After a virtual year a float is not finer than
         # that, and asyncio would wait for a time that its sum never reaches.
         self._clock_resolution = 1e-6
 

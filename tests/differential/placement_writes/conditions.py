@@ -92,7 +92,7 @@ def is_latin(exchange: Exchange, _: Difference) -> bool:
 
 def is_there(_: Exchange, one: Difference) -> bool:
     """The inventory that is to be made is there."""
-    return "is there already" in str(one.berth) and "IntegrityError" in str(one.real)
+    return "already exists; change it" in str(one.berth) and "IntegrityError" in str(one.real)
 
 
 def is_same_uuid(exchange: Exchange, _: Difference) -> bool:
@@ -156,12 +156,12 @@ def is_hidden(exchange: Exchange, _: Difference) -> bool:
 
 def is_long(exchange: Exchange, _: Difference) -> bool:
     """Berth finds a number of more than 64 bits."""
-    return "a number has more than 64 bits" in told(exchange.berth).text
+    return "a number does not fit into 64 bits" in told(exchange.berth).text
 
 
 def is_nan(exchange: Exchange, _: Difference) -> bool:
     """Berth finds a number that is none in JSON."""
-    return "is no number of JSON" in told(exchange.berth).text
+    return "is not a number in JSON" in told(exchange.berth).text
 
 
 def fails(exchange: Exchange, _: Difference) -> bool:

@@ -17,7 +17,7 @@ FLAVORS: Final = {"small": 1, "large": 2}
 
 _AWAY: Final = 503
 _NOT_NOW: Final = (404, 409)
-_RESIZED: Final = "has this flavor already"
+_RESIZED: Final = "already has this flavor"
 _VERSION: Final = {"OpenStack-API-Version": "compute 2.96"}
 _DEEDS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("resize", {"resize": {"flavorRef": "large"}}),

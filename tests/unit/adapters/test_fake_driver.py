@@ -155,7 +155,7 @@ def test_a_driver_does_not_do_what_it_lacks() -> None:
         driver = FakeDriver(FakeHost("a", lacks=frozenset({DriverFeature.PAUSE})), VirtualClock())
         assert driver.verbs == frozenset(DriverFeature) - {DriverFeature.PAUSE}
         await driver.spawn(make_instance())
-        with pytest.raises(DriverError, match="of a cannot do pause"):
+        with pytest.raises(DriverError, match="of a does not support pause"):
             await driver.pause(make_instance().uuid)
         await driver.reset(make_instance().uuid)
 
@@ -170,12 +170,12 @@ def test_machines_are_found_in_their_own_network_only() -> None:
         source = FakeDriver(FakeHost("a"), clock, network=network)
         await source.spawn(instance)
         elsewhere = FakeDriver(FakeHost("b"), clock, network=FakeNetwork())
-        with pytest.raises(MigrationError, match="nothing waits"):
+        with pytest.raises(MigrationError, match="no guest waits"):
             await source.hand_over(instance.uuid, await elsewhere.take_in(instance))
         target = FakeDriver(FakeHost("b"), clock, network=network)
         address = await target.take_in(instance)
         del target
-        with pytest.raises(MigrationError, match="nothing waits"):
+        with pytest.raises(MigrationError, match="no guest waits"):
             await source.hand_over(instance.uuid, address)
         assert await source.running() == [instance.uuid]
 

@@ -207,7 +207,7 @@ async def test_an_operator_can_only_set_what_makes_sense(office: Office) -> None
     """A host that is there, a class that it has, a ratio that may be."""
     with pytest.raises(InvalidInputError, match="has no such inventory"):
         await office.set(CUSTOM_GPU=2.0)
-    with pytest.raises(InvalidInputError, match="must be 0 to"):
+    with pytest.raises(InvalidInputError, match="must be between 0 and"):
         await office.set(VCPU=-1.0)
     desk = office.desk
     with pytest.raises(NotFoundError):

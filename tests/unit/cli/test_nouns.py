@@ -247,7 +247,7 @@ def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
     assert cloud.last.url.query.decode() == query
     assert "1,200 providers in 3 trees" in ended.out
     assert "1,200 to 0" in ended.out
-    assert "no candidates: no provider is left after room (VCPU) of _A" in ended.out
+    assert "no candidates: no tree is left after room (VCPU) of _A" in ended.out
     assert json.loads(run("candidates", "explain", f"?{query}", "--json").out) == answer
     answer["ends_at"] = None
     assert "there are candidates in 3 trees" in run("candidates", "explain", query).out

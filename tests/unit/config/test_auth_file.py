@@ -31,11 +31,11 @@ def test_lines_are_accounts() -> None:
         ("bob", "line 1: must be USER:HASH"),
         (f":{BOB}", "line 1: must be USER:HASH"),
         (f"bob:{BOB}\nbob:{BOB}", "line 2: repeats a user"),
-        ("bob:$apr1$x$y", "line 1: the hash is not bcrypt"),
-        ("bob:{SHA}x", "line 1: the hash is not bcrypt"),
-        (f"bob:{BOB} # role=admin", "line 1: after the hash only"),
-        (f"bob:{BOB} project=web", "line 1: after the hash only"),
-        (f"bob:{BOB} # no project=web", "line 1: after the hash only"),
+        ("bob:$apr1$x$y", "line 1: the hash is not a bcrypt hash"),
+        ("bob:{SHA}x", "line 1: the hash is not a bcrypt hash"),
+        (f"bob:{BOB} # role=admin", "line 1: only `# project=NAME` or"),
+        (f"bob:{BOB} project=web", "line 1: only `# project=NAME` or"),
+        (f"bob:{BOB} # no project=web", "line 1: only `# project=NAME` or"),
     ],
 )
 def test_a_wrong_line_is_named(text: str, reason: str) -> None:

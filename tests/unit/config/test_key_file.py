@@ -41,8 +41,8 @@ def test_the_faster_process_makes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "must have 1 to 16 keys, and has 0"),
-        (f"{KEY}\n" * 17, "must have 1 to 16 keys, and has 17"),
+        ("", "has 0 keys, but must have between 1 and 16"),
+        (f"{KEY}\n" * 17, "has 17 keys, but must have between 1 and 16"),
         (f"# one\n\n{KEY}\nabc\n", "line 4: must be 32 bytes"),
         (f"{KEY[:-4]}\n", "line 1: must be 32 bytes"),
     ],

@@ -147,13 +147,13 @@ def test_numbers_deep_in_an_option_are_finite() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("raising", "cannot be built: ZeroDivisionError: oh"),
+        ("raising", "cannot be built (ZeroDivisionError: oh)"),
         ("renamed", "has the name 'other' but is installed as 'renamed'"),
         ("nothing", "returned a NoneType, not a filter"),
         ("loose", "'size' of build() of loose must be keyword-only"),
         ("untyped", "'size' of build() of untyped must be keyword-only and annotated"),
         ("misspelt", "has no readable signature"),
-        ("missing", "cannot be imported: ModuleNotFoundError"),
+        ("missing", "cannot be imported (ModuleNotFoundError"),
         ("constant", "is not a function"),
         ("twice", "is installed twice, as one:build and two:build"),
         ("raisin", "did you mean 'raising'?"),

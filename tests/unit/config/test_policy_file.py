@@ -113,7 +113,7 @@ def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
         ),
         (SMALLEST + "[[filter]]\n", "filter", "did you mean 'filters'?"),
         (RESOURCES, "name", "is required"),
-        (f"name = 1\n{RESOURCES}", "name", "Expected `str`, got `int`; it is 1"),
+        (f"name = 1\n{RESOURCES}", "name", "Expected `str`, got `int`; the value is 1"),
         (f'name = ""\n{RESOURCES}', "name", "length >= 1"),
         (f"host_subset_size = 0\n{SMALLEST}", "host_subset_size", ">= 1"),
         (f"host_subset_size = true\n{SMALLEST}", "host_subset_size", "got `bool`"),
@@ -138,7 +138,7 @@ def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
         ('name = "n"\nfilters = 1', "filters", "write [[filters]]"),
         ('name = "n"\nfilters = [1]', "filters[0]", "must be a table"),
         (f"{SMALLEST}[[filters]]\n", "filters[1].name", "is required"),
-        (f"{SMALLEST}[[filters]]\nname = 1\n", "filters[1].name", "must be the name of a rule"),
+        (f"{SMALLEST}[[filters]]\nname = 1\n", "filters[1].name", "set it to the name of a rule"),
         (SMALLEST + RESOURCES, "filters[1].name", "is listed twice"),
         (
             'name = "n"\n[[filters]]\nname = "ComputeFilter"\n',
@@ -188,7 +188,7 @@ def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
         (
             f'{SMALLEST}[[weighers]]\nname = "CPUWeigher"\nresource_class = "a b"\n',
             "weighers[0]",
-            "cannot be built: InvalidInputError: resource_class",
+            "cannot be built (InvalidInputError: resource_class",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_policy(missing)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"name = \xff")
-    with pytest.raises(PolicyError, match="is not UTF-8 at byte 7"):
+    with pytest.raises(PolicyError, match="is not UTF-8 text at byte 7"):
         load_policy(binary)
     huge = tmp_path / "huge.toml"
     huge.write_bytes(b"#" * (FILE_BYTES_MAX + 1))

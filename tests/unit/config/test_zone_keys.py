@@ -55,7 +55,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     raw = [*keys.offers, *keys.passwords, *signing]
     assert len(raw) == len(set(raw)) == 4
     assert repr(keys) == "ZoneKeys()"
-    with pytest.raises(InvalidInputError, match="exists already"):
+    with pytest.raises(InvalidInputError, match="already exists"):
         create(path)
     assert read(path).offers == keys.offers
 
@@ -128,12 +128,12 @@ def test_a_changed_file_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "must have 1 to 16 keys for offers, and has 0"),
-        (WHOLE + f"offers {KEY}\n" * 16, "must have 1 to 16 keys for offers, and has 17"),
-        (WHOLE.replace("statements", "# statements"), "keys for statements, and has 0"),
+        ("", "has 0 keys for offers, but must have between 1 and 16"),
+        (WHOLE + f"offers {KEY}\n" * 16, "has 17 keys for offers, but must have between 1 and 16"),
+        (WHOLE.replace("statements", "# statements"), "has 0 keys for statements"),
         (f"# one\n\n{WHOLE}tokens {KEY}\n", "line 6: must begin with one of offers, passwords"),
-        (f"offers {KEY[:-4]}\n", "line 1: must have keys of 32 bytes"),
-        ("offers\n", "line 1: must have keys of 32 bytes"),
+        (f"offers {KEY[:-4]}\n", "line 1: a key must be 32 bytes"),
+        ("offers\n", "line 1: a key must be 32 bytes"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -192,10 +192,10 @@ def test_parents_come_and_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "reason"),
     [
-        ("Root", f"ed25519:{KEY}", "name: must be 1 to 64"),
-        ("root", "", "must have 1 to 16 keys, and has 0"),
-        ("root", KEY, "must be ed25519: and 32 bytes in base64"),
-        ("root", f"ed25519:{KEY[:-4]}", "must have keys of 32 bytes"),
+        ("Root", f"ed25519:{KEY}", "name: must consist of 1 to 64"),
+        ("root", "", "has 0 keys, but must have between 1 and 16"),
+        ("root", KEY, "must be ed25519: followed by 32 bytes in base64"),
+        ("root", f"ed25519:{KEY[:-4]}", "a key must be 32 bytes"),
     ],
 )
 def test_a_wrong_parent_is_refused(tmp_path: Path, name: str, keys: str, reason: str) -> None:

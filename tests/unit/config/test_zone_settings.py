@@ -49,10 +49,10 @@ def test_a_zone_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("name", "West", "zones.name: must be 1 to 64 of a-z"),
+        ("name", "West", "zones.name: must consist of 1 to 64 characters"),
         ("name", "a b", "zones.name"),
         ("capabilities", "kvm", "must be NAME=VALUE;VALUE"),
-        ("capabilities", "a=1,a=2", "each name once"),
+        ("capabilities", "a=1,a=2", "with each name once"),
         ("capabilities", "a=;", "must be NAME=VALUE;VALUE"),
         ("held_share_max", "1.5", "<= 1"),
         ("select_timeout_s", "61", "<= 60"),

@@ -110,6 +110,21 @@ async def test_files_that_nobody_can_want_are_deleted(ends: str) -> None:
     assert (note.code, note.key) == (FILES, vm.uuid)
 
 
+async def test_files_of_a_shelved_instance_are_deleted() -> None:
+    """An instance whose disks are stored has no files on any host, and the notice says so."""
+    town = await open_town()
+    vm = await town.create()
+    host = vm.host or ""
+    await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller())
+    await town.work()
+    assert (await town.get(vm.uuid)).host is None
+    await files_of(town, vm.uuid, host)
+    await town.work(LONG_S)
+    assert not town.machines[host].files
+    (note,) = [one for one in (await audit_of(town, host)).mended if one.code == FILES]
+    assert "the instance is on no host; they were deleted" in note.text
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_files_that_may_be_the_only_copy_stay(*, is_known: bool) -> None:
     """Those of an instance that is on this very host, and those of nobody that is known."""

@@ -159,5 +159,5 @@ async def test_a_step_that_fails_half_done_leaves_the_truth() -> None:
     await town.work(30.0)
     now = await town.get(vm.uuid)
     assert (now.status, now.task) == (Status.SHUTOFF, None)
-    assert (await town.action(vm)).message == "The action reboot failed on its host."
+    assert (await town.action(vm)).message == "The action reboot failed on the instance's host."
     await town.assert_settled()

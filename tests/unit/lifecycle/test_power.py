@@ -90,7 +90,7 @@ async def test_what_the_driver_cannot_do_leaves_the_instance_as_it_was() -> None
     now = await town.get(vm.uuid)
     assert (now.status, now.task) == (Status.ACTIVE, None)
     action = await town.action(vm)
-    assert action.message == "The action pause failed on its host."
+    assert action.message == "The action pause failed on the instance's host."
     assert (vm.host or "") not in action.message
     assert "set to fail" in action.events[0].error
     await town.assert_settled()

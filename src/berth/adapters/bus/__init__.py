@@ -1,1 +1,1 @@
-"""Message buses."""
+"""The adapters of the message bus."""

@@ -1,7 +1,7 @@
 """The message bus within one process.
 
-It encodes and decodes by default, so that tests in one process find arguments that could not be
-sent to another.
+It encodes and decodes messages by default, so that tests within one process reveal arguments that
+could not be sent to another one.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ Server = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 class LocalBus:
     """Carries commands between the parts of one process; see the port `Bus`.
 
-    Several servers of one command take turns.
+    Several servers of one command take turns, unless the command is served `by_one`.
 
     Args:
-        telemetry: receives the failures of commands that no caller waits for.
-        encodes: False passes arguments and replies on unencoded, which saves about 30 µs a call
-            and requires that they are immutable.
+        telemetry: receives the failures of commands for which no caller waits.
+        encodes: whether to encode and decode arguments and replies. Otherwise they are passed as
+            they are, which saves about 30 µs per call and requires that they are immutable.
         now_s: returns the Unix time in seconds, for deadlines.
     """
 
@@ -52,7 +52,7 @@ class LocalBus:
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
-        """See `Bus.call`. A call that times out or is cancelled goes on at the server."""
+        """See `Bus.call`. The server completes a command whose call timed out or was cancelled."""
         task = self._send(command, args, timeout_s, server)
         try:
             await _wait_for(task, timeout_s)
@@ -62,7 +62,7 @@ class LocalBus:
         if not task.done():
             self._abandon(command, task)
             raise UnavailableError(
-                f"{_name(command)} did not answer in {timeout_s:g} s; it may still be carried "
+                f"{_name(command)} did not answer within {timeout_s:g} s; it may still be carried "
                 "out, so repeat it with the same request id"
             )
         return self._carried(self._answer(command, task), command.reply)
@@ -90,7 +90,7 @@ class LocalBus:
         """See `Bus.serve`."""
 
         async def serving(args: A, context: Context) -> R:
-            # Each server runs in its own task, which has its own copy of the context variables.
+            # Each command runs in its own task, which has its own copy of the context variables.
             CONTEXT.set(context)
             return await handler(args)
 
@@ -107,30 +107,30 @@ class LocalBus:
         return stop
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """See `Bus.serves`; within one process the answer is exact."""
+        """See `Bus.serves`. True always means that a server is registered."""
         return bool(self._servers.get((command.topic, command.name, server)))
 
     def _send(
         self, command: Command[A, R], args: A, timeout_s: float, name: str | None
     ) -> asyncio.Task[Any]:
-        """Start a task in which the next server of a command carries it out.
+        """Start and return a task in which the next server of a command carries it out.
 
         Raises:
-            UnavailableError: no server is registered.
+            UnavailableError: no server is registered for the command and the name.
         """
         servers = self._servers.get((command.topic, command.name, name))
         if not servers:
             whom = _name(command) if name is None else f"{_name(command)} at {name}"
-            raise UnavailableError(f"no server for {whom}; is one running?")
+            raise UnavailableError(f"no server of {whom} is running; start one")
         server = servers[0]
-        # Round robin, except for commands of which one server must see all.
+        # Servers take turns, except for a command of which one server must receive all.
         if not command.by_one:
             servers.append(servers.pop(0))
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         return self._spawn(server(self._carried(args, command.args), context))
 
     def _carried(self, message: Any, kind: type[R]) -> R:  # noqa: ANN401 - whatever was sent
-        """Return a message as the receiver decodes it."""
+        """Return a message as the receiver decodes it, or unchanged if the bus does not encode."""
         if self._encoder is None:
             return cast("R", message)
         decoder: msgspec.msgpack.Decoder[R] | None = self._decoders.get(kind)
@@ -146,7 +146,10 @@ class LocalBus:
 
     def _answer(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> Any:  # noqa: ANN401
         if task.cancelled():
-            text = f"the server of {_name(command)} was stopped; repeat it with the same request id"
+            text = (
+                f"the server of {_name(command)} stopped before it answered; repeat the command "
+                "with the same request id"
+            )
             raise UnavailableError(text)
         error = task.exception()
         if error is None:
@@ -159,7 +162,7 @@ class LocalBus:
         raise UnavailableError(text) from error
 
     def _abandon(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> None:
-        """Report the failure of a command that no caller waits for any more."""
+        """Report the failure of a command for which no caller waits."""
 
         def report(done: asyncio.Task[Any]) -> None:
             error = None if done.cancelled() else done.exception()

@@ -1,8 +1,8 @@
-"""Codec of the messages between processes: commands and replies in MessagePack, errors included.
+"""The codec of the messages between processes: commands and replies in MessagePack.
 
-Each message starts with its format version. A reader accepts messages of its own version even when
-they have additional fields at the end, which newer writers may append, and rejects other versions.
-Errors travel as type names, text and fields of a fixed list of types; no code travels.
+Each message starts with its format version. A reader accepts a message with additional fields at
+the end, which newer writers may append, and rejects commands of another version. Errors are sent as
+type names, text and fields of a fixed list of types, and never as code.
 """
 
 from inspect import getattr_static
@@ -32,7 +32,7 @@ class ErrorDocument(msgspec.Struct, array_like=True):
 
 
 def error_document_of(error: BerthError) -> ErrorDocument:
-    """Return the document of an error; a type that other processes lack is sent as its base."""
+    """Return the document of an error, which names only types from the fixed list."""
     types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KNOWN_ERRORS)
     fields = {name: getattr(error, name) for name in _ERROR_TYPES[types[0]].names}
     return ErrorDocument(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
@@ -41,7 +41,7 @@ def error_document_of(error: BerthError) -> ErrorDocument:
 def error_of(failure: ErrorDocument) -> BerthError:
     """Return the error of a document, as the most specific type that this process knows.
 
-    When its fields cannot be decoded, it is a plain BerthError with the original message.
+    If its fields cannot be decoded, the error is a plain BerthError with the same message.
     """
     error_type = _ERROR_TYPES[
         next((name for name in failure.types if name in _ERROR_TYPES), "BerthError")
@@ -51,8 +51,8 @@ def error_of(failure: ErrorDocument) -> BerthError:
     except (msgspec.MsgspecError, BerthError, RecursionError):
         return BerthError(failure.message)
     error: BerthError = error_type.kind.__new__(error_type.kind)
-    # Not through the type's own `__init__`: it would compose the message again, and its wording
-    # may differ between the two versions of Berth that talk to each other.
+    # The type's own `__init__` is not called, because it would compose the message again, and the
+    # wording may differ between the versions of Berth in the two processes.
     BerthError.__init__(error, failure.message)
     vars(error).update(fields)
     return error
@@ -67,7 +67,7 @@ class _ErrorType(NamedTuple):
 
 
 def _error_type_of(kind: type[BerthError]) -> _ErrorType:
-    """Derive the fields of a type: the parameters that `__init__` stores under the same name."""
+    """Return an error type with its fields: the parameters that `__init__` stores as attributes."""
     init: object = getattr_static(kind, "__init__")
     hints: dict[str, Any] = {}
     if isinstance(init, FunctionType):
@@ -79,20 +79,22 @@ def _error_type_of(kind: type[BerthError]) -> _ErrorType:
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
-
-# A fixed list, so that a message can only create errors that Berth itself defines.
+# The list is fixed, so that a message can only create errors that Berth itself defines.
 _KNOWN_ERRORS: Final = frozenset(
     kind
     for kind in (*vars(errors).values(), BuildError, NoValidHostError, QuotaExceededError)
     if isinstance(kind, type) and issubclass(kind, BerthError)
 )
 
-
 _ERROR_TYPES: Final = {kind.__name__: _error_type_of(kind) for kind in _KNOWN_ERRORS}
 
 
 class CommandMessage(msgspec.Struct, array_like=True):
-    """A command in transit. `server` is None when any server may carry it out."""
+    """A command in transit.
+
+    `server` is the server that must carry it out, or None if any may. `to_all` marks a fanout.
+    `args` are the encoded arguments.
+    """
 
     version: int
     topic: str
@@ -122,7 +124,7 @@ class MessageCodec:
     """Encodes and decodes messages, up to a maximum size.
 
     Args:
-        body_bytes_max: the size limit, in both directions.
+        body_bytes_max: the maximum size in bytes of an encoded message and of a received command.
     """
 
     def __init__(self, body_bytes_max: int) -> None:
@@ -164,12 +166,12 @@ class MessageCodec:
         """Decode a command without its arguments.
 
         Raises:
-            UnavailableError: the body is too large, not a command, or of another version.
+            UnavailableError: the body is too large, is not a command, or has another version.
         """
         if len(body) > self._body_bytes_max:
             raise UnavailableError(
-                f"received a message of {len(body)} bytes; the limit is {self._body_bytes_max} "
-                "(bus.body_bytes_max)"
+                f"received a message of {len(body)} bytes, but at most {self._body_bytes_max} are "
+                "accepted; set bus.body_bytes_max to the same value everywhere"
             )
         message: CommandMessage = self._read(self._messages, body)
         if message.version != VERSION:
@@ -183,7 +185,7 @@ class MessageCodec:
         """Decode the arguments of a command.
 
         Raises:
-            UnavailableError: they do not have the type that the command takes here.
+            UnavailableError: they do not have the type that the command requires here.
             BerthError: they have the type but violate a rule of the domain.
         """
         return self._read(self._decoder(kind), message.args)
@@ -200,7 +202,10 @@ class MessageCodec:
         )
 
     def failure(self, error: BerthError) -> bytes:
-        """Encode an error as the reply to a call; one above the size limit is replaced."""
+        """Encode an error as the reply to a call.
+
+        An error above the size limit is replaced by one that reports this.
+        """
         try:
             return self._checked(self._encode_failure(error))
         except UnavailableError as too_large:
@@ -232,7 +237,7 @@ class MessageCodec:
         if len(body) > self._body_bytes_max:
             raise UnavailableError(
                 f"the message has {len(body)} bytes, but the bus carries at most "
-                f"{self._body_bytes_max} (bus.body_bytes_max)"
+                f"{self._body_bytes_max}; raise bus.body_bytes_max in all processes"
             )
         return body
 
@@ -246,14 +251,14 @@ class MessageCodec:
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise UnavailableError(f"a message could not be decoded: {error}") from error
+            raise UnavailableError(f"a message on the bus could not be decoded: {error}") from error
 
 
 class NotificationBody(msgspec.Struct, frozen=True):
     """The body of a notification, encoded as JSON.
 
-    `timestamp` is ISO 8601 in UTC. `request_id` and `traceparent` identify the causing request, if
-    any.
+    `timestamp` is in ISO 8601 format and UTC. `request_id` and `traceparent` identify the request
+    that caused the event, and are None if there is none.
     """
 
     message_id: str

@@ -1,7 +1,7 @@
-"""The ledger's adapters: in memory, in a SQLite file, in PostgreSQL.
+"""The adapters of the ledger: in memory, in a SQLite file, and in PostgreSQL.
 
-The PostgreSQL adapter is imported only when such a ledger is opened, since its drivers take long to
-load.
+The PostgreSQL adapter is imported only when such a ledger is opened, because its drivers take long
+to load.
 """
 
 from berth.adapters.ledger.engine.retention import Retention

@@ -1,4 +1,4 @@
-"""A ledger in memory, for tests, simulations, and trying Berth out. Nothing is durable."""
+"""A ledger in memory, for tests, simulations and trying out Berth. Nothing in it is durable."""
 
 import time
 from collections import Counter, deque
@@ -45,11 +45,12 @@ _DEFAULT: Final = Retention()
 
 
 class MemoryLedger:
-    """Keeps everything in dictionaries; a batch is applied and stored in one step.
+    """Keeps all records in dictionaries; a batch is applied and stored without interruption.
 
     Args:
         retention: how much history to keep.
-        now_s: returns Unix time in seconds, by which claim keys expire.
+        now_s: returns the Unix time in seconds, by which claim keys, deleted instances and their
+            history expire.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class MemoryLedger:
     # --- Writer ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`."""
+        """See `Writer.commit`."""
         self._check_open()
         before = self._working_set.version
         self._start_counts(units)
-        # No `await` from here to the end: callers run one after the other, as in a transaction.
+        # There is no `await` from here to the end, so concurrent callers run one after the other.
         outcomes = apply_units(self._working_set, units)
         self._write(self._working_set.take_changes())
         if self._retention.is_due(before, self._working_set.version):
@@ -82,7 +83,7 @@ class MemoryLedger:
         return outcomes
 
     def _start_counts(self, units: Sequence[Unit]) -> None:
-        """Start counting the projects whose quota a unit checks for the first time."""
+        """Start counting each project whose quota a unit checks for the first time."""
         asked = {write.project_id for unit in units for write in unit if type(write) is QuotaCheck}
         asked -= self._working_set.counted.keys()
         if asked:
@@ -123,7 +124,8 @@ class MemoryLedger:
         oldest_s = self._now_s() - self._retention.claim_keys_s
         while self._claims and self._claims[0][0] < oldest_s:
             _, key, version = self._claims.popleft()
-            if self._working_set.claimed.get(key) == version:  # a guard may have been renewed since
+            # A guard that a later unit has used has a newer version and must stay.
+            if self._working_set.claimed.get(key) == version:
                 del self._working_set.claimed[key]
         self._trim_instances()
         if len(self._records[Kind.DECISION]) > self._retention.decisions:
@@ -131,9 +133,9 @@ class MemoryLedger:
             self._forget(Kind.DECISION, [decision.request_id for decision in surplus_decisions])
 
     def _trim_instances(self) -> None:
-        """Forget long deleted instances with their actions and migrations.
+        """Remove instances deleted long ago, with their actions and migrations.
 
-        A deleted instance stays while one of its migrations still has work to do.
+        A deleted instance is kept as long as one of its migrations has not ended.
         """
         oldest_s = self._now_s() - self._retention.deleted_instances_s
         migrations = cast("dict[str, Migration]", self._records[Kind.MIGRATION])
@@ -163,20 +165,20 @@ class MemoryLedger:
     # --- Records ---
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return the record with that key, or None."""
+        """See `RecordReader.get`."""
         self._check_open()
         record = self._records[kind_of_noun(noun)].get(key)
         return None if record is None else cast("R", self._current(record))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return all records of a kind in order of their keys; decisions newest first."""
+        """See `RecordReader.all`."""
         self._check_open()
         if noun is Decision:
             return cast("list[R]", self._decisions()[:limit])
         return self._all(noun)[:limit]
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first."""
+        """See `RecordReader.instances`."""
         self._check_open()
         found = self._all_instances()
         found = [instance for instance in found if matches(query, instance)]
@@ -189,7 +191,7 @@ class MemoryLedger:
         return found[: query.limit]
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
-        """Return the migrations that match, newest first."""
+        """See `RecordReader.migrations`."""
         self._check_open()
         found = [one for one in self._all(Migration) if matches_migration(query, one)]
         if query.marker is not None:
@@ -200,7 +202,7 @@ class MemoryLedger:
         return sorted(found, key=newest_first, reverse=True)[: query.limit]
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return the actions on an instance, newest first."""
+        """See `RecordReader.actions`."""
         self._check_open()
         found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
         return sorted(found, key=started_last, reverse=True)
@@ -208,7 +210,7 @@ class MemoryLedger:
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """Return the instances in child zones, in order of the instances' uuids."""
+        """See `RecordReader.remote_instances`."""
         self._check_open()
         return in_key_order(
             one
@@ -219,7 +221,7 @@ class MemoryLedger:
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return allocations, in order of consumer and provider."""
+        """See `RecordReader.allocations`."""
         self._check_open()
         held = self._working_set.held
         if consumer_uuid is not None:
@@ -235,7 +237,7 @@ class MemoryLedger:
         )
 
     async def next_id(self, kind: Kind) -> int:
-        """Return a number that was never returned before for this kind (from 1)."""
+        """See `RecordReader.next_id`."""
         self._check_open()
         self._counters[kind] = self._counters.get(kind, 0) + 1
         return self._counters[kind]
@@ -260,12 +262,12 @@ class MemoryLedger:
     # --- Holdings ---
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all its allocations, or None if it holds nothing."""
+        """See `ConsumerReader.consumer_allocations`."""
         found = self._holdings(self._working_set.held.keys() & {consumer_uuid})
         return found[0] if found else None
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """Return the consumers of a provider with their allocations on it, by uuid."""
+        """See `ConsumerReader.provider_consumers`."""
         held = self._working_set.held
         holders = [uuid for uuid, holding in held.items() if provider_uuid in holding]
         return self._holdings(holders, provider_uuid)
@@ -273,7 +275,7 @@ class MemoryLedger:
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return the consumers of a project, or of one of its users, with their allocations."""
+        """See `ConsumerReader.project_consumers`."""
         known = self._working_set.consumers.keys() | self._records[Kind.INSTANCE].keys()
         return [
             holding
@@ -283,17 +285,17 @@ class MemoryLedger:
         ]
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return the number of instances by status, deleted ones left out."""
+        """See `RecordReader.status_counts`."""
         self._check_open()
         found = Counter(one.status.value for one in self._all_instances())
         del found[Status.DELETED.value]
         return found
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """Return the sum of all instances of a project that are not deleted."""
+        """See `ConsumerReader.project_footprint`."""
         self._check_open()
-        # Counted afresh in a working set of its own: the ledger's own counts only projects whose
-        # quota was checked.
+        # The footprint is computed in a separate working set, because the ledger's own has only the
+        # projects whose quotas were checked.
         working_set = WorkingSet(0)
         start_counting(working_set, (project_id,), self._counted({project_id}))
         return working_set.sums[project_id]
@@ -317,12 +319,12 @@ class MemoryLedger:
     # --- Feed ---
 
     async def version(self) -> int:
-        """Return the newest committed version; 0 for an empty ledger."""
+        """See `Feed.version`."""
         self._check_open()
         return self._working_set.version
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """Return the whole live state as of one version."""
+        """See `Feed.snapshot`."""
         self._check_open()
         records: dict[str, Any] = {}
         for kind, spec in RECORD_SPECS.items():
@@ -337,24 +339,24 @@ class MemoryLedger:
         return Snapshot(version=self._working_set.version, now_s=now_s, **records)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return the changes after a version, oldest first, in whole versions."""
+        """See `Feed.changes`."""
         self._check_open()
         check_in_feed(after, self._floor, self._working_set.version)
         start = after - self._floor
         return [change for version in self._feed[start : start + limit] for change in version]
 
     def news(self, after: int) -> list[Change]:
-        """Return the changes after a version, without I/O. See `berth.ports.ledger.Feed`."""
+        """See `Feed.news`. The ledger knows every change that its feed still holds."""
         if self._closed or not self._floor <= after:
             return []
         return [change for version in self._feed[after - self._floor :] for change in version]
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; return False on timeout."""
+        """See `Feed.wait`."""
         self._check_open()
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Wake the waiters; there is nothing to release."""
+        """Wake all waiters; there are no files or connections to release."""
         self._closed = True
         self._watch.close()

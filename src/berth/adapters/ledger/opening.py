@@ -1,4 +1,4 @@
-"""Opening and migrating a ledger by its URL."""
+"""Functions that open or migrate the ledger at a URL."""
 
 import asyncio
 import time
@@ -32,21 +32,21 @@ async def open_ledger(
     timeout_s: float = TIMEOUT_S,
     on_batch: Callable[[int, float], None] | None = None,
 ) -> Ledger:
-    """Open a ledger, creating or migrating its schema first.
+    """Return an open ledger, after creating or migrating its schema.
 
     Args:
         url: `memory:`, `sqlite:///PATH` (four slashes for an absolute path) or
             `postgresql://USER@HOST/DATABASE`.
         retention: how much history to keep.
         now_s: returns Unix time in seconds.
-        timeout_s: seconds that a PostgreSQL server may take to answer; ignored for other ledgers.
+        timeout_s: seconds that a PostgreSQL server may take to answer; ignored by the others.
         on_batch: called after each batch, possibly in another thread, with the number of its units
             and the seconds that its commit took. Never called for a ledger in memory, which has no
             batches.
 
     Raises:
-        LedgerError: the URL is none of these, the store cannot be opened, or its schema is too new
-            for this Berth.
+        LedgerError: the URL has none of these forms, the store cannot be opened, or its schema is
+            too new for this Berth.
     """
     if url == MEMORY:
         return MemoryLedger(retention=retention, now_s=now_s)
@@ -64,7 +64,7 @@ async def open_ledger(
 
 
 async def migrate(url: str) -> None:
-    """Migrate a ledger to the newest schema, unless it is newer and this Berth can use it as it is.
+    """Migrate a ledger to the schema of this Berth, unless it has that schema or a newer one.
 
     Raises:
         LedgerError: see `open_ledger`.
@@ -84,7 +84,7 @@ async def migrate(url: str) -> None:
 
 
 async def schema_of(url: str) -> Schema | None:
-    """Return the schema of a ledger, or None if it has no tables, as a ledger in memory.
+    """Return the schema of a ledger, or None if it has no tables or is in memory.
 
     Raises:
         LedgerError: the URL is invalid, or the store cannot be opened.
@@ -93,7 +93,7 @@ async def schema_of(url: str) -> Schema | None:
         return None
     parsed = parse_url(url)
     if parsed.drivername == "postgresql":
-        # Not at the top: the drivers take long to load, and a ledger in a file needs none.
+        # Imported here because the drivers take long to load and a ledger in a file needs none.
         from berth.adapters.ledger.postgres import postgres_migration  # noqa: PLC0415
 
         return await postgres_migration.schema_of_postgres(url)

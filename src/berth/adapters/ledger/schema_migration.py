@@ -1,8 +1,8 @@
-"""Migration of a SQL ledger's schema to the version of this Berth.
+"""Migration of a SQL ledger's schema to the revision of this Berth.
 
-A ledger has two revisions: that of its tables, and the oldest one whose Berth can still use these
-tables. With the second, processes of the previous version go on beside newer ones during an upgrade
-(docs/adr/0023-versions-side-by-side.md).
+A ledger records two revisions: that of its tables, and the oldest one whose Berth can still use
+these tables. The second lets processes of the previous version keep working next to newer ones
+during an upgrade (docs/adr/0023-versions-side-by-side.md).
 """
 
 import sqlite3
@@ -35,12 +35,14 @@ REVISION_TABLE: Final = "schema_revision"
 READERS_TABLE: Final = "alembic_version"
 """The table with the oldest revision whose Berth can use the tables.
 
-Berths that know only one revision look for it in a table of this name. So they use a newer ledger
-that they can work with, and refuse one that is too new.
+Versions of Berth that know of only one revision read it from the table of this name. They
+therefore accept a newer ledger that they can use, and reject one that is too new.
 """
 
 FIND_REVISION: Final = "SELECT version_num FROM schema_revision"
+"""The query for the revision of the tables."""
 FIND_READABLE_BY: Final = "SELECT version_num FROM alembic_version"
+"""The query for the oldest revision whose Berth can use the tables."""
 
 _READERS: Final = Table(
     READERS_TABLE, MetaData(), Column("version_num", String(32), primary_key=True)
@@ -48,9 +50,9 @@ _READERS: Final = Table(
 
 
 class Schema(NamedTuple):
-    """The revision of a ledger's tables, and the oldest one whose Berth can use them.
+    """The revision of a ledger's tables, and the oldest revision whose Berth can use them.
 
-    Revisions are numbers of four digits, so they compare as text.
+    A revision is a text of four digits, so revisions can be compared as text.
     """
 
     revision: str
@@ -58,55 +60,59 @@ class Schema(NamedTuple):
 
     @classmethod
     def of(cls, revision: str | None, readable_by: str | None) -> "Schema | None":
-        """Return the schema recorded in the two tables; an older ledger has only one of them."""
+        """Return the schema with these two revisions, or None if both are None.
+
+        An older ledger records only one revision, which then stands for both.
+        """
         if revision is None and readable_by is None:
             return None
         return cls(revision or readable_by or "", readable_by or revision or "")
 
     @property
     def serves(self) -> bool:
-        """Whether this Berth can use the tables without a migration: they are its own, or newer."""
+        """Whether no migration is needed: the tables have this Berth's revision or a newer one."""
         return self.revision >= SCHEMA
 
     def check(self) -> None:
         """Check that the ledger is not too new for this Berth.
 
         Raises:
-            LedgerError: it is too new.
+            LedgerError: the tables can only be used by a newer Berth.
         """
         if self.readable_by > SCHEMA:
             raise LedgerError(
-                f"the ledger has schema {self.revision!r}, which needs a Berth with schema "
-                f"{self.readable_by!r} or newer; this one has {SCHEMA!r}: "
-                "the ledger was written by a newer Berth; upgrade this one"
+                f"a newer Berth has migrated the ledger to schema {self.revision!r}, which needs a "
+                f"Berth with schema {self.readable_by!r} or newer, but this Berth has schema "
+                f"{SCHEMA!r}; upgrade this Berth"
             )
 
 
 def parse_url(url: str) -> URL:
-    """Parse a ledger's URL.
+    """Parse the URL of a SQL ledger.
 
     Raises:
-        LedgerError: the URL is invalid, or names no file or database.
+        LedgerError: the URL is invalid, has another scheme than `sqlite` or `postgresql`, or does
+            not name a file or database.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         raise LedgerError(f"the ledger URL is invalid; {_FORMS}") from None
     if parsed.drivername not in {"sqlite", "postgresql"}:
-        raise LedgerError(f"{parsed.drivername!r} is not a kind of ledger; {_FORMS}")
+        raise LedgerError(f"the ledger URL has the unknown scheme {parsed.drivername!r}; {_FORMS}")
     if not parsed.database or parsed.database == ":memory:":
-        raise LedgerError(f"the ledger URL names no file or database; {_FORMS}")
+        raise LedgerError(f"the ledger URL does not name a file or database; {_FORMS}")
     return parsed
 
 
-_FORMS: Final = "use memory: , sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+_FORMS: Final = "use memory:, sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 
 
 def schema_of_sqlite(path: Path) -> Schema | None:
-    """Return the schema of a file, or None if it has no tables.
+    """Return the schema of a SQLite file, or None if it has no tables; create a missing file.
 
     Raises:
-        LedgerError: the file cannot be opened, or is no database.
+        LedgerError: the file cannot be opened, or is not a database.
     """
     connection = connect(path)
 
@@ -127,7 +133,7 @@ def migrate_sqlite(path: Path) -> None:
     """Migrate a SQLite file to the newest schema, creating the file if necessary.
 
     Raises:
-        LedgerError: the file is newer than this Berth, or cannot be written.
+        LedgerError: the schema is too new for this Berth, or the file cannot be written.
     """
     engine = create_engine(
         URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_TIMEOUT_S}
@@ -139,28 +145,30 @@ def migrate_sqlite(path: Path) -> None:
 
     @event.listens_for(engine, "begin")
     def _lock_out_others(connection: Connection) -> None:
-        # The write lock from the start: of processes that start together one migrates, and the
-        # others wait and find the schema current. Left to itself, sqlite3 would begin no
-        # transaction for DDL, and a crash could leave half a migration.
+        # IMMEDIATE takes the write lock before the schema is read. If several processes start
+        # together, one of them migrates; the others wait and then find the schema current. By
+        # default, sqlite3 begins no transaction for DDL, so a crash could leave half a migration.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     try:
         with engine.begin() as connection:
             upgrade(connection)
     except SQLAlchemyError as error:
-        raise LedgerError(f"{path}: cannot be migrated: {error}") from error
+        raise LedgerError(f"the SQLite ledger {path} cannot be migrated: {error}") from error
     finally:
         engine.dispose()
 
 
 def upgrade(connection: Connection) -> None:
-    """Migrate the tables of a connection to the newest schema, in its transaction.
+    """Migrate the tables that a connection reaches to the newest schema, in its open transaction.
+
+    Tables that this Berth can use as they are stay unchanged.
 
     Raises:
-        LedgerError: the ledger is newer than this Berth.
+        LedgerError: the schema is too new for this Berth.
     """
-    # Imported here because Alembic takes longer to load than everything else, and is needed only
-    # when a ledger is created or upgraded.
+    # Imported here because Alembic takes long to load, and is needed only when a ledger is created
+    # or upgraded.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415
@@ -179,8 +187,8 @@ def upgrade(connection: Connection) -> None:
     steps = [*ScriptDirectory.from_config(config).iterate_revisions("head", before)]
     command.upgrade(config, "head")
     readers = [str(getattr(step.module, "readable_by", step.revision)) for step in steps]
-    # The highest of the steps that were run, and never lower than before: a Berth that could not
-    # use an intermediate revision cannot use the result.
+    # The result is the maximum over the steps that were run and the previous value, because a Berth
+    # that cannot use an intermediate revision cannot use the final one either.
     _set_readable_by(connection, max([*readers, "" if found is None else found.readable_by]))
 
 

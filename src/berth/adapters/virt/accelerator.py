@@ -1,7 +1,7 @@
 """The choice of the accelerator, by booting a stub guest.
 
-That `/dev/kvm` exists and opens does not suffice: nested KVM may accept a guest whose interrupts
-never arrive (docs/adr/0017-guests-without-a-daemon.md).
+It does not suffice that `/dev/kvm` exists and can be opened: nested KVM may accept a guest whose
+interrupts never arrive (docs/adr/0017-guests-without-a-daemon.md).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _OUTPUT_BYTES = 10_000
 
 
 class Accelerator(StrEnum):
-    """What executes the guests' instructions."""
+    """The accelerator with which QEMU executes the instructions of guests."""
 
     TCG = "tcg"
     KVM = "kvm"
@@ -66,7 +66,7 @@ async def accelerator_of(host: Emulator) -> Accelerator:
 
 
 async def version_of(binary: str) -> int:
-    """Return the version of a QEMU as a number: 7_002_003 for 7.2.3.
+    """Return the version of a QEMU executable as an integer: 7_002_003 for 7.2.3.
 
     Raises:
         DriverError: QEMU cannot be started, or its output has no version.
@@ -103,8 +103,8 @@ async def boots(host: Emulator, accelerator: Accelerator) -> bool:
         except TimeoutError:
             return False
         finally:
-            # Also when the caller is cancelled: the process runs in its own session and would
-            # survive the agent.
+            # The process is killed even when the caller is cancelled, because it runs in its own
+            # session and would survive the agent.
             process.kill()
             await process.wait(_PROBE_S)
         return False

@@ -15,17 +15,17 @@ from berth.ports.virt import OrphanFiles
 
 _SCHEME = "stored"
 _OF_HOSTS = ".hosts"
-# The name of a file beside the disks that identifies what they were copied from, so that a repeated
-# store recognizes its own copy.
+# The name of a file next to stored disks. It identifies the disks that they were copied from, so
+# that a repeated store recognizes its own copy.
 _ORIGIN = "origin"
 
 
 class SharedDiskStorage:
     """The shared folder, with the disks of each instance in a subfolder.
 
-    For each host, another subfolder has a mark for every instance that the host has stored. The
-    mark is created before the copy starts, so the host finds everything that a crash may have left,
-    and lists only its own part.
+    Each host has a further subfolder, with a mark for every instance whose disks it has stored. The
+    mark is created before the copy starts, so a host also finds the copies that a crash
+    interrupted, and finds only its own.
 
     Args:
         folder: the shared folder; None when the host has none.
@@ -52,8 +52,8 @@ class SharedDiskStorage:
             mark = self._mark(uuid)
             mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             mark.touch()
-            # Copied under a temporary name and renamed at the end, so that an address never leads
-            # to an incomplete copy.
+            # The copy has a temporary name until it is complete, so that an address never leads to
+            # an incomplete one.
             await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
             new.mkdir(mode=0o700, parents=True)
             for name in names:
@@ -75,12 +75,13 @@ class SharedDiskStorage:
         """Delete stored disks, if they exist.
 
         Raises:
-            DriverError: they cannot be deleted now; `mine` returns them again.
+            DriverError: the address is invalid, or the disks cannot be deleted now; `mine` then
+                still returns them.
         """
         parts = urlsplit(address)
         if parts.scheme != _SCHEME:
             raise DriverError(f"{address[:200]!r} is not an address of stored disks")
-        # The mark goes last, so that an interrupted deletion is found again.
+        # The mark is deleted last, so that an interrupted deletion is found again.
         for path in (self._of(parts.path), self._new(parts.path)):
             await asyncio.to_thread(_delete, path)
         self._unmark(parts.path)
@@ -96,7 +97,7 @@ class SharedDiskStorage:
             uuid = mark.name
             paths = [path for path in (self._of(uuid), self._new(uuid)) if path.is_dir()]
             if not paths:
-                self._unmark(uuid)  # another host has deleted it
+                self._unmark(uuid)  # another host has deleted the disks
                 continue
             written = [leftover_of(path, uuid) for path in paths]
             found.append(
@@ -134,7 +135,7 @@ class SharedDiskStorage:
             except DriverError as error:
                 raise BuildError(str(error)) from error
             if not is_there:
-                reason = f"nothing is stored at {address[:200]!r}"
+                reason = f"no disks are stored at {address[:200]!r}; check virt.storage_dir"
                 raise BuildError(reason, cause=FailureCause.NETWORK)
             return {path.stem: str(path) for path in files}
         if parts.scheme == nbd_export.SCHEME:
@@ -149,8 +150,11 @@ class SharedDiskStorage:
 
     def _of(self, uuid: str) -> Path:
         if self._folder is None:
-            raise DriverError("cannot store disks: set virt.storage_dir to a shared folder")
-        # The uuid may come from an address that another host sent; it must not leave the folder.
+            raise DriverError(
+                "this host has no storage for disks; set virt.storage_dir to a shared folder"
+            )
+        # The uuid may come from an address that another host sent, so it must not lead out of the
+        # folder.
         if not uuid or "/" in uuid or uuid.startswith("."):
             raise DriverError(f"{uuid[:80]!r} is not the uuid of stored disks")
         return self._folder / uuid

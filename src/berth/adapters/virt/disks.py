@@ -10,8 +10,8 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError
 
 _PROGRAM = "qemu-img"
-# A copy without progress for so long has lost the server of the disk. There is no limit on the
-# whole copy, since disks may be of any size.
+# A copy that makes no progress for this many seconds fails, since its source does not answer. The
+# whole copy has no time limit, since disks may be of any size.
 _IDLE_S = 60.0
 EPHEMERAL = "ephemeral"
 SWAP = "swap"
@@ -31,13 +31,18 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
         return wanted
     needed = await virtual_bytes(str(image.file), image.format)
     if wanted and wanted < needed:
-        reason = f"image {image.image_id!r} needs {needed} bytes, the flavor has {root_gb} GiB"
+        reason = (
+            f"image {image.image_id!r} needs a root disk of {needed} bytes, but the flavor has "
+            f"{root_gb} GiB; use a flavor with a larger root disk"
+        )
         raise BuildError(reason, blames_host=False)
     return wanted or needed
 
 
 async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
-    """Create the root disk with the image as its backing file; return whether there is one.
+    """Create the root disk, with a disk image as its backing file; return whether there is one.
+
+    If the image is not a disk, the root disk is empty, and a root size of 0 means no root disk.
 
     Raises:
         BuildError: see `root_bytes`.
@@ -52,7 +57,7 @@ async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
 
 
 async def make_blank(path: Path, size_bytes: int) -> bool:
-    """Create an empty disk, except with a size of 0; return whether there is one."""
+    """Create an empty disk unless the size is 0; return whether it was created."""
     if size_bytes:
         await run(_PROGRAM, "create", "-q", "-f", "qcow2", str(path), str(size_bytes))
     return bool(size_bytes)
@@ -70,7 +75,7 @@ def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
 
 
 async def grow(path: Path, size_bytes: int) -> None:
-    """Enlarge a disk to a size; a disk that is as large already stays unchanged."""
+    """Enlarge a disk to a size; a disk that already has that size or more stays unchanged."""
     if size_bytes > await virtual_bytes(str(path), "qcow2"):
         await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
 
@@ -82,10 +87,14 @@ async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> No
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:
-    """Return the size of a disk in bytes, as a guest sees it."""
-    # -U: the disk may be in use by a running guest, which holds the lock on it.
+    """Return the size of a disk in bytes, as a guest sees it.
+
+    Raises:
+        DriverError: qemu-img failed, or its output has no size.
+    """
+    # A running guest may hold the lock on the disk, which -U ignores.
     text = await run(_PROGRAM, "info", "-U", "--output=json", "-f", source_format, source)
-    found = msgspec.json.decode(text, type=dict[str, object])["virtual-size"]
+    found = msgspec.json.decode(text, type=dict[str, object]).get("virtual-size")
     if not isinstance(found, int):
-        raise DriverError(f"the output of qemu-img info has no size of {source}")
+        raise DriverError(f"qemu-img info reported no virtual size for {source}")
     return found

@@ -1,4 +1,4 @@
-"""The size of a guest, and its disks in the order in which it sees them."""
+"""The size of a guest, and operations on all its disks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,8 +84,8 @@ async def fit_disks(
 ) -> tuple[str, ...]:
     """Resize the disks of a guest that is off, and return the names of its disks.
 
-    Disks grow, and missing ones are created. Only swap, which has nothing worth keeping, shrinks
-    or disappears.
+    Disks grow, and missing ones are created. Only swap, whose content need not be kept, shrinks or
+    disappears.
 
     Raises:
         DriverError: qemu-img failed.
@@ -102,7 +102,10 @@ async def fit_disks(
 
 
 async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> None:
-    """Create a disk, or resize the existing one; `keeps` preserves its content."""
+    """Create a disk or enlarge the existing one.
+
+    Without `keeps`, a disk that is too large is replaced by an empty one of the right size.
+    """
     if not is_here or (not keeps and size_bytes < await disks.virtual_bytes(str(path), "qcow2")):
         await disks.make_blank(path, size_bytes)
     else:

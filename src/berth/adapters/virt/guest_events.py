@@ -10,7 +10,7 @@ _WAITING_MAX = 1_000
 
 
 class _Subscription:
-    """The bounded queue of one subscriber; it ends when the subscriber drops it."""
+    """The bounded queue of one subscriber, which is also its iterator over the events."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[GuestEvent] = asyncio.Queue(_WAITING_MAX)
@@ -37,8 +37,8 @@ class GuestEventHub:
     __slots__ = ("_all",)
 
     def __init__(self) -> None:
-        # Weak, so that a dropped iterator ends its subscription. Created on demand, since most fake
-        # hosts of a load test have no subscriber.
+        # The references are weak, so that a dropped iterator ends its subscription. The set is
+        # created on demand, since most fake hosts of a load test have no subscriber.
         self._all: WeakSet[_Subscription] | None = None
 
     def subscribe(self) -> AsyncIterator[GuestEvent]:

@@ -44,7 +44,7 @@ class GuestFolder:
     def trim_console(self) -> None:
         """Truncate a console log above 8 MiB to its last MiB, so that it cannot fill the disk."""
         path = self.console
-        # In place, since QEMU keeps the file open and appends to it.
+        # The file is truncated in place, since QEMU keeps it open and appends to it.
         if path.exists() and path.stat().st_size > CONSOLE_BYTES_MAX:
             end = tail(path, CONSOLE_BYTES_MAX // 8)
             os.truncate(path, 0)
@@ -54,7 +54,7 @@ class GuestFolder:
 
 @contextmanager
 def os_errors_as_driver_errors() -> Generator[None]:
-    """Convert an OSError in the body, such as a full disk, into a DriverError.
+    """Convert an OSError within the context, such as a full disk, into a DriverError.
 
     Raises:
         DriverError: the operating system reported an error.
@@ -76,10 +76,10 @@ def tail(path: Path, bytes_max: int) -> str:
 
 
 def claim_state_dir(state_dir: Path, host: str) -> None:
-    """Record a host as the owner of a folder of guests, or check that it is.
+    """Record a host as the owner of a folder of guests, or check that it is the recorded owner.
 
     An agent destroys guests that the ledger has on another host. If its host had been renamed, or
-    shared the folder with another one, that would be all guests (ADR 0022).
+    shared the folder with another host, it would destroy all guests (ADR 0022).
 
     Args:
         state_dir: the existing folder of guests.
@@ -102,17 +102,18 @@ def claim_state_dir(state_dir: Path, host: str) -> None:
                     f"(agent.host). If the ledger has these guests on {host!r}, delete {path}"
                 )
                 raise DriverError(reason) from None
-            if not owner:  # a crash came between creating and writing the file
+            if not owner:  # an agent died between creating and writing the file
                 path.write_text(host)
     except OSError as error:
-        raise DriverError(f"{path}: {error.strerror}") from error
+        reason = f"cannot record or read the owner of the guests in {path}: {error.strerror}"
+        raise DriverError(reason) from error
 
 
 def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFiles]:
-    """Return the folders with the name of a guest that belong to no known guest.
+    """Return the guest folders that belong to no known guest.
 
     Args:
-        state_dir: the parent of the guests' folders.
+        state_dir: the parent of the guests' folders, which are named after instance uuids.
         known: the uuids of guests that have a record here, or run.
     """
     if not state_dir.is_dir():
@@ -126,7 +127,7 @@ def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFile
 
 
 def leftover_of(path: Path, uuid: str) -> OrphanFiles:
-    """Return the size and the last write of a folder; the time is 0 when the folder is gone."""
+    """Return a folder as leftover files of an instance; `since_s` is 0 if the folder is gone."""
     since_s, size_bytes = 0.0, 0
     try:
         since_s = path.stat().st_mtime

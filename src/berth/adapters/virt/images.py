@@ -44,7 +44,7 @@ class ImageFile:
 
     @property
     def is_disk(self) -> bool:
-        """Whether the root disk of a guest starts as a copy of the file."""
+        """Whether the root disk of a guest initially has the content of the file."""
         return self.format in (ImageFormat.QCOW2, ImageFormat.RAW)
 
 
@@ -62,7 +62,7 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
         raise BuildError(f"instance {instance.uuid} has no image to boot", blames_host=False)
     found = images.get(instance.image.image_id)
     if found is None or not found.file.is_file():
-        reason = f"this host has no file of image {instance.image.image_id!r}"
+        reason = f"this host has no file of image {instance.image.image_id!r}; check virt.images"
         raise BuildError(reason, cause=FailureCause.IMAGE)
     if found.format is ImageFormat.RAMDISK:
         reason = f"image {found.image_id!r} is an initrd; boot an image that names it"

@@ -57,7 +57,8 @@ _KNOWN = frozenset(get_traits(_PREFIX))
 class Hypervisor:
     """The hypervisor of a host; `version` is 7_002_003 for 7.2.3.
 
-    With `sees_the_cpu` guests can use all features of the host's CPU, so its flags become traits.
+    `supported_instances` are triples of architecture, hypervisor type and VM mode, as in Nova. With
+    `sees_the_cpu`, guests can use all features of the host's CPU, so its flags become traits.
     """
 
     type: str
@@ -131,7 +132,7 @@ def report_of(
         supported_instances=hypervisor.supported_instances,
         numa_cells=linux.numa_cells(stock.dedicated_cpus) if stock.shows_numa else (),
         pci_pools=linux.pci_pools(stock.pci_devices),
-        # 0 means unset: allocation ratios are the operator's choice.
+        # 0 means unset, because the operator chooses the allocation ratios.
         allocation_ratios=dict.fromkeys(inventories, 0.0),
     )
     provider = Provider(
@@ -149,6 +150,6 @@ def _inventory(total: int, reserved: int) -> Inventory:
 
 
 def traits_of(flags: frozenset[str]) -> frozenset[str]:
-    """Return the traits of a processor with these flags (`avx2`, `sse4_1`, ...)."""
+    """Return the traits of a CPU with these flags (`avx2`, `sse4_1`, ...)."""
     names = (name for flag in flags for name in _OTHERWISE_CALLED.get(flag, (flag.upper(),)))
     return frozenset(trait for name in names if (trait := f"{_PREFIX}{name}") in _KNOWN)

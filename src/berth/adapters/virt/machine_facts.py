@@ -15,7 +15,7 @@ _BYTES_PER_KB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The CPUs of the machine; `online` has the numbers of those that this process may use."""
+    """The CPUs of the machine; `online` has the indices of those that this process may use."""
 
     arch: str
     vendor: str
@@ -56,27 +56,28 @@ class Linux:
         )
 
     def memory_mb(self) -> int:
-        """Return the memory in MiB: the machine's, or the limit of this process's cgroup."""
+        """Return the memory in MiB: the machine's, or a lower limit of this process's cgroup."""
         found = re.search(r"^MemTotal:\s+(\d+) kB", _text(self._proc / "meminfo"), re.MULTILINE)
         total_mb = int(found[1]) // _KB_PER_MB if found else 0
-        # Only inside a container is this the container's own cgroup; otherwise the root cgroup has
-        # no such file.
+        # Inside a container, this file has the limit of the container's cgroup. Outside, it does
+        # not exist, because the root cgroup has no limit.
         limit = _text(self._sys / "fs/cgroup/memory.max").strip()
         if limit.isdigit():
             return min(total_mb, int(limit) // _BYTES_PER_KB // _KB_PER_MB)
         return total_mb
 
     def numa_cells(self, dedicated: frozenset[int] = frozenset()) -> tuple[NumaCell, ...]:
-        """Return the NUMA cells; their memory need not add up to the machine's.
+        """Return the NUMA cells; the sum of their memory may differ from the machine's memory.
 
         Args:
-            dedicated: the CPUs that are pinned to single guests; guests share the others.
+            dedicated: the CPUs that are reserved for pinned guest CPUs; other guests share the
+                rest.
         """
         nodes = (self._sys / "devices/system/node").glob("node[0-9]*")
         return tuple(self._cell(node, dedicated) for node in sorted(nodes, key=_number))
 
     def pci_pools(self, wanted: Sequence[str]) -> tuple[PciPool, ...]:
-        """Return the PCI devices with certain ids, grouped into pools.
+        """Return the pools of the PCI devices with the given ids, each with its number of devices.
 
         Args:
             wanted: `vendor:product` pairs of hexadecimal ids.
@@ -135,7 +136,7 @@ class Linux:
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse a CPU list such as `0-3,8`."""
+    """Return the CPUs in a list such as `0-3,8`."""
     found: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

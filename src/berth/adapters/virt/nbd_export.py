@@ -17,7 +17,7 @@ from berth.domain.errors import DriverError
 
 SCHEME = "nbd"
 BEGUN = "nbd:"
-"""The address that a driver records before it starts an export, whose address is yet unknown."""
+"""The address that a driver records before it starts an export and learns the actual address."""
 _PROGRAM = "qemu-storage-daemon"
 _START_S = 10.0
 _END_S = 5.0
@@ -52,6 +52,8 @@ async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) 
 async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
     """Start a daemon that exports the disks read-only, and return its address.
 
+    For a guest without disks no daemon is started, and the address says that there are none.
+
     Raises:
         DriverError: the daemon cannot be started.
     """
@@ -75,13 +77,19 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
     except DriverError as error:
         process.kill()
         await process.wait(_END_S)
-        raise DriverError(f"{_PROGRAM}: {folder.last_error() or error}") from error
+        raise DriverError(f"{_PROGRAM} failed: {folder.last_error() or error}") from error
     bracketed = f"[{host}]" if ":" in host else host
     return f"{SCHEME}://{bracketed}:{port}/?{urlencode({'disks': ','.join(names)})}"
 
 
 def is_offered(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
-    """Return whether the disks are exported at an address."""
+    """Return whether the export with a recorded address still exists.
+
+    Args:
+        folder: the guest's folder.
+        names: the names of the guest's disks.
+        address: the recorded address; empty if none is recorded.
+    """
     if address in ("", BEGUN) or urlsplit(address).scheme != SCHEME:
         return False
     return not names or offering_process(folder) is not None
@@ -106,7 +114,10 @@ async def withdraw(folder: GuestFolder) -> None:
     if (process := offering_process(folder)) is not None:
         process.kill()
         if not await process.wait(_END_S):
-            raise DriverError(f"process {process.pid}, which exports disks, does not end")
+            raise DriverError(
+                f"process {process.pid}, which exports the disks in {folder.path}, does not end "
+                "although it was killed"
+            )
 
 
 def _exports(folder: GuestFolder, names: Sequence[str]) -> list[str]:

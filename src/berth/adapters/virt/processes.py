@@ -1,7 +1,7 @@
-"""Processes that outlive the agent: starting, finding and ending them.
+"""Functions to start, find and end processes that outlive the agent, and to run programs.
 
-A pid does not identify a process: it may be a zombie, or the number may have been reused. So a
-process is identified by its pid and start time, and found by its command line.
+A pid does not identify a process, because it may have been reused. Therefore a process is
+identified by its pid and start time, and found by its command line.
 """
 
 import asyncio
@@ -69,9 +69,9 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProce
     """Start a process in its own session, so that it survives the end of this one.
 
     Args:
-        argv: the program, looked up in PATH, and its arguments, which refer to descriptors by the
-            numbers of `inherited_fds`.
-        fds: the descriptors to inherit, renumbered as `inherited_fds` says.
+        argv: the program, looked up in PATH, and its arguments, which name descriptors as
+            `inherited_fds` returns them.
+        fds: the descriptors to inherit, renumbered by `inherited_fds`.
         output: the file that receives standard output and error.
 
     Raises:
@@ -85,16 +85,16 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProce
         (os.POSIX_SPAWN_DUP2, 1, 2),
         *((os.POSIX_SPAWN_DUP2, fd, target) for fd, target in zip(fds, targets, strict=True)),
     ]
-    # Not subprocess.Popen, which warns when its object is dropped before the process has ended.
+    # subprocess.Popen would warn when its object is dropped before the process has ended.
     pid = os.posix_spawnp(argv[0], list(argv), os.environ, file_actions=actions, setsid=True)
     state = _state_of(pid)
     return HostProcess(pid, state[1] if state is not None else 0)
 
 
 def inherited_fds(fds: Sequence[int]) -> list[int]:
-    """Return the numbers that descriptors get in a child process.
+    """Return the descriptors that a child process gets for the given ones, in the same order.
 
-    They avoid all numbers in `fds`, so that no copy overwrites a descriptor yet to be copied.
+    None of them is in `fds`, so that no copy overwrites a descriptor that is yet to be copied.
     """
     found: list[int] = []
     number = _FIRST_FREE_FD
@@ -108,7 +108,8 @@ def inherited_fds(fds: Sequence[int]) -> list[int]:
 def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostProcess]:
     """Return the live processes by the key that `of_interest` derives from their command lines.
 
-    Processes for which it returns None are left out.
+    Processes for which `of_interest` returns None are left out. Of several processes with one key,
+    only one is returned.
     """
     found: dict[str, HostProcess] = {}
     for folder in _PROC.iterdir():
@@ -124,7 +125,7 @@ def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostPr
 
 
 def _words_of(pid: int) -> list[str]:
-    """Return a process's command line; empty if it is gone or a kernel thread."""
+    """Return the command line of a process; empty if it is a kernel thread, a zombie or gone."""
     for _ in range(_STARTING_LOOKS):
         try:
             text = (_PROC / str(pid) / "cmdline").read_bytes()
@@ -150,12 +151,12 @@ def _state_of(pid: int) -> tuple[str, int] | None:
 
 
 async def run(*words: str, idle_s: float | None = None) -> bytes:
-    """Run a program and return its output; cancelling the caller kills the program.
+    """Run a program and return its standard output; cancelling the caller kills the program.
 
     Args:
-        words: the program and its arguments.
-        idle_s: kill the program when it has used no CPU time for so many seconds, because the
-            server that it reads from does not answer.
+        words: the program and at least one argument.
+        idle_s: the program is killed after this many seconds without any use of CPU time, as when
+            the server that it reads from does not answer; None for no limit.
 
     Raises:
         DriverError: the program is not installed, failed, or was killed for being idle.
@@ -173,12 +174,13 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
     try:
         await _watch(talking, process.pid, idle_s)
         if not talking.done():
-            raise DriverError(f"{words[0]} {words[1]} made no progress for {idle_s} s")
+            raise DriverError(f"{words[0]} {words[1]} made no progress for {idle_s:g} s")
         output, errors = await talking
     finally:
         if not talking.done():
             process.kill()
-            # With a limit: even a killed process cannot end while it waits for a dead disk.
+            # The wait has a limit, since even a killed process cannot end while a disk does not
+            # answer it.
             await asyncio.wait({talking}, timeout=_KILLED_S)
             talking.cancel()
     if process.returncode:
@@ -190,7 +192,7 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
 async def _watch(
     talking: "asyncio.Future[tuple[bytes, bytes]]", pid: int, idle_s: float | None
 ) -> None:
-    """Wait until a process has ended or has been idle for too long."""
+    """Wait until a process has ended, or has used no CPU time for `idle_s` seconds."""
     used: int | None = None
     while not talking.done():
         await asyncio.wait({talking}, timeout=idle_s)
@@ -201,7 +203,7 @@ async def _watch(
 
 
 def _ticks_of(pid: int) -> int:
-    """Return the CPU time that a process has used, in clock ticks."""
+    """Return the CPU time that a process has used, in clock ticks; 0 if it does not exist."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:

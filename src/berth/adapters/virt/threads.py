@@ -13,20 +13,20 @@ class ThreadRunner:
     """Runs blocking functions, each in a daemon thread.
 
     A pool of `concurrent.futures` would make the process wait at its end for a call that hangs. An
-    abandoned call keeps its place until it returns.
+    abandoned call counts against the limit until it returns.
 
     Args:
-        at_once_max: the most calls at once.
+        at_once_max: the maximum number of simultaneous calls.
     """
 
     def __init__(self, at_once_max: int) -> None:
         self._places = asyncio.Semaphore(at_once_max)
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Run a function in a thread, and return its result.
+        """Run a function in a thread, and return its result or raise its error.
 
         Raises:
-            BaseException: the error that the function raises.
+            BaseException: the function raised it.
         """
         await self._places.acquire()
         loop = asyncio.get_running_loop()
@@ -56,7 +56,7 @@ class ThreadRunner:
     async def finish(self, work: Callable[[], _T]) -> _T:
         """Run a function as `run` does, but wait for its end even when cancelled.
 
-        Used for calls that the next operation on the same guest must not overtake.
+        This is for calls that the next operation on the same guest must not overtake.
         """
         task = asyncio.ensure_future(self.run(work))
         try:

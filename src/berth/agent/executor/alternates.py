@@ -1,9 +1,9 @@
-"""Alternates: further hosts of a decision, which an agent claims itself after a failed build.
+"""Alternates: further hosts that a decision names, which an agent claims after a failed build.
 
 One unit releases the allocation on the failed host and claims the next alternate, without a new
-decision. The ledger checks the capacity again, and a guard the server group. Requests that need a
-choice within the host (NUMA cells, devices, nested providers) are left to a scheduler
-(docs/adr/0021-failed-builds-and-alternates.md).
+decision. The ledger checks the capacity again; a guard protects the policy of the server group.
+Requests that need a choice within the host (NUMA cells, devices, nested providers) are left to a
+scheduler (docs/adr/0021-failed-builds-and-alternates.md).
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Alternates:
     Args:
         follower: brings the replica up to date.
         replica: has the hosts, services and members of server groups.
-        clock: the time, to judge heartbeats.
+        clock: the time, for the ages of heartbeats.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
         default_zone: returns the availability zone of hosts without a zone from an aggregate.
     """
@@ -64,9 +64,12 @@ class Alternates:
     async def of(self, request: Request, assignment: Assignment | None) -> list[Alternate]:
         """Return the alternates of a request that can be claimed without a decision, in order.
 
+        The list is empty when the request needs a choice within the host, or the ledger cannot be
+        reached.
+
         Args:
             request: the request for one instance, as a scheduler would get it.
-            assignment: the hardware that it had on the failed host, beyond amounts.
+            assignment: what the instance was assigned on the failed host beyond amounts, or None.
         """
         needs = request.needs
         takes_choice = needs.groups or needs.topology or needs.devices or assignment

@@ -1,4 +1,4 @@
-"""Handlers that create or destroy guests: build, rebuild, shelve, unshelve and delete."""
+"""Handlers for tasks that create or destroy guests: build, rebuild, shelve, unshelve, delete."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
 
 async def build(context: HostContext, instance: Instance) -> TaskResult:
-    """Start a new guest; a failed build is retried on another host."""
+    """Start a new guest; retry a failed build on another host while attempts remain."""
     try:
         await context.driver.spawn(instance)
     except BuildError as error:
@@ -37,11 +37,11 @@ async def build(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def _failed(context: HostContext, instance: Instance, error: BuildError) -> TaskResult:
-    """Release the allocation, and retry on another host while attempts remain."""
+    """Return the result that releases the allocation and, if attempts remain, retries the build."""
     now_s = context.clock.now_s()
     here = (instance.host or "", instance.node or "")
     retried = (*instance.retried, here)
-    tried = "the host that was asked for" if instance.forced else _count(len(retried))
+    tried = "the requested host" if instance.forced else _count(len(retried))
     homeless = replace(
         instance,
         host=None,
@@ -57,8 +57,8 @@ async def _failed(context: HostContext, instance: Instance, error: BuildError) -
         units.append((freed, Put(replace(homeless, status=Status.ERROR, task=None))))
     else:
         request = _retry_of(homeless)
-        # No alternate is better when the request itself is at fault (ADR 0021), and other instances
-        # may need its capacity.
+        # If the request itself is at fault (ADR 0021), it would fail on the alternates too, and
+        # other instances may need their capacity.
         if context.alternates is not None and cause is not FailureCause.GUEST:
             found = await context.alternates.of(request, instance.assignment)
             units += [(freed, *_go_on(homeless, request, one)) for one in found]
@@ -129,7 +129,7 @@ async def rebuild(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def shelve(context: HostContext, instance: Instance) -> TaskResult:
-    """Stop the guest, and store its disks at once if shelved instances are offloaded."""
+    """Stop the guest and, if shelved instances are offloaded, store its disks."""
     began_s, name = context.clock.now_s(), "compute_shelve_instance"
     try:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -139,7 +139,7 @@ async def shelve(context: HostContext, instance: Instance) -> TaskResult:
         try:
             return await _stored(context, instance, name, began_s)
         except DriverError:
-            pass  # the instance is shelved anyway, and stays on its host
+            pass  # the instance is shelved nevertheless, and stays on its host
     event, now_s = context.event(name, began_s), context.clock.now_s()
     return TaskResult(
         tuple(end_task(instance, now_s, event=event, status=Status.SHELVED, fault=None))
@@ -147,18 +147,21 @@ async def shelve(context: HostContext, instance: Instance) -> TaskResult:
 
 
 async def offload(context: HostContext, instance: Instance) -> TaskResult:
-    """Store the disks of a shelved guest, destroy it and release its host."""
+    """Store the disks of a shelved guest or, once the ledger has their address, destroy the guest.
+
+    The second step also releases the host.
+    """
     began_s, name = context.clock.now_s(), "compute_shelve_offload_instance"
     try:
         if instance.disks is None:
             return await _stored(context, instance, name, began_s)
         if any(guest.instance_uuid == instance.uuid for guest in await context.driver.guests()):
-            # The stored disks may be older than what the guest has written since. Unchanged disks
-            # are not copied again.
+            # The guest may have written to its disks since they were stored. Unchanged disks are
+            # not copied again.
             await context.driver.store_disks(instance.uuid)
         await context.driver.destroy(instance.uuid)
     except DriverError as error:
-        text = "The shelved instance could not leave its host."
+        text = "The shelved instance could not be offloaded from its host."
         return _stays(context, instance, text, name, began_s, error)
     event, now_s = context.event(name, began_s), context.clock.now_s()
     done = end_task(
@@ -194,7 +197,7 @@ async def _stored(
 async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
     """Start a shelved guest, from its stored disks if any.
 
-    `drop_disks` deletes the stored disks afterwards, when the ledger says that the guest runs.
+    `drop_disks` deletes the stored disks after the ledger has recorded that the guest runs.
     """
     began_s, name = context.clock.now_s(), "compute_unshelve_instance"
     try:
@@ -202,15 +205,15 @@ async def unshelve(context: HostContext, instance: Instance) -> TaskResult:
             await context.driver.fetch_disks(instance, instance.disks)
         await context.driver.spawn(instance)
     except (BuildError, DriverError) as error:
-        text = "The instance could not be started where it was to be unshelved."
+        text = "The instance could not be started on the host chosen to unshelve it."
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
         fault = context.fault(text, error)
         if instance.status is Status.SHELVED:
             return TaskResult(
                 tuple(end_task(instance, now_s, message=text, event=event, fault=fault))
             )
-        # Before the unit is committed: afterwards the instance is on no host, and no agent would
-        # look for the half-built guest until the next reconciliation.
+        # The guest is destroyed before the unit is committed: afterwards the instance is on no
+        # host, and no agent would look for the half-built guest until the next reconciliation.
         await context.driver.destroy(instance.uuid)
         homeless = end_task(
             instance,
@@ -240,7 +243,10 @@ def has_disks_to_drop(instance: Instance) -> bool:
 
 
 async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | None:
-    """Delete the stored disks of an instance that runs from its own copy.
+    """Delete the stored disks of an active instance, whose guest has its own copy.
+
+    Returns:
+        The result, or None when there are no stored disks or the driver cannot delete them.
 
     Raises:
         DriverError: the guest could not be started, or the disks could not be deleted.
@@ -251,7 +257,7 @@ async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | N
         await context.driver.fetch_disks(instance, instance.disks)
         await context.driver.spawn(instance)
     except BuildError as error:
-        # Not a failed build: the instance is active, and this step is repeated.
+        # This is not a failed build: the instance is active, and the step is repeated.
         raise DriverError(str(error)) from error
     await context.driver.drop_stored(instance.disks)
     return TaskResult(
@@ -262,7 +268,7 @@ async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | N
 def _stays(
     context: HostContext, instance: Instance, text: str, name: str, began_s: float, error: Exception
 ) -> TaskResult:
-    """Return the result that leaves an instance as it was and records the fault."""
+    """Return the result that ends a failed task, keeps the status, and records the fault."""
     event, now_s = context.event(name, began_s, error), context.clock.now_s()
     fault = context.fault(text, error)
     return TaskResult(tuple(end_task(instance, now_s, message=text, event=event, fault=fault)))
@@ -274,7 +280,7 @@ async def destroy(
     """Destroy the guest and the stored disks of an instance that is being deleted.
 
     An instance on no host has only stored disks, so any agent whose driver can delete disks does
-    this. An agent whose driver cannot passes the instance on.
+    this. An agent whose driver cannot do so leaves the disks to another agent.
     """
     await context.driver.destroy(instance.uuid)
     now_s = context.clock.now_s()
@@ -286,10 +292,10 @@ async def destroy(
 
 
 async def preserve_creation(context: HostContext, instance: Instance) -> Unit:
-    """Return the write that preserves the creation in an instance's action history.
+    """Return the unit that stores an instance's creation as an action; empty if none is needed.
 
     The history derives the creation from the instance's own record, including the time of its first
-    launch. Before a second launch overwrites that time, the creation becomes a stored action.
+    launch. The creation must become a stored action before a second launch overwrites that time.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

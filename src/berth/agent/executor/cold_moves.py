@@ -1,4 +1,4 @@
-"""Handlers of the stages of cold moves: resize, cold migration and evacuation.
+"""Handlers for the stages of cold moves: resize, cold migration and evacuation.
 
 Each handler returns one unit with the next stage and all its consequences, so the ledger never has
 a move between two stages. See docs/adr/0018-moves.md.
@@ -18,7 +18,7 @@ from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put, Write
 from berth.services.servers.moves import continue_task, end_task, undo_claim
 
-_BROKEN = "The move failed, and the instance is where it was."
+_BROKEN = "The move failed, and the instance stays on its original host."
 
 
 def placed_at(instance: Instance, place: Place) -> Instance:
@@ -40,7 +40,7 @@ def is_in_place(migration: Migration) -> bool:
 async def leave_source(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Stop the guest at the source, and export its disks to the destination."""
+    """Stop the guest at the source and, unless it stays on its host, export its disks."""
     began_s, address = context.clock.now_s(), ""
     try:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -57,7 +57,7 @@ async def leave_source(
 async def build_at_destination(
     context: HostContext, instance: Instance, migration: Migration
 ) -> TaskResult:
-    """Create the guest at the destination, from the disks that the source exports."""
+    """Create the guest from the disks that the source exports, or resize it in place."""
     began_s, name = context.clock.now_s(), "compute_finish_resize"
     moved = placed_at(instance, migration.destination)
     try:
@@ -67,7 +67,7 @@ async def build_at_destination(
         if migration.was is Status.ACTIVE:
             await context.driver.spawn(moved)
     except (BuildError, DriverError) as error:
-        # In place the source's guest is this one, so it must not be destroyed.
+        # In a resize in place this is also the source's guest, so it must not be destroyed.
         if not is_in_place(migration):
             await context.driver.destroy(instance.uuid)
         result = _go_back(context, instance, migration, name, began_s, error)
@@ -117,7 +117,10 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
 
 
 async def confirm(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Destroy the guest at the source and release its allocation; the move is confirmed."""
+    """Destroy the guest at the source, unless it was resized in place, and release its allocation.
+
+    The move is then confirmed.
+    """
     began_s, name = context.clock.now_s(), "compute_confirm_resize"
     if not is_in_place(migration):
         await context.driver.destroy(instance.uuid)
@@ -128,7 +131,10 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
 
 
 async def revert(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Destroy the guest at the destination, since the owner reverts the resize."""
+    """Destroy the guest at the destination, or stop it if it was resized in place.
+
+    The owner reverts the resize; `restore` then starts the guest at the source.
+    """
     began_s, name = context.clock.now_s(), "compute_revert_resize"
     try:
         if is_in_place(migration):
@@ -150,7 +156,10 @@ async def revert(context: HostContext, instance: Instance, migration: Migration)
 
 
 async def restore(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
-    """Start the guest at the source again, after a move that failed or was reverted."""
+    """Start the guest at the source again, if it ran before a move that failed or was reverted.
+
+    A failed move is then retried on another host while attempts remain.
+    """
     began_s, name = context.clock.now_s(), "compute_finish_revert_resize"
     error: Exception | None = None
     try:
@@ -169,7 +178,7 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
     # The move ends even if the guest does not start: its disks are on this host, and the owner can
     # rebuild or restart it from ERROR.
     if error is not None:
-        text = "The instance could not be started again where it was."
+        text = "The instance could not be started again on its original host."
         broken = end_task(
             instance,
             now_s,
@@ -199,7 +208,8 @@ async def restore(context: HostContext, instance: Instance, migration: Migration
 
 async def _take_back_disks(context: HostContext, instance: Instance) -> None:
     """End the export of the disks of a guest that stays off, ignoring errors."""
-    # A start withdraws the export in any case, so a failure here costs nothing but a process.
+    # The next start of the guest also ends the export, so until then a failure here only leaves
+    # the exporting process running.
     with suppress(DriverError):
         await context.driver.stop(instance.uuid, grace_s=0.0)
 

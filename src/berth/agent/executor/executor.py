@@ -50,18 +50,18 @@ CARRIED_OUT: Final = frozenset({*_TASK_HANDLERS, *POWER_TASKS, Task.DELETING})
 
 
 def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Return whether the next step for an instance is up to the agent of a host.
+    """Return whether the agent of a host must take the next step for an instance.
 
     Args:
         host: the agent's host.
         instance: the instance, as in the ledger.
         migration: the move under way, if any.
     """
-    # A newer Berth may write stages that this version does not know; its agents do them.
+    # A newer Berth may write stages that this version does not know; its agents handle them.
     if migration is not None and not migration.is_known:
         return False
     turn = None if migration is None else migration.turn
-    # A delete does not wait for a move: it ends the instance's part at once (ADR 0018).
+    # A delete does not wait for a move: it ends the instance's part immediately (ADR 0018).
     if turn is not None and instance.task is not Task.DELETING:
         return turn == host
     if _is_nowhere(instance):
@@ -72,7 +72,10 @@ def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool
 
 
 def _is_nowhere(instance: Instance) -> bool:
-    """Return whether an instance on no host is being deleted; any agent may delete its disks."""
+    """Return whether an instance without a host is being deleted but still has stored disks.
+
+    Any agent may delete the disks.
+    """
     is_going = instance.task is Task.DELETING and instance.status is not Status.DELETED
     return is_going and instance.host is None and instance.disks is not None
 
@@ -80,8 +83,8 @@ def _is_nowhere(instance: Instance) -> bool:
 def _is_evacuated(instance: Instance) -> bool:
     """Return whether an instance waits for a scheduler to choose the destination of an evacuation.
 
-    Its task is that of a rebuild, as in Nova. If this host is alive although it was declared down,
-    its agent must not rebuild the guest, so the two are told apart by the action.
+    Its task is that of a rebuild, as in Nova; only the action differs. If this host is alive
+    although it was declared down, its agent must not rebuild the guest.
     """
     action = instance.action
     is_asked = action is not None and action.name == EVACUATE.action
@@ -92,7 +95,7 @@ class HostExecutor:
     """Carries out tasks on one host through its driver.
 
     Args:
-        context: the host.
+        context: the host, with its ledger and driver.
         observer: receives each task and its outcome.
     """
 
@@ -103,7 +106,7 @@ class HostExecutor:
 
     @property
     def host(self) -> str:
-        """The host."""
+        """The name of the host."""
         return self._context.host
 
     async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
@@ -124,7 +127,9 @@ class HostExecutor:
 
         Raises:
             BuildError: the guest of an active instance cannot be started.
-            UnavailableError: the ledger cannot be reached; the task remains there.
+            DriverError: the driver failed in a way that does not end the task.
+            UnavailableError: the ledger cannot be reached, or the outcome of a live migration is
+                unknown; the task remains in the ledger.
         """
         with self._observer.task(self.host, instance):
             return await self._carry_out(instance, in_doubt=in_doubt)
@@ -153,7 +158,8 @@ class HostExecutor:
                 return latest.revision + 1
             latest = await self._read(instance.uuid)
             await self._drop_in_vain(result, latest)
-        # A stale version may have started a guest that this host must not have: it would run twice.
+        # A stale version may have started a guest that this host must not have, and that may also
+        # run elsewhere.
         if latest is None or not _belongs(host, latest, migration):
             await context.driver.destroy(instance.uuid)
         return instance.revision if latest is None else latest.revision
@@ -162,6 +168,7 @@ class HostExecutor:
         """Destroy the guest that a move left on this host.
 
         Raises:
+            DriverError: the guest could not be destroyed.
             UnavailableError: the ledger cannot be reached; the stage remains there.
         """
         # Read again: the migration from the feed may have been cleaned up by an earlier attempt,
@@ -173,7 +180,10 @@ class HostExecutor:
         await self._context.ledger.commit([result.unit])
 
     async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
-        """Compare the host with the ledger; see `reconciliation.reconcile`."""
+        """Save the decayed count of failed builds, and compare the host with the ledger.
+
+        See `reconciliation.reconcile`.
+        """
         await self._failed_builds.fade(self.host)
         return await reconcile(self._context, instances)
 
@@ -190,7 +200,7 @@ class HostExecutor:
         await self._context.driver.cancel_hand_over(instance_uuid)
 
     async def _commit(self, units: Sequence[Unit]) -> bool:
-        """Commit the first unit that the ledger accepts; return whether it accepted any.
+        """Commit the first unit that the ledger accepts; return whether it is newly committed.
 
         The next unit is tried after a shortage or a changed guard. A changed instance ends the
         attempts, since all units build on the same state of it.
@@ -275,7 +285,7 @@ class HostExecutor:
 
 
 def _step_name(instance: Instance, migration: Migration | None) -> str:
-    """Return the stage of the move under way, or else the instance's task."""
+    """Return the stage of the move under way, else the instance's task, else `starting`."""
     if migration is not None and migration.turn is not None:
         return migration.stage
     return instance.task or _NO_TASK
@@ -301,12 +311,12 @@ def _should_run(instance: Instance, migration: Migration | None) -> bool:
 
 
 def has_leftover(host: str, migration: Migration) -> bool:
-    """Return whether a move has left a guest on a host that must be destroyed."""
+    """Return whether a host must destroy the guest that a move has left on it."""
     return migration.stage in _LEFTOVER_STAGES and migration.turn == host
 
 
 def _concerns(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Return whether an instance is on a host, or is moving from or to it."""
+    """Return whether an instance is on a host, moves from or to it, or any agent may delete it."""
     if instance.host == host or _is_nowhere(instance):
         return True
     return migration is not None and migration.concerns(host)

@@ -25,11 +25,12 @@ class HostContext:
         ledger: the ledger.
         driver: the host's driver.
         clock: the time.
-        attempts_max: on how many hosts one build is tried.
+        attempts_max: the maximum number of hosts on which a build or move is tried.
         stop_grace_s: how many seconds a guest has to shut itself down.
-        offloads: whether a shelved instance leaves the host at once, if the driver can store disks.
-        alternates: finds the hosts to try next; without it a scheduler chooses them.
-        half_life_s: the time in seconds after which a failed build counts half.
+        offloads: whether a shelved instance leaves the host immediately, if the driver can store
+            disks.
+        alternates: finds the hosts to try next; if None, a scheduler chooses them.
+        half_life_s: the half-life of the count of failed builds, in seconds.
     """
 
     host: str
@@ -66,9 +67,10 @@ class TaskResult(NamedTuple):
 
     Attributes:
         unit: the writes, committed atomically.
-        has_failed: whether a build failed that counts against the host; None without a build.
+        has_failed: True after a failed build that counts against the host, False after a successful
+            build, None otherwise.
         stored: the address of stored disks, to be deleted if the ledger rejects the unit.
-        cause: why a build failed, whether it counts or not.
+        cause: the cause of a failed build, whether or not it counts against the host.
         otherwise: units to try in turn when the ledger rejects the previous one for lack of
             capacity or a changed guard.
     """
@@ -86,7 +88,7 @@ class TaskResult(NamedTuple):
 
 
 def cause_of(error: Exception) -> FailureCause | None:
-    """Return why a build failed, or None when the error is not a failed build.
+    """Return the cause of a failed build, or None when the error is not a failed build.
 
     Drivers wrap the errors of lower layers, so a timeout is found among the error's causes.
     """

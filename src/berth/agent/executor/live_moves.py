@@ -1,4 +1,4 @@
-"""Moves of guests that go on running meanwhile."""
+"""Handlers for the stages of live migrations, during which guests keep running."""
 
 from dataclasses import replace
 
@@ -15,10 +15,10 @@ from berth.ports.virt import Guest
 from berth.services.servers.moves import continue_task, end_task, undo_claim
 
 _NAME = "compute_live_migration"
-_FAILED = "The live migration failed, and the instance is where it was."
+_FAILED = "The live migration failed, and the instance stays on its original host."
 _LOST = "The guest was lost during the migration. Rebuild the instance to recreate it."
-# How often, and at which interval in seconds, the destination checks for a guest that is just
-# arriving: QEMU may still be reading the last of its memory.
+# The destination checks this many times, with pauses of this many seconds, whether a waiting guest
+# has arrived: QEMU may still be reading the last of its memory.
 _LANDING_TRIES = 10
 _LANDING_S = 1.0
 
@@ -44,13 +44,14 @@ async def hand_over(context: HostContext, instance: Instance, migration: Migrati
     """Migrate the running guest to the destination, which waits for it.
 
     When the guest is no longer here, an earlier attempt may have handed it over without recording
-    that, or the guest was lost. Only the destination knows, so the move goes into the stage
-    LANDING, which is the destination's turn.
+    that, or the guest was lost. Only the destination knows, so the move enters the stage LANDING,
+    which is the destination's turn.
 
     Raises:
-        DriverError: the driver cannot tell whether the guest is here. The stage is repeated rather
-            than failed, since the destination would destroy a guest that may have arrived.
-        UnavailableError: the same, during the migration itself.
+        DriverError: the driver cannot tell whether the guest is here. The stage is repeated: if it
+            failed, the destination would destroy a guest that may have arrived.
+        UnavailableError: the migration has begun and its outcome is unknown. The stage is repeated
+            for the same reason.
     """
     began_s, uuid = context.clock.now_s(), migration.instance_uuid
     if all(guest.instance_uuid != uuid for guest in await context.driver.guests()):
@@ -81,11 +82,11 @@ async def check_arrival(
     guest = await _landed(context, instance.uuid)
     if guest is not None and not guest.is_orphan and not guest.waits:
         return _arrived(context, instance, migration, context.event(_NAME, began_s))
-    # A guest that still waits is an empty shell without the memory of the lost one.
+    # A guest that still waits has not received the memory of the lost one, so it is useless.
     if guest is None or not guest.is_orphan:
         await context.driver.destroy(instance.uuid)
-    gone = "its host has it no more, or is down"
-    error = MigrationError(f"no guest {instance.uuid} has arrived, and {gone}")
+    gone = "its source host no longer has it, or is down"
+    error = MigrationError(f"guest {instance.uuid} has not arrived, and {gone}")
     event, now_s = context.event(_NAME, began_s, error), context.clock.now_s()
     fault = context.fault(_LOST, error)
     lost = replace(migration, stage=Stage.FAILED, fault=fault, updated_at_s=now_s)
@@ -102,7 +103,7 @@ async def check_arrival(
 
 
 async def _landed(context: HostContext, uuid: str) -> Guest | None:
-    """Return the guest that is here, if there is one; what arrives now is waited for."""
+    """Return the guest on this host, or None; wait up to 10 seconds for a waiting one to arrive."""
     guest: Guest | None = None
     for _ in range(_LANDING_TRIES):
         guests = {guest.instance_uuid: guest for guest in await context.driver.guests()}

@@ -23,7 +23,7 @@ from berth.services.servers.moves import (
     start_move,
 )
 
-# As in Nova: a retry of a live migration or an evacuation always needs a new decision.
+# As in Nova, a retry of a live migration or an evacuation always needs a new decision.
 _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
 
 
@@ -32,7 +32,8 @@ async def moves_to_alternates(
 ) -> Sequence[Unit]:
     """Return the units that start the next move, one for each alternate, in order.
 
-    The result is empty when a scheduler has to choose, or no attempt remains; see `retry_or_end`.
+    The result is empty when no attempt or alternate remains, or a scheduler has to choose the host;
+    see `retry_or_end`.
     """
     if context.alternates is None or failed.kind not in _WITH_ALTERNATES:
         return ()
@@ -53,7 +54,7 @@ async def moves_to_alternates(
     units: list[Unit] = []
     for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
-        # The record is still that of the decision which named the alternates.
+        # The placement differs, but the record is that of the decision that named the alternates.
         decision = replace(
             decided,
             placements=(placement,),
@@ -89,13 +90,13 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
 def retry_or_end(
     context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
-    """Return the writes that request another host, or that end the action.
+    """Return the writes that request another host or, without a further attempt, end the action.
 
     Args:
         context: the host.
         instance: the instance, as it was before the move.
         failed: the failed move, with its fault.
-        event: the last step of the move.
+        event: the last step of the move, if it is to be recorded.
     """
     now_s = context.clock.now_s()
     fault = _merged_fault(instance, failed)

@@ -1,4 +1,4 @@
-"""Handlers of the tasks that change the power state of a guest: start, stop, pause, suspend."""
+"""Handlers for tasks that change a guest's power state: start, stop, reboot, pause, suspend."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -97,7 +97,7 @@ async def change_power(context: HostContext, instance: Instance, task: Task) -> 
     try:
         await deed(context, instance)
     except (BuildError, DriverError) as error:
-        text = f"The action {step.action} failed on its host."
+        text = f"The action {step.action} failed on the instance's host."
         event, now_s = context.event(name, began_s, error), context.clock.now_s()
         status, fault = await _status_of(context, instance), context.fault(text, error)
         failed = end_task(instance, now_s, message=text, event=event, status=status, fault=fault)
@@ -109,7 +109,11 @@ async def change_power(context: HostContext, instance: Instance, task: Task) -> 
 
 
 async def _status_of(context: HostContext, instance: Instance) -> Status:
-    """Return the status after a failed step, which may have taken effect in part or in full."""
+    """Return the status of an instance after a failed step, which may have taken effect.
+
+    It follows the power state of the guest. An instance in ERROR stays in ERROR, and the status
+    also stays when the guest is missing, has crashed, or cannot be listed.
+    """
     if instance.status is Status.ERROR:
         return instance.status
     try:

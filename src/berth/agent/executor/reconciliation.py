@@ -1,10 +1,10 @@
 """Reconciliation of a host with the ledger.
 
-Events of drivers may be lost, and an agent may have been down. So all guests are listed
+Events of drivers may be lost, and an agent may have been down. Therefore all guests are listed
 periodically and at each start of the agent. Unknown guests are reported and left alone.
 
-Listing takes time, during which tasks go on. So the comparison only collects anomalies; each is
-checked again, and repaired, while the pool runs nothing else for that instance.
+While the guests are listed, tasks continue. Therefore the comparison only collects anomalies; each
+is checked again, and repaired, while the pool runs nothing else for its instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,15 @@ _ON = frozenset({Status.ACTIVE, Status.PAUSED, Status.SUSPENDED})
 _RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
 _GONE = frozenset({Power.CRASHED, None})
 _LIVE = frozenset({Power.RUNNING, Power.PAUSED})
-_ENDED = (Status.SHUTOFF, "has ended; it is off now")
-# The status of an instance whose guest was suspended or resumed with the host's own tools.
+_ENDED = (Status.SHUTOFF, "has ended; the instance is now off")
+# Maps the power state of a guest that was suspended or resumed with the host's own tools to the new
+# status of its instance and the end of the finding's text.
 _CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
-    Power.SUSPENDED: (Status.SUSPENDED, "was suspended on its host; it can be resumed"),
-    Power.RUNNING: (Status.ACTIVE, "was resumed on its host; it is active now"),
+    Power.SUSPENDED: (
+        Status.SUSPENDED,
+        "was suspended on its host; the instance is now suspended and can be resumed",
+    ),
+    Power.RUNNING: (Status.ACTIVE, "was resumed on its host; the instance is now active"),
 }
 
 
@@ -43,7 +47,7 @@ class HostAnomaly(NamedTuple):
     Attributes:
         instance_uuid: the instance.
         power: the power state of its guest, or None without a guest.
-        leftover: the files in question, if the anomaly is about files.
+        leftover: the files without a guest, if the anomaly is about files.
     """
 
     instance_uuid: str
@@ -62,8 +66,8 @@ class HostComparison:
 
     Attributes:
         missing: instances that should run but have no guest, or a crashed one.
-        anomalies: other differences from the ledger, real or possible, including guests that the
-            driver has no record of.
+        anomalies: other possible differences from the ledger, including guests that the driver has
+            no record of, and files without a guest.
     """
 
     missing: list[Instance] = field(default_factory=list[Instance])
@@ -80,6 +84,7 @@ async def reconcile(
         instances: the instances that the ledger has on the host; read when None.
 
     Raises:
+        DriverError: the driver cannot list the guests or files.
         UnavailableError: the ledger cannot be reached.
     """
     if instances is None:
@@ -112,7 +117,7 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
     The caller must run nothing else for the instance meanwhile.
 
     Returns:
-        The finding, or None when there is no difference any more.
+        The finding, or None when there is no longer a difference or nothing needs to be done.
 
     Raises:
         DriverError: the repair failed.
@@ -139,12 +144,15 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
     where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return HostFinding(
         REMOVED,
-        f"a guest of instance {uuid} was here, but the instance is {where}; destroyed",
+        f"this host had a guest of instance {uuid}, but the instance is {where}; "
+        "the guest was destroyed",
     )
 
 
 def _orphan(uuid: str) -> HostFinding:
-    return HostFinding(ORPHAN, f"the unknown guest {uuid} is on this host", is_repaired=False)
+    return HostFinding(
+        ORPHAN, f"guest {uuid} on this host has no record; inspect it", is_repaired=False
+    )
 
 
 async def _repair_here(
@@ -155,12 +163,14 @@ async def _repair_here(
     if instance.status is Status.SHUTOFF:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
         return HostFinding(
-            REMOVED, f"the guest of instance {instance.uuid} ran; stopped, as it is off"
+            REMOVED,
+            f"the guest of instance {instance.uuid} was on, but the instance is off; "
+            "the guest was stopped",
         )
     status, text = _CHANGED.get(power, _ENDED)
     now = replace(instance, status=status, updated_at_s=context.clock.now_s())
     (outcome,) = await context.ledger.commit([(Put(now),)])
-    # Rejected as stale when the instance has changed; then whatever changed it comes first.
+    # The ledger rejects the write when the instance has changed; that change takes precedence.
     if not isinstance(outcome, Committed):
         return None
     return HostFinding(ENDED, f"the guest of instance {instance.uuid} {text}")
@@ -173,7 +183,7 @@ def _should_run(instance: Instance) -> bool:
 def _differs(instance: Instance, power: Power | None) -> bool:
     """Return whether the guest of an idle instance contradicts the instance's status.
 
-    A crashed guest that should run is no anomaly: it is restarted.
+    A missing or crashed guest that should run is not a contradiction: it is restarted.
     """
     if instance.task is not None or instance.migration_uuid is not None:
         return False

@@ -18,10 +18,11 @@ _SERVER_ERROR: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class RestartRule:
-    """How often a crashed guest is restarted.
+    """The rule for restarting a crashed guest.
 
-    At most `restarts_max` times within `window_s` seconds: at once the first time, then after
-    `pause_s` seconds, which doubles with each further restart.
+    A guest is restarted at most `restarts_max` times within `window_s` seconds. The first restart
+    is immediate, the second comes at least `pause_s` seconds after it, and this pause doubles with
+    each further restart.
     """
 
     restarts_max: int = 5
@@ -39,7 +40,7 @@ class Restarts:
     def wait_s(self, instance_uuid: str, now_s: float) -> float | None:
         """Return in how many seconds a guest may be restarted, or None when the limit is reached.
 
-        A result of 0 counts as a restart. Reaching the limit resets the count.
+        A call that returns 0 is counted as a restart. A call that returns None resets the count.
 
         Args:
             instance_uuid: the guest's instance.
@@ -59,11 +60,11 @@ class Restarts:
 async def stop_restarting(
     context: HostContext, instance: Instance, rule: RestartRule
 ) -> HostFinding | None:
-    """Put an instance whose guest keeps crashing into ERROR; its disks stay.
+    """Put an instance whose guest keeps crashing into ERROR; keep its disks.
 
     Returns:
-        The finding, or None when the instance has changed meanwhile, or has a resize to be
-        confirmed or reverted; then the next reconciliation restarts the guest.
+        The finding, or None when nothing was written because the instance has changed meanwhile or
+        has a move, such as a resize to be confirmed or reverted.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -71,12 +72,12 @@ async def stop_restarting(
     if instance.migration_uuid is not None:
         return None  # in ERROR the resize could be neither confirmed nor reverted
     count = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
-    text = f"The guest crashed, and had been started again {count} before. A hard reboot starts it."
+    text = f"The guest crashed after being restarted {count}. Start it with a hard reboot."
     fault = Fault(_SERVER_ERROR, text, context.clock.now_s(), context.host)
     broken = replace(instance, status=Status.ERROR, fault=fault, updated_at_s=context.clock.now_s())
     (outcome,) = await context.ledger.commit([(Put(broken),)])
-    # Rejected as stale when the instance has changed; then whatever changed it comes first.
+    # The ledger rejects the write when the instance has changed; that change takes precedence.
     if not isinstance(outcome, Committed):
         return None
-    found = f"the guest of instance {instance.uuid} crashed, and had been started again {count}"
-    return HostFinding(GIVEN_UP, f"{found}; it is in ERROR now")
+    found = f"the guest of instance {instance.uuid} crashed after being restarted {count}"
+    return HostFinding(GIVEN_UP, f"{found}; the instance is now in ERROR")

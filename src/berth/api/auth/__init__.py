@@ -1,1 +1,1 @@
-"""Authentication: credentials, tokens, and the users and projects that clients can look up."""
+"""Authentication: credentials, tokens, and the directory of users and projects."""

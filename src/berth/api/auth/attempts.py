@@ -1,4 +1,4 @@
-"""Rate limit of failed logins, which makes guessing passwords slow."""
+"""The rate limit on failed logins, which makes guessing passwords slow."""
 
 from collections import OrderedDict
 
@@ -13,9 +13,9 @@ class FailedAttempts:
 
     Args:
         clock: measures durations.
-        failures_max: failures that a window allows.
+        failures_max: number of failures in a window from which on a key is refused.
         window_s: length of a window in seconds, starting at its first failure.
-        keys_max: maximum number of keys; the oldest window is dropped first.
+        keys_max: maximum number of keys; a further key drops the one that was added first.
     """
 
     def __init__(
@@ -28,21 +28,21 @@ class FailedAttempts:
         self._windows: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def check(self, key: str) -> None:
-        """Refuse a key with too many failures.
+        """Refuse a key with too many failures in its window.
 
         Raises:
-            HttpError: 429, with the time to wait.
+            HttpError: 429, with the time to wait until the window ends.
         """
         began_ns, failures = self._windows.get(key, (0, 0))
         if failures < self._failures_max:
             return
         left_ns = began_ns + self._window_ns - self._clock.ticks_ns()
         if left_ns > 0:
-            # Rounded up: a client that retries exactly then must not be refused again.
+            # The time is rounded up, so that a client that retries then is not refused again.
             after_s = left_ns // _NS_PER_S + 1
             raise HttpError(
                 429,
-                f"Too many failed attempts to log in. Try again in {after_s} s.",
+                f"Too many attempts to log in have failed. Try again in {after_s} s.",
                 {"Retry-After": str(after_s)},
             )
         del self._windows[key]
@@ -55,12 +55,12 @@ class FailedAttempts:
             began_ns, failures = now_ns, 0
             self._windows.pop(key, None)
         self._windows[key] = (began_ns, failures + 1)
-        # Attackers choose user names, so the number of keys must be bounded.
+        # Attackers choose the user names in the keys, so the number of keys must be bounded.
         if len(self._windows) > self._keys_max:
             self._windows.popitem(last=False)
 
     def forgive(self, key: str) -> None:
-        """Undo one failure that turned out to be a success."""
+        """Subtract one failure of a key, because the attempt turned out to succeed."""
         began_ns, failures = self._windows.get(key, (0, 0))
         if failures > 1:
             self._windows[key] = (began_ns, failures - 1)

@@ -1,4 +1,4 @@
-"""Authentication: none, or HTTP Basic against a file of bcrypt hashes."""
+"""Identifies callers: by a name that is trusted unchecked, or by HTTP Basic and bcrypt hashes."""
 
 import asyncio
 import base64
@@ -18,8 +18,8 @@ from berth.ports.clock import Clock
 
 ADMIN = "admin"
 _NAME_MAX = 255
-# bcrypt ignores everything after 72 bytes. Longer passwords are refused rather than truncated,
-# since otherwise any suffix would be accepted.
+# bcrypt ignores everything after 72 bytes. Longer passwords are refused, because otherwise any
+# password with the same 72 bytes at its beginning would be accepted.
 _PASSWORD_BYTES_MAX = 72
 _HEADER_MAX = 1024
 _DIGEST_BYTES = 32
@@ -31,9 +31,10 @@ CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charse
 class Identity:
     """The authenticated caller and its project.
 
-    `roles` are in lower case, or None when the authentication mode has no roles. `is_system` is set
-    when the caller requested system scope instead of a project. `parent` is the parent zone that
-    asserted this identity, or None for a caller that authenticated here.
+    `project_id` is empty for a caller without a project. `roles` are in lower case, or None when
+    the authentication mode has no roles. `is_system` is true when the caller requested system
+    scope. `parent` is the parent zone that asserted this identity, or None for a caller that
+    authenticated here.
     """
 
     user_id: str
@@ -45,10 +46,10 @@ class Identity:
 
 
 class Credentials(NamedTuple):
-    """The credentials in a request. `address` is the client's address.
+    """The credentials in a request, and the address of its client, which is empty if unknown.
 
-    `roles`, `project` and `system_scope` are headers that any client can send, so only `NoAuth2`,
-    which trusts every client, reads them.
+    `roles`, `project` and `system_scope` come from headers that any client can send. Only
+    `NoAuth2`, which trusts every client, reads them.
     """
 
     authorization: str | None
@@ -66,19 +67,24 @@ class Auth(Protocol):
         """Return the identity of the caller.
 
         Raises:
-            HttpError: the credentials are invalid (401), or too many attempts failed (429).
+            HttpError: the credentials are missing or invalid (401), too many attempts failed
+                (429), or too many logins are in progress (503).
         """
         ...
 
 
 class NoAuth:
-    """Trusts every client. The token `user:project` names both; without a token it is an admin.
+    """Trusts every client.
+
+    The token `USER:PROJECT` names the caller and its project; the token `USER` stands for a project
+    of the same name. A client without a token is the administrator `admin`.
 
     Args:
         admins: users that are administrators.
     """
 
-    # Tokens that name no user; keystoneauth's plugin `none` sends `notused`.
+    # A client that sends one of these is the administrator; keystoneauth's plugin `none` sends
+    # `notused`.
     _ANYBODY = frozenset({"", "notused", ADMIN})
 
     _ANY_ADMIN = Identity(ADMIN, ADMIN, is_admin=True)
@@ -95,18 +101,23 @@ class NoAuth:
         project = project or user
         for name in (user, project):
             if not is_name(name):
-                raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
+                raise HttpError(
+                    401,
+                    "X-Auth-Token must be USER or USER:PROJECT, each with 1 to 255 printable "
+                    "characters.",
+                )
         return Identity(user, project, is_admin=user in self._admins)
 
 
 class NoAuth2:
-    """Trusts every client that sends a token, like OpenStack's `noauth2`; for tests.
+    """Trusts every client that sends a token, like OpenStack's `noauth2`, for tests.
 
-    The token `user` or `user:project` is required. Headers may set roles, another project, or
-    system scope. Without a roles header, administrators have the role `admin` and other users none.
+    The token is `USER:PROJECT`, or `USER` for a project of the same name. Headers may set roles,
+    another project, or system scope. Whoever has the role `admin` is an administrator. Without a
+    roles header, the users in `admins` have that role and other users have none.
 
     Args:
-        admins: users that are administrators.
+        admins: users that are administrators unless a roles header says otherwise.
     """
 
     def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:
@@ -115,12 +126,16 @@ class NoAuth2:
     async def identify(self, credentials: Credentials) -> Identity:
         """See `Auth.identify`."""
         if not credentials.token:
-            raise HttpError(401, "X-Auth-Token is required: USER or USER:PROJECT.")
+            raise HttpError(401, "The header X-Auth-Token is required, as USER or USER:PROJECT.")
         user, _, project = credentials.token.partition(":")
         project = credentials.project or project or user
         for name in (user, project):
             if not is_name(name):
-                raise HttpError(401, "X-Auth-Token must be USER or USER:PROJECT.")
+                raise HttpError(
+                    401,
+                    "X-Auth-Token must be USER or USER:PROJECT, each with 1 to 255 printable "
+                    "characters.",
+                )
         if credentials.roles is None:
             roles = frozenset({ADMIN} if user in self._admins else ())
         else:
@@ -139,8 +154,8 @@ class NoAuth2:
 class Account:
     """A user with the bcrypt hash of the password and the user's project.
 
-    A user without a project has almost no rights: such accounts are for parent zones, which send a
-    signed assertion with every request.
+    `project_id` is empty for a user without a project, who has almost no rights. Such accounts are
+    for parent zones, which send a signed assertion with every request.
     """
 
     user: str
@@ -153,12 +168,12 @@ class Accounts(Protocol):
 
     @property
     def generation(self) -> int:
-        """A counter that grows with every change; reading it checks for changes."""
+        """A counter that grows with every change; reading it may first look for changes."""
         ...
 
     @property
     def dummy_hash(self) -> bytes:
-        """A hash that no password matches, as expensive to check as a user's."""
+        """A bcrypt hash that no password matches, about as expensive to check as a user's."""
         ...
 
     @property
@@ -170,18 +185,18 @@ class Accounts(Protocol):
 class HttpBasic:
     """Authenticates by HTTP Basic, or by user and password, against accounts.
 
-    A verified password is cached for a minute as its MAC under a key of this process, so that not
-    every request pays for bcrypt. The cache is cleared when an account changes.
+    The MAC of each verified password under a key of this process is cached for `remembered_s`, so
+    that not every request pays for bcrypt. The cache is cleared when an account changes.
 
     Args:
         accounts: the users.
         clock: measures durations.
-        key: random bytes for the MAC, at most 64, new in each process.
+        key: the key of the MAC: at most 64 random bytes, new in each process.
         admins: users that are administrators.
         remembered_s: how long a verified password is cached, in seconds.
         remembered_max: maximum number of cached passwords.
         checks_max: maximum number of concurrent password checks.
-        waiting_max: maximum number of waiting checks; further logins get a 503.
+        waiting_max: maximum number of checks that run or wait; further logins get a 503.
     """
 
     def __init__(  # noqa: PLR0913 - what it needs, then limits with defaults
@@ -213,7 +228,7 @@ class HttpBasic:
         """See `Auth.identify`."""
         header = credentials.authorization
         if not header:
-            raise HttpError(401, "Authentication is required: HTTP Basic.", CHALLENGE)
+            raise HttpError(401, "Authentication is required; use HTTP Basic.", CHALLENGE)
         return await self.log_in(*_parse(header), credentials.address)
 
     async def log_in(self, user: str, password: bytes, address: str) -> Identity:
@@ -229,10 +244,10 @@ class HttpBasic:
                 logins are in progress (503).
         """
         self._forget_if_changed()
-        # A keyed MAC instead of the password: a memory dump does not reveal it, and the lookup
-        # compares digests, whose timing tells an attacker nothing about the password.
-        said = user.encode() + b"\0" + password
-        digest = hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._key).digest()
+        # The cache holds keyed MACs and no passwords. The timing of the lookup, which compares MACs
+        # only, reveals nothing about the passwords.
+        secret = user.encode() + b"\0" + password
+        digest = hashlib.blake2b(secret, digest_size=_DIGEST_BYTES, key=self._key).digest()
         identity = self._recall(digest)
         if identity is not None:
             return identity
@@ -241,8 +256,8 @@ class HttpBasic:
             attempt = f"{address}/{user}"
             self._failed.check(attempt)
             task = self._begin_check(digest, user, password, attempt)
-        # Requests with the same password share one check, and a client that disconnects must not
-        # cancel it for the others.
+        # Requests with the same user and password share one check, and a client that disconnects
+        # must not cancel it for the others.
         identity = await asyncio.shield(task)
         if identity is None:
             raise HttpError(401, "User or password is wrong.", CHALLENGE)
@@ -252,7 +267,7 @@ class HttpBasic:
         generation = self._accounts.generation
         if generation != self._generation:
             self._generation = generation
-            # Running checks read the old accounts: new logins must not join them.
+            # Running checks may have read the old accounts, so new logins must not join them.
             self._remembered.clear()
             self._checking.clear()
 
@@ -267,9 +282,11 @@ class HttpBasic:
         self, digest: bytes, user: str, password: bytes, attempt: str
     ) -> "asyncio.Task[Identity | None]":
         if len(self._checking) >= self._waiting_max:
-            raise HttpError(503, "Too many are logging in at once.", {"Retry-After": "2"})
-        # Counted before the check, and undone on success, so that concurrent attempts cannot
-        # exceed the limit.
+            raise HttpError(
+                503, "Too many logins are in progress. Try again in 2 s.", {"Retry-After": "2"}
+            )
+        # A failure is counted before the check and subtracted if the check succeeds. Otherwise
+        # concurrent attempts could exceed the limit.
         self._failed.note(attempt)
         task = asyncio.create_task(self._check(digest, user, password))
         self._checking[digest] = task
@@ -287,14 +304,16 @@ class HttpBasic:
     async def _check(self, digest: bytes, user: str, password: bytes) -> Identity | None:
         generation = self._generation
         account = self._accounts.accounts.get(user)
-        # An unknown user costs a hash too, so that timing does not reveal which users exist.
+        # A password is also hashed for an unknown user, so that timing does not reveal which users
+        # exist.
         password_hash = self._accounts.dummy_hash if account is None else account.password_hash
         async with self._slots:
             right = await asyncio.to_thread(_is_right, password, password_hash)
         if account is None or not right:
             return None
         identity = Identity(user, account.project_id, is_admin=user in self._admins)
-        # An account that changed during the check must not enter the new cache.
+        # The cache was cleared if accounts changed during the check; the old account must not enter
+        # it.
         if generation == self._generation:
             self._remember(digest, identity)
         return identity
@@ -311,21 +330,34 @@ def _is_right(password: bytes, password_hash: bytes) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a valid name of a user or project."""
+    """Return whether a text is a valid user or project name: 1 to 255 printable characters."""
     return 0 < len(text) <= _NAME_MAX and text.isprintable()
 
 
 def _parse(header: str) -> tuple[str, bytes]:
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "basic" or len(header) > _HEADER_MAX:
-        raise HttpError(401, "The Authorization header is not HTTP Basic.", CHALLENGE)
+        raise HttpError(
+            401,
+            f"The Authorization header must be HTTP Basic with at most {_HEADER_MAX} characters.",
+            CHALLENGE,
+        )
     try:
         name, colon, password = base64.b64decode(text.strip(), validate=True).partition(b":")
         user = name.decode()
-    except ValueError as error:  # binascii's and UTF-8's errors are among these
-        raise HttpError(401, "The Authorization header is not base64.", CHALLENGE) from error
+    except ValueError as error:  # binascii.Error and UnicodeDecodeError are subclasses
+        raise HttpError(
+            401,
+            "The Authorization header must contain the base64 encoding of USER:PASSWORD in UTF-8.",
+            CHALLENGE,
+        ) from error
     if not (colon and is_name(user)):
-        raise HttpError(401, "The Authorization header names no user.", CHALLENGE)
+        raise HttpError(
+            401,
+            "The Authorization header must encode USER:PASSWORD, with a user name of 1 to 255 "
+            "printable characters.",
+            CHALLENGE,
+        )
     return user, password
 
 

@@ -1,4 +1,4 @@
-"""The directory of users and projects, for clients that look up names."""
+"""The users and projects that clients can look up and authenticate for."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,7 +8,10 @@ from berth.api.auth.authentication import ADMIN, Accounts, is_name
 
 
 class Person(NamedTuple):
-    """A user. The name of a user or project is also its id."""
+    """A user; `project_id` is empty for a user without a project.
+
+    The name of a user or project is also its id.
+    """
 
     name: str
     project_id: str
@@ -23,7 +26,7 @@ class Directory(Protocol):
         ...
 
     def users(self) -> Sequence[Person]:
-        """Return all users, ordered by name."""
+        """Return the users to list, ordered by name."""
         ...
 
     def has_project(self, name: str) -> bool:
@@ -31,23 +34,26 @@ class Directory(Protocol):
         ...
 
     def projects(self) -> Sequence[str]:
-        """Return all projects, ordered by name."""
+        """Return the projects to list, ordered by name."""
         ...
 
 
 def may_work_in(directory: Directory, person: Person, project: str) -> bool:
-    """Return whether a user may have a token for a project."""
+    """Return whether a user may have a token for a project.
+
+    It must be the user's own project or, for an administrator, any project that exists.
+    """
     return project == person.project_id or (person.is_admin and directory.has_project(project))
 
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
-    """Return the projects that a user may have tokens for; administrators may for all."""
+    """Return all projects for an administrator, and at most their own for other users."""
     own = [person.project_id] if person.project_id else []
     return directory.projects() if person.is_admin else own
 
 
 class AccountDirectory:
-    """A `Directory` of the users in the accounts file and of the projects that these name.
+    """A `Directory` of the users that have accounts, and of the projects of these accounts.
 
     Args:
         accounts: the users.
@@ -80,14 +86,14 @@ class AccountDirectory:
         return list(self._projects)
 
     def password_mark(self, name: str) -> str:
-        """Return a digest of a user's password hash, which changes with the password."""
-        # Not the hash itself: the digest goes into tokens, and must not help to guess passwords.
+        """Return a digest that changes with a user's password; empty for an unknown user."""
+        # Tokens contain the digest. The password hash in its place would help to guess passwords.
         account = self._accounts.accounts.get(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 
     def _read(self) -> dict[str, Person]:
         generation = self._accounts.generation
-        # The index is rebuilt only after a change, so that lookups cost no file access.
+        # The index is rebuilt only after the accounts have changed.
         if generation != self._generation:
             self._people = {
                 user: Person(user, account.project_id, user in self._admins)
@@ -102,8 +108,10 @@ class AccountDirectory:
 class OpenDirectory:
     """A `Directory` for modes without authentication: any valid name is a user and a project.
 
+    Lists contain only the administrators and the projects of the same names.
+
     Args:
-        admins: users that are administrators, and the only users in lists.
+        admins: users that are administrators.
     """
 
     def __init__(self, admins: frozenset[str] = frozenset({ADMIN})) -> None:

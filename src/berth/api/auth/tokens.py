@@ -21,7 +21,7 @@ class Revoked:
 
     Args:
         clock: provides the time.
-        kept_max: maximum number of tokens; none is dropped to make room for another.
+        kept_max: maximum number of tokens; when all are unexpired, no further one is accepted.
     """
 
     def __init__(self, clock: Clock, *, kept_max: int = 100_000) -> None:
@@ -36,13 +36,17 @@ class Revoked:
         """Remember a token by its audit id.
 
         Raises:
-            HttpError: 503 when too many unexpired tokens are revoked.
+            HttpError: 503 when `kept_max` revoked tokens have not expired yet.
         """
-        # Dropping an entry would make a revoked token valid again, so a full set refuses instead.
+        # Dropping an entry would make a revoked token valid again, so a full set refuses new ones.
         if len(self._until_s) >= self._kept_max:
             self._forget_expired()
         if len(self._until_s) >= self._kept_max:
-            raise HttpError(503, "Too many tokens were revoked.", {"Retry-After": "60"})
+            raise HttpError(
+                503,
+                "Too many revoked tokens have not expired yet. Try again in 60 s.",
+                {"Retry-After": "60"},
+            )
         self._until_s[audit_id] = expires_at_s
 
     def _forget_expired(self) -> None:
@@ -57,10 +61,10 @@ _TEXT_MAX = 4096
 
 
 class Grant(Model):
-    """The content of a token. Times are Unix seconds; `project` is None for an unscoped token.
+    """The content of a token; times are Unix seconds, and an unscoped token has no project.
 
-    `password` is a digest of the user's password hash, so changing the password ends the user's
-    tokens.
+    `methods` are those by which the user authenticated, the latest first. `password` is a digest of
+    the user's password hash; changing the password therefore ends the user's tokens.
     """
 
     user: str
@@ -81,14 +85,14 @@ class Token(NamedTuple):
 
 
 class Seals(Protocol):
-    """Seals texts, as `berth.services.crypto.sealing.Sealer`, which loads only when needed."""
+    """Encrypts and authenticates byte strings under keys of this deployment."""
 
     def seal(self, purpose: str, content: bytes) -> str:
-        """Return a text that only `unseal` for the same purpose can read."""
+        """Return the content as a text that only `unseal` with the same purpose can read."""
         ...
 
     def unseal(self, purpose: str, text: str) -> bytes | None:
-        """Return the sealed content, or None unless it was sealed here for the same purpose."""
+        """Return the content, or None if these keys did not seal it for the same purpose."""
         ...
 
 
@@ -96,20 +100,22 @@ class Tokens(Protocol):
     """Issues, reads and revokes tokens."""
 
     async def log_in(self, user: str, password: str, address: str) -> Person:
-        """Return the user after checking the password.
+        """Return the user after checking the password, if the mode has passwords.
 
         Raises:
-            HttpError: user or password is wrong (401), or too many attempts failed (429).
+            HttpError: user or password is wrong (401), too many attempts failed (429), or too many
+                logins are in progress (503).
         """
         ...
 
     def issue(self, person: Person, project: str | None, before: Token | None = None) -> Token:
-        """Return a new token for a project that the user may work in, or an unscoped token.
+        """Return a new token for a project or, if the mode has such tokens, an unscoped token.
 
         Args:
             person: the user.
-            project: project of the token, or None for an unscoped token.
-            before: token that the user authenticated with; the new token expires with it.
+            project: a project that the user may work in, or None for an unscoped token.
+            before: the token that the user authenticated with, or None for a password. If tokens
+                expire, the new token expires when this one does.
         """
         ...
 
@@ -117,7 +123,8 @@ class Tokens(Protocol):
         """Return the token that a text stands for.
 
         Raises:
-            HttpError: 401 when the text is not a token or the token has expired.
+            HttpError: 401 when the text is not a token, or the token has expired, was revoked, or
+                names a user that no longer exists.
         """
         ...
 
@@ -131,10 +138,10 @@ class Tokens(Protocol):
 
 
 class SealedTokens:
-    """Tokens that only holders of the key can read or make; see `Tokens`.
+    """Issues and reads tokens that only holders of the key can make or read; see `Tokens`.
 
-    The account is checked whenever a token is used, not when it is issued, so removing a user or
-    its administrator role takes effect at once.
+    Every use of a token looks up the user again. Removing a user or its administrator role thus
+    takes effect as soon as the directory knows of it.
 
     Args:
         basic: checks passwords.
@@ -178,8 +185,8 @@ class SealedTokens:
             project=project,
             methods=("password",) if before is None else ("token", *before.grant.methods)[:2],
             issued_at_s=now_s,
-            # A token obtained with a token inherits its end: otherwise a stolen one could be
-            # renewed for ever.
+            # A token that was obtained with another one expires together with that one. Otherwise a
+            # stolen token could be renewed for ever.
             expires_at_s=(
                 now_s + int(self._lifetime_s) if before is None else before.grant.expires_at_s
             ),
@@ -192,36 +199,46 @@ class SealedTokens:
         """See `Tokens.read`."""
         content = self._seals.unseal(_PURPOSE, text) if len(text) <= _TEXT_MAX else None
         if content is None:
-            raise HttpError(401, "The token is not one of this server.", CHALLENGE)
+            raise HttpError(
+                401, "The token was not issued by this deployment. Log in again.", CHALLENGE
+            )
         try:
             grant = decode(content, Grant)
         except InvalidInputError as error:
-            raise HttpError(401, "The token is of another version of Berth.") from error
+            raise HttpError(
+                401, "Another version of Berth issued the token. Log in again."
+            ) from error
         if self._clock.now_s() >= grant.expires_at_s or grant.audit_id in self._revoked:
-            raise HttpError(401, "The token has expired.", CHALLENGE)
+            raise HttpError(401, "The token has expired or was revoked. Log in again.", CHALLENGE)
         person = self._person(grant.user)
         if self._directory.password_mark(grant.user) != grant.password:
-            raise HttpError(401, "The token has expired: the password was changed.", CHALLENGE)
+            raise HttpError(
+                401, "The password has changed since the token was issued. Log in again.", CHALLENGE
+            )
         return Token(text, grant, person)
 
     def revoke(self, token: Token) -> None:
-        """See `Tokens.revoke`. Other processes still accept the token."""
+        """See `Tokens.revoke`. Other processes still accept the token until it expires."""
         self._revoked.add(token.grant.audit_id, token.grant.expires_at_s)
 
     def _person(self, name: str) -> Person:
         person = self._directory.find_user(name)
         if person is None:
-            raise HttpError(401, "The user is gone.", CHALLENGE)
+            raise HttpError(
+                401, f"User {name} no longer exists. Log in as another user.", CHALLENGE
+            )
         return person
 
 
 class NamedTokens:
-    """Tokens `USER:PROJECT` for modes that trust every client and accept any password.
+    """Issues and reads tokens `USER:PROJECT` in modes that trust every client and any password.
+
+    The tokens do not expire, and each has a project: the user's own if none is requested.
 
     Args:
         directory: the users.
         clock: provides the time.
-        lifetime_s: lifetime that clients are shown, in seconds.
+        lifetime_s: lifetime that responses state, in seconds.
     """
 
     def __init__(self, directory: OpenDirectory, clock: Clock, *, lifetime_s: float) -> None:
@@ -229,11 +246,11 @@ class NamedTokens:
         self._clock = clock
         self._lifetime_s = lifetime_s
 
-    async def log_in(self, user: str, password: str, address: str) -> Person:  # noqa: ARG002 - see above
+    async def log_in(self, user: str, password: str, address: str) -> Person:  # noqa: ARG002 - any password is accepted
         """See `Tokens.log_in`."""
         return self._person(user)
 
-    def issue(self, person: Person, project: str | None, before: Token | None = None) -> Token:  # noqa: ARG002 - no token says when it was given
+    def issue(self, person: Person, project: str | None, before: Token | None = None) -> Token:  # noqa: ARG002 - the tokens do not expire
         """See `Tokens.issue`."""
         return self._token(person, project)
 
@@ -242,9 +259,9 @@ class NamedTokens:
         user, _, project = text.partition(":")
         return self._token(self._person(user), project or user)
 
-    def revoke(self, token: Token) -> None:  # noqa: ARG002 - see `Tokens`
+    def revoke(self, token: Token) -> None:  # noqa: ARG002 - no token can be revoked
         """See `Tokens.revoke`."""
-        raise HttpError(403, "Without authentication a token is a name and has no end.")
+        raise HttpError(403, "Tokens cannot be revoked in a deployment without authentication.")
 
     def _token(self, person: Person, project: str | None) -> Token:
         now_s = int(self._clock.now_s())
@@ -261,12 +278,15 @@ class NamedTokens:
     def _person(self, name: str) -> Person:
         person = None if ":" in name else self._directory.find_user(name)
         if person is None:
-            raise HttpError(401, "A user has a name of printable characters, without a colon.")
+            raise HttpError(
+                401,
+                "The user name must consist of 1 to 255 printable characters other than a colon.",
+            )
         return person
 
 
 class TokenAuth:
-    """Authenticates by token, or by HTTP Basic when a request has no token; see `Auth`.
+    """Authenticates by token, or by HTTP Basic if a request has no token; see `Auth`.
 
     Args:
         tokens: reads tokens.
@@ -280,11 +300,13 @@ class TokenAuth:
         self._basic = basic
 
     async def identify(self, credentials: Credentials) -> Identity:
-        """See `Auth.identify`. An unscoped token yields an identity without project and roles."""
+        """See `Auth.identify`. For an unscoped token, the identity has no project or roles."""
         if credentials.token:
             return identity_of(self._tokens.read(credentials.token), self._directory)
         if not credentials.authorization:
-            raise HttpError(401, "Authentication is required: a token, or HTTP Basic.", CHALLENGE)
+            raise HttpError(
+                401, "Authentication is required; send a token or use HTTP Basic.", CHALLENGE
+            )
         return await self._basic.identify(credentials)
 
 
@@ -298,5 +320,8 @@ def identity_of(token: Token, directory: Directory) -> Identity:
     if project is None:
         return Identity(person.name, "", is_admin=False, roles=frozenset())
     if not may_work_in(directory, person, project):
-        raise HttpError(401, f"User {person.name} is not in project {project} any more.")
+        raise HttpError(
+            401,
+            f"User {person.name} has no access to project {project}. Log in to another project.",
+        )
     return Identity(person.name, project, is_admin=person.is_admin)

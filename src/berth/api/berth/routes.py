@@ -31,12 +31,12 @@ from berth.domain.compute.instance import Instance
 from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.discrepancy import AuditReport
 
-# Operations without a role are for all authenticated callers; their handlers hide other projects
-# and, from callers other than administrators, the hosts.
 PREFIX = "/berth/v1"
 
 _ADMIN = Role.ADMIN
 
+# Operations without a role are for all authenticated callers that have a project. From callers
+# other than administrators, their handlers hide other projects and the hosts.
 OPERATIONS = (
     ApiOperation(
         "GET",

@@ -1,1 +1,1 @@
-"""The compute API, compatible with Nova's for OpenStack clients."""
+"""The compute API, which is compatible with Nova's."""

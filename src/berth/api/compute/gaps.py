@@ -1,6 +1,6 @@
-"""Responses for paths of Nova's compute API that Berth does not have.
+"""Responses to requests for paths of Nova's compute API that Berth does not implement.
 
-They are 501 with the reason, since a bare 404 would look like a missing resource.
+They have the status 501 and the reason, since a 404 would look like a missing resource.
 """
 
 import re
@@ -12,7 +12,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import not_found
 
 _SERVER = "servers/[^/]+"
-# What Berth says of itself, and the patterns of the paths below /v2.1 that get this answer.
+# The rest of a sentence about Berth, and the patterns of the paths below /v2.1 that it is for.
 _GAPS = {
     "has no networks, addresses or security groups": (
         "os-networks",
@@ -28,9 +28,9 @@ _GAPS = {
         f"{_SERVER}/(remote-consoles|os-server-password|diagnostics|topology|shares)",
         "os-console-auth-tokens",
     ),
-    # Clients request it to show a hypervisor, and carry on without it only after a 501.
+    # Clients request the uptime to show a hypervisor, and continue without it only after a 501.
     "does not know how long a hypervisor has been up": ("os-hypervisors/[^/]+/uptime",),
-    "has hosts under os-hypervisors and os-services only": ("os-hosts", "os-cells", "os-agents"),
+    "lists hosts only under os-hypervisors and os-services": ("os-hosts", "os-cells", "os-agents"),
     "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",
     ),
@@ -39,15 +39,15 @@ _GAPS = {
     "does not cache images on hosts": ("os-aggregates/[^/]+/images",),
 }
 _PATTERNS = tuple(
-    (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {told}.") for told, paths in _GAPS.items()
+    (re.compile(f"/({'|'.join(paths)})(/.*)?"), f"Berth {text}.") for text, paths in _GAPS.items()
 )
 
 
 async def not_here(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer an unknown path of the compute API: 501 if Nova has it, else 404."""
+    """Respond to an unknown path of the compute API: 501 if Nova has the path, otherwise 404."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
-    for pattern, told in _PATTERNS:
+    for pattern, text in _PATTERNS:
         if pattern.fullmatch(path):
-            await send_error(scope, send, HttpError(501, told))
+            await send_error(scope, send, HttpError(501, text))
             return
     await not_found(scope, receive, send)

@@ -18,7 +18,6 @@ _MIGRATION = _MIGRATIONS + "/{migration_id}"
 _ACTIONS = f"{_SERVER}/os-instance-actions"
 _ADMIN = Role.ADMIN
 
-# `since` makes an operation unknown (404) before the microversion that added it.
 OPERATIONS = (
     ApiOperation(
         "GET",

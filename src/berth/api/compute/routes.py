@@ -1,4 +1,4 @@
-"""The operations of the compute API, the most used ones first, as routes match in order."""
+"""The operations of the compute API on servers, flavors, hosts, aggregates and server groups."""
 
 from berth.api.compute.handlers import (
     aggregates,
@@ -81,7 +81,7 @@ _AGGREGATE = "/v2.1/os-aggregates/{aggregate_id}"
 _SERVICE = "/v2.1/os-services/{service_id}"
 _GROUP = "/v2.1/os-server-groups/{group_id}"
 _ADMIN = Role.ADMIN
-# The searches by path end here: 2.53 replaces them by query parameters.
+# The last microversion with searches by path; 2.53 replaces them with query parameters.
 _BEFORE_UUIDS = (2, 52)
 
 _SERVERS = (
@@ -211,7 +211,7 @@ _FLEET = (
     ),
     ApiOperation(
         "GET",
-        # Before the path with an id, which would match `statistics` as well.
+        # This path comes before the one with an id, which would match `statistics` as well.
         "/v2.1/os-hypervisors/statistics",
         hypervisors.show_statistics,
         role=_ADMIN,

@@ -1,4 +1,4 @@
-"""The compute API's operations on tags and limits, and on resources that Berth does not have."""
+"""The compute API's operations on tags, limits and quotas, and on resources that Berth lacks."""
 
 from berth.api.compute.handlers import emptiness, quotas
 from berth.api.compute.handlers.servers import server_tags
@@ -80,7 +80,7 @@ _LIMITS = (
     ),
 )
 
-# Clients list these resources as a matter of course, so the lists exist and are empty.
+# Many clients list these resources. Berth has only the extensions, so all other lists are empty.
 _REST = (
     ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
     ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),

@@ -25,8 +25,8 @@ class RefusalAnswer(View):
 
 async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
     """Send an error response."""
-    # The title is the standard phrase of the status, as in Keystone.
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
+    # The title is the standard phrase of the status, as in Keystone.
     title = HTTPStatus(error.status).phrase
     told = RefusalAnswer(error=IdentityFault(code=error.status, message=error.message, title=title))
     await send_bytes(scope, send, error.status, encode(told), headers)

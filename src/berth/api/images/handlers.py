@@ -21,10 +21,11 @@ PREFIX = "/image"
 _PATH = "/v2/images"
 _SCHEMA = "/v2/schemas/image"
 _SCHEMAS = "/v2/schemas/images"
-# Parameters that are not filters by a field. Sorting is accepted and ignored: lists are by name.
+# Parameters that do not filter by a field. Sorting is accepted and ignored: lists are in order of
+# name.
 _NOT_FIELDS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _ANY = ("visibility", "all")
-# Fields whose filter may be `in:` and several values, as in Glance.
+# Fields whose filter may list several values after `in:`, as in Glance.
 _SEVERAL = frozenset({"id", "name", "status", "disk_format", "container_format"})
 _IN = "in:"
 
@@ -39,7 +40,7 @@ async def list_image_versions(call: Call) -> Answer:
 
 
 async def list_images(call: Call) -> Answer:
-    """List images by name."""
+    """List the images that match the filters, in order of name."""
     asked = call.query(ImagesQuery)
     images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
     views = [view for view in map(_view, images) if _is_wanted(call, view)]
@@ -65,12 +66,16 @@ async def show_image(call: Call) -> Answer:
 
 async def show_image_data(call: Call) -> Answer:
     """Refuse to download the data of an image."""
-    raise HttpError(403, f"The data of image {call.key('image_id')} cannot be downloaded here.")
+    raise HttpError(
+        403, f"The data of image {call.key('image_id')} cannot be downloaded through this API."
+    )
 
 
 async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
     """Refuse to create, change or delete an image."""
-    raise HttpError(403, "Images are declared in the file of the setting api.images, not here.")
+    raise HttpError(
+        403, "This API cannot change images; change the file that the setting api.images names."
+    )
 
 
 async def show_image_schema(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
@@ -87,8 +92,8 @@ async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every hand
 
 
 def _view(image: Image) -> View:
-    """Return an image with its properties beside its own fields, which take precedence."""
-    # The two defaults before the properties are the only fields that a property may set.
+    """Return an image with its properties and its own fields, which take precedence."""
+    # A property may replace only the two defaults that stand before the properties.
     return {
         "disk_format": "raw",
         "container_format": "bare",
@@ -140,7 +145,7 @@ def _pathed(items: list[tuple[str, str]]) -> str:
 
 
 def _schema() -> View:
-    """Return the JSON schema of an image: its own fields, and properties as texts."""
+    """Return the JSON schema of an image: its own fields, and properties as strings."""
     kinds: dict[type, object] = {
         str: {"type": "string"},
         bool: {"type": "boolean"},
@@ -148,7 +153,7 @@ def _schema() -> View:
         list: {"type": "array", "items": {"type": "string"}},
         type(None): {"type": ["null", "string", "integer"]},
     }
-    # Derived from an example, so that the schema cannot differ from the response.
+    # The schema is derived from an example, so that it cannot differ from the response.
     known = _view(Image("id", min_memory_mb=0))
     properties = {name: kinds[type(value)] for name, value in known.items()}
     return {"name": "image", "properties": properties, "additionalProperties": {"type": "string"}}

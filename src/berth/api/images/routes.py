@@ -13,7 +13,7 @@ _JSON = dict[str, object]
 
 
 def _reading(images: str) -> tuple[ApiOperation, ...]:
-    """Return the operations that read: a list at a path, and one image below it."""
+    """Return the operations that list the images at a path and show one of them below it."""
     return (
         ApiOperation("GET", images, handlers.list_images, query=ImagesQuery, answers=ImagesAnswer),
         ApiOperation("GET", images + _IMAGE, handlers.show_image, answers=_JSON),
@@ -53,7 +53,7 @@ OPERATIONS = (
 )
 
 MIRRORED = (*_reading("/v2.1/v2/images"), *_reading("/v2.1/images"))
-"""The reading operations below the compute API's URL.
+"""The operations that read images, below the URL of the compute API.
 
 novaclient requests images there, and so does an SDK that is configured with that URL alone.
 """

@@ -8,8 +8,8 @@ from berth.api.values import Limit
 class ImagesQuery(Model):
     """Filters and page of an image list.
 
-    `in:a,b` matches several values of `id`, `name`, `status` and the formats. Any other field or
-    property of an image can be a filter too; the image must have that value.
+    `in:a,b` matches several values of `id`, `name`, `status` and the formats. Every other field or
+    property of an image can be a filter, too; an image matches if it has the given value.
     """
 
     id: str | None = None
@@ -41,7 +41,7 @@ class ImageVersionsAnswer(View):
 
 
 class ImagesAnswer(View):
-    """The last page of images by name; `first` is the path of the first page."""
+    """The last page of images in order of name; `first` is the path of the first page."""
 
     images: list[dict[str, object]]
     first: str

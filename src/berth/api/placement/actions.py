@@ -1,4 +1,4 @@
-"""Routes as data (method, path, microversion range), and the call objects handlers receive."""
+"""Routes as data (method, path, microversion range), and the calls and replies of handlers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ PUBLIC = ""
 class PlacementReply(NamedTuple):
     """A handler's response.
 
-    `body` is encoded JSON. `modified_s` is the Unix time of the last change, sent as
-    `last-modified`; None stands for now.
+    `body` is encoded JSON. `modified_s` is the Unix time of the last change for the header
+    `last-modified`; None means the current time.
     """
 
     status: int
@@ -43,14 +43,16 @@ class PlacementRoute:
         rule: name of the policy rule; `PUBLIC` skips the check.
         since: first minor version that has the route.
         until: last minor version that has it.
-        missing: status in any other version, 404 or 405.
-        takes: body shapes, each with the minor version it applies from; None if no body is read.
-        asks: query shapes, likewise; None if the query is ignored.
+        missing: status of the response in any other version, 404 or 405.
+        takes: body shapes, each with the minor version from which it applies; None if no body is
+            read.
+        asks: query shapes, each with its first minor version; None if the query is ignored.
         shows: the response has a body, so the client must accept JSON.
         is_timed: `last-modified` is sent from 1.15 even without a body.
         project_in: query parameter with the project that the rule is checked against.
-        subject: looks up the object that the path names, or raises. It runs before an invalid
-            body is reported, since Placement reports a missing object first.
+        subject: looks up the object that the path names, and raises an error if there is none.
+            It runs before an invalid body is reported, since Placement reports a missing object
+            first.
     """
 
     method: str
@@ -71,9 +73,11 @@ class PlacementRoute:
 class PlacementCall(NamedTuple):
     """One authorized request with its validated body and query.
 
-    `minor` is the microversion without its `1.`. `data` is the body as plain JSON values that
-    passed validation: whole numbers are ints within 64 bits, and no string contains U+0000 or a
-    lone surrogate. `query` holds every parameter, decoded, in the order of the request.
+    `minor` is the minor number of the microversion: 39 in 1.39. `data` is the body as plain JSON
+    values that passed validation, or None if the route reads no body. Whole numbers in it are ints
+    within 64 bits (`allocation_ratio` is always a float), and no string contains U+0000 or a lone
+    surrogate. `query` holds every parameter, decoded, in the order of the request; it is empty if
+    the route ignores the query.
     """
 
     parts: PlacementParts
@@ -82,11 +86,11 @@ class PlacementCall(NamedTuple):
     caller: PlacementCaller
     minor: int
     data: Any = None
-    query: list[tuple[str, str]] = []  # noqa: RUF012 - a default of a tuple, and never changed
+    query: list[tuple[str, str]] = []  # noqa: RUF012 - nothing changes this list
 
     @property
     def request_id(self) -> str:
-        """The request id."""
+        """The id of the request."""
         return request_id_of(self.scope)
 
     def key(self, name: str) -> str:
@@ -103,11 +107,11 @@ class PlacementCall(NamedTuple):
         return [value for key, value in self.query if key == name]
 
     def link(self, path: str) -> str:
-        """Return a link to a path of this API as response bodies hold it: without the host."""
+        """Return a link to a path of this API for a response body, without scheme and host."""
         return f"{self.parts.prefix}{path}"
 
     def location(self, path: str) -> Header:
-        """Return the `location` header of a path, with the host that the client addressed."""
+        """Return a `location` header with the full URL of a path of this API."""
         return (b"location", f"{root_url(self.scope)}{self.parts.prefix}{path}".encode())
 
 
@@ -120,5 +124,5 @@ def json_reply(
     headers: tuple[Header, ...] = (),
     modified_s: float | None = None,
 ) -> PlacementReply:
-    """Return a reply with a value encoded as JSON."""
+    """Return a reply whose body is a value encoded as JSON."""
     return PlacementReply(status, encode(value), headers, modified_s)

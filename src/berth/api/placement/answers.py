@@ -38,12 +38,12 @@ _NO_CACHE: Header = (b"cache-control", b"no-cache")
 
 
 def allow_origin(scope: Scope, headers: tuple[Header, ...]) -> None:
-    """Store the CORS headers that the response to this request will carry."""
+    """Store CORS headers in the scope of a request, for its response."""
     scope[_CORS_KEY] = headers
 
 
 def media_type_of(scope: Scope) -> str:
-    """Return the media type of the body without parameters, or `NO_TYPE`."""
+    """Return the media type of the body in lower case, without parameters, or `NO_TYPE`."""
     value = header_of(scope, b"content-type") or ""
     return value.partition(";")[0].strip().lower() or NO_TYPE
 
@@ -119,7 +119,7 @@ async def _send(
     told = [*headers, *version_headers(scope), *scope.get(_CORS_KEY, ())]
     told.append((b"x-openstack-request-id", request_id_of(scope).encode()))
     # HTTP forbids a content-length in a 204 response.
-    if body or status != 204:  # noqa: PLR2004 - see above
+    if body or status != 204:  # noqa: PLR2004 - No Content
         told.append((b"content-length", b"%d" % len(body)))
     mark_begun(scope)
     await send({"type": "http.response.start", "status": status, "headers": told})
@@ -127,7 +127,7 @@ async def _send(
 
 
 def liking(accept: str | None, media_type: str) -> float:
-    """Return the quality a client gives a media type, from 0 (not acceptable) to 1.
+    """Return the quality that a client gives a media type, from 0 (not acceptable) to 1.
 
     Without an `accept` header, or with one that names no type, everything is acceptable. The most
     specific range decides; parameters other than `q` are ignored.

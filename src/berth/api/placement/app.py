@@ -1,4 +1,4 @@
-"""The Placement API as an ASGI application, standalone or mounted beside Berth's other APIs."""
+"""The Placement API as an ASGI application, standalone or mounted next to Berth's other APIs."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,7 +28,7 @@ class Mounted:
 
     Args:
         app: receives all other requests.
-        parts: dependencies of the Placement API; their `prefix` is the mount path.
+        parts: dependencies of the Placement API; their `prefix` must be `PREFIX`.
     """
 
     def __init__(self, app: ASGIApp, parts: PlacementParts) -> None:
@@ -47,5 +47,5 @@ def is_placement(path: str) -> bool:
 
 
 def teller_of(path: str) -> ErrorTeller | None:
-    """Return the error writer of a path in a server with several APIs, or None for the default."""
+    """Return the error writer for a path in a server with several APIs, or None for the default."""
     return send_refusal if is_placement(path) else None

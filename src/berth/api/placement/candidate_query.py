@@ -1,4 +1,4 @@
-"""Parses `GET /allocation_candidates`: its request groups, and the request-wide parameters."""
+"""Parses the query of `GET /allocation_candidates`: its groups and request-wide parameters."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -105,13 +105,13 @@ def _root(values: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
 def _refuse_any(value: str) -> None:
     """Refuse `in:`, which `root_required` does not support in any microversion.
 
-    Parsing it as of 1.0 raises the same error text as Placement.
+    Parsing it as in version 1.0 raises an error with Placement's text.
     """
     traits_of([value], 0)
 
 
 def _subtrees(values: Iterable[str]) -> tuple[frozenset[str], ...]:
-    """Parse `same_subtree`: for each value the suffixes of groups that must share a subtree."""
+    """Parse each value of `same_subtree` into the suffixes of groups that share a subtree."""
     found: list[frozenset[str]] = []
     for value in values:
         suffixes = frozenset(part.strip() for part in value.split(","))
@@ -134,7 +134,7 @@ class _Asked(NamedTuple):
     in_tree: str | None
 
     def group(self, suffix: str) -> CandidateGroup:
-        """Return the group as the candidate search takes it."""
+        """Return the group in the form that the candidate search takes."""
         return CandidateGroup(
             suffix=suffix,
             amounts=self.amounts,
@@ -192,14 +192,15 @@ def _in_tree(value: str) -> str:
 
 
 def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
-    """Check that resourceless groups share a subtree, and that `same_subtree` names real groups.
+    """Check the groups without resources, and the suffixes in `same_subtree`.
 
     Args:
         groups: the groups by suffix.
         kept: all suffixes that `same_subtree` names.
 
     Raises:
-        PlacementError: 400.
+        PlacementError: 400, no group has resources, `same_subtree` does not name a group without
+            resources, or it names a group that the query does not have.
     """
     empty = sorted(suffix for suffix, asked in groups.items() if not asked.amounts)
     if len(empty) == len(groups):
@@ -222,13 +223,13 @@ def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
 
 
 def _check_orphans(groups: _Groups) -> None:
-    """Check that every group requests resources, as all must before 1.36."""
+    """Check that there is a group and that every group has resources, as 1.35 and below require."""
     empty = {suffix: asked for suffix, asked in groups.items() if not asked.amounts}
     orphans = [f"required{suffix}" for suffix, asked in empty.items() if asked.traits.required]
     if orphans:
         raise PlacementError(
             400,
-            # The double space is in the original text.
+            # Placement's text has the double space, too.
             "All traits parameters must be associated with resources.  Found the following "
             f"orphaned traits keys: {', '.join(orphans)}",
         )
@@ -247,9 +248,9 @@ def _check_orphans(groups: _Groups) -> None:
 
 
 def _check_conflicts(groups: _Groups) -> None:
-    """Check that no group forbids every trait of a set of which it requires one."""
-    # An `in:` set is contradictory only if all its members are forbidden; one allowed member
-    # leaves a provider that can match.
+    """Check that no group forbids all traits of a set and requires one of them."""
+    # An `in:` set is contradictory only if all its members are forbidden: a provider can still
+    # match with a member that is not.
     conflicts = [
         f"required{suffix}: ({', '.join(sorted(names))})"
         for suffix, asked in groups.items()

@@ -40,12 +40,12 @@ class Cors:
         self._headers = _SIMPLE | {name.lower() for name in headers}
 
     def plain(self, scope: Scope) -> tuple[Header, ...]:
-        """Return the CORS headers of a normal response; empty for an unknown origin."""
+        """Return the CORS headers of a normal response; none if the origin is not allowed."""
         allowed = self._allowed(scope)
         return (*allowed, (b"access-control-expose-headers", _EXPOSED)) if allowed else ()
 
     def preflight(self, scope: Scope) -> tuple[Header, ...]:
-        """Return the CORS headers of a preflight response; empty if the request is not allowed."""
+        """Return the CORS headers of a preflight response; none if the request is not allowed."""
         method = header_of(scope, b"access-control-request-method")
         names = header_of(scope, b"access-control-request-headers") or ""
         wanted = [name.strip() for name in names.split(",") if name.strip()]
@@ -71,7 +71,7 @@ class Cors:
             allowed = (b"access-control-allow-origin", origin.encode("latin-1"))
             return (_VARY, allowed, (b"access-control-allow-credentials", b"true"))
         if origin is not None and _ANY in self._origins:
-            # No allow-credentials header: browsers reject it together with the wildcard, because
-            # it would let any site use a signed-in user's credentials.
+            # The response has no allow-credentials header: browsers reject it together with the
+            # wildcard, because it would let any site use a signed-in user's credentials.
             return (_VARY, (b"access-control-allow-origin", b"*"))
         return ()

@@ -1,4 +1,4 @@
-"""Request dispatch: checks each request in the original's order, then calls its handler."""
+"""Request dispatch: checks each request in Placement's order, then calls its handler."""
 
 from collections.abc import Iterable, Mapping
 
@@ -27,8 +27,8 @@ from berth.api.placement.shapes import shape_at
 from berth.api.placement.versions import negotiate, set_minor
 from berth.domain.errors import BerthError
 
-# Longer than any valid name, so that handlers can report why a name is invalid instead of a
-# plain 404.
+# The longest path parameter that is routed. It is longer than any valid name, so that handlers can
+# report why a name is invalid; a longer one gets a plain 404.
 _KEY_MAX = 1024
 
 _OPTIONS = "OPTIONS"
@@ -58,7 +58,8 @@ class Dispatcher:
             allow_origin(scope, cors.preflight(scope))
             await send_empty(scope, send)
             return
-        # Stored before any check, since scripts can read an error only if it carries CORS headers.
+        # The headers are stored before any check, since scripts can read an error only if it
+        # carries them.
         if cors is not None:
             allow_origin(scope, cors.plain(scope))
         try:
@@ -73,7 +74,7 @@ class Dispatcher:
         await send_reply(scope, send, ask.action, reply, self._parts.clock.now_s())
 
     async def _ask(self, scope: Scope, receive: Receive) -> PlacementCall:
-        # The order of the checks is the original's, whose middleware runs outside in: identity,
+        # The order of the checks is Placement's, whose middleware runs outside in: identity,
         # version, content headers, route, media types, policy, body, query. A request that fails
         # several checks must get the same error from both servers.
         path = scope["path"].removeprefix(self._parts.prefix)
@@ -96,8 +97,8 @@ class Dispatcher:
             try:
                 ask = ask._replace(data=body_of(raw, shape_at(action.takes, minor)))
             except PlacementError:
-                # The original looks up the provider before it validates the body, so a missing
-                # one is reported first. Only failed requests pay for the extra lookup.
+                # Placement looks up the provider before it validates the body, so a missing one
+                # is reported first. Only failed requests pay for the extra lookup.
                 if action.subject is not None:
                     await action.subject(ask)
                 raise
@@ -114,7 +115,7 @@ class Dispatcher:
         actions = methods.get(scope["method"])
         if actions is None:
             raise _not_allowed({"allow": ", ".join(methods)})
-        # Routes exist in some microversions only; `missing` is the original's status in others.
+        # Routes exist in some microversions only; `missing` is Placement's status in the others.
         for action in actions:
             if action.since <= minor <= action.until:
                 return action
@@ -129,8 +130,8 @@ class Dispatcher:
             return
         target = None
         if action.project_in:
-            # Without the parameter no project matches. Callers that pass the rule all the same
-            # (administrators) get the schema's error for the missing parameter.
+            # Without the parameter no project matches. Administrators pass the rule nevertheless,
+            # and get the schema's error for the missing parameter.
             named = [value for key, value in query if key == action.project_in]
             target = {"project_id": named[-1]} if named else {}
         if not self._parts.policy.allows(action.rule, caller, target):
@@ -162,7 +163,7 @@ def _check_types(scope: Scope, action: PlacementRoute) -> None:
 
 
 Methods = Mapping[str, tuple[PlacementRoute, ...]]
-"""The routes of one path by method, each in ascending order of versions."""
+"""The routes of one path by method; those of one method are in ascending order of versions."""
 
 
 class Matcher:
@@ -186,13 +187,20 @@ class Matcher:
             parts = action.path.split("/")
             places = tuple(place for place, part in enumerate(parts) if part.startswith("{"))
             if self._keys_at.setdefault(len(parts), places) != places:
-                raise ValueError(f"{action.path} has its parameters elsewhere than other paths")
+                raise ValueError(
+                    f"{action.path} has its parameters at other positions than the other paths "
+                    "with as many segments"
+                )
             names = tuple(parts[place].strip("{}") for place in places)
             _, methods = self._found.setdefault(_fixed(parts, places), (names, {}))
             methods[action.method] = (*methods.get(action.method, ()), action)
 
     def find(self, path: str) -> tuple[Methods, dict[str, str]] | None:
-        """Return the routes of a path by method and the path parameters, or None."""
+        """Return the routes of a path by method, and its path parameters by name.
+
+        Returns None if no route has the path, or if a parameter is empty, too long or not
+        printable.
+        """
         parts = path.split("/")
         places = self._keys_at.get(len(parts))
         found = None if places is None else self._found.get(_fixed(parts, places))

@@ -1,4 +1,4 @@
-"""Errors in the Placement API's format: a list with one title, detail and code."""
+"""Errors in the Placement API's format: a list with one object of status, title and detail."""
 
 import html
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Code(StrEnum):
     QUERY_MISSING_VALUE = "placement.query.missing_value"
 
 
-# The original's first sentence for each status, which precedes the message. The texts are those
+# The sentence that precedes the message in Placement's errors of each status. The texts are those
 # of its web framework (WebOb), and the differential tests compare them.
 _EXPLAINED: Mapping[int, str] = {
     400: "The server could not comply with the request since it is either malformed or otherwise "
@@ -71,7 +71,7 @@ class PlacementError(HttpError):
 
 
 def refusal_of(error: BerthError) -> PlacementError | None:
-    """Convert any error to a `PlacementError`; return None if the caller must not see it."""
+    """Return an error as a `PlacementError`, or None if the client must not see it."""
     if isinstance(error, PlacementError):
         return error
     told = translate(error)
@@ -84,7 +84,7 @@ def refusal_of(error: BerthError) -> PlacementError | None:
 
 
 def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) -> str:
-    """Return the standard sentence of the status with the message on the last line.
+    """Return the standard sentence for an error's status, with its message on the last line.
 
     Args:
         error: the error.
@@ -148,22 +148,22 @@ Told = Mapping[RefusalRule, PlacementError]
 
 
 def no_provider(uuid: str, where: str = "found") -> PlacementError:
-    """Return the 404 of an unknown provider; `where` ends the sentence."""
+    """Return the 404 error for an unknown provider; `where` ends its message."""
     return PlacementError(404, f"No resource provider with uuid {uuid} {where}")
 
 
 def no_provider_found(uuid: str, colon: str = ": ") -> PlacementError:
-    """Return the 404 of an unknown provider for routes that repeat the sentence.
+    """Return the 404 error for an unknown provider, with a message that repeats its sentence.
 
-    Some handlers of the original wrap the message of the lookup in the same sentence; they differ
-    in the separator, `colon`.
+    Some of Placement's handlers wrap the message of the lookup in the same sentence. They differ
+    in the separator, which is `colon`.
     """
     sentence = f"No resource provider with uuid {uuid} found"
     return PlacementError(404, f"{sentence}{colon}{sentence}")
 
 
 def concurrent(message: str = AGAIN) -> PlacementError:
-    """Return the 409 of a lost race or an outdated generation."""
+    """Return the 409 error for a lost race or an outdated generation."""
     return PlacementError(409, message, Code.CONCURRENT_UPDATE)
 
 

@@ -1,4 +1,4 @@
-"""Lookup of the objects a request names, in tables that include every earlier write."""
+"""Lookup of the objects that a request names, in tables that include every acknowledged write."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ async def provider_of(ask: PlacementCall, missing: PlacementError | None = None)
 
     Args:
         ask: the request.
-        missing: the error to raise for an unknown provider; None for the usual sentence.
+        missing: the error to raise for an unknown provider; None for the usual one.
 
     Raises:
         PlacementError: 404, the provider is unknown.

@@ -1,7 +1,7 @@
 """The JSON Schema validator, with replacements for two keywords that clients could abuse.
 
-It words errors as jsonschema does. It is a module of its own because importing it loads jsonschema,
-which takes longer than the rest of the API and which valid requests rarely need.
+Its error texts are those of jsonschema. It is a module of its own because it imports jsonschema,
+which takes longer to load than the rest of the API and which valid requests rarely need.
 """
 
 import re
@@ -19,7 +19,7 @@ def _pattern(_: object, pattern: str, value: object, __: Json) -> Iterator[Valid
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
-def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterator[ValidationError]:  # noqa: FBT001, as jsonschema calls it
+def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterator[ValidationError]:  # noqa: FBT001 - jsonschema calls it
     """Check `uniqueItems` among strings only, by hash.
 
     jsonschema falls back to comparing every pair if a list contains an unhashable item, which is
@@ -35,4 +35,4 @@ def _unique_items(_: object, is_asked: bool, value: object, __: Json) -> Iterato
 Validator: Final[type[Draft202012Validator]] = cast("Any", validators).extend(
     Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
 )
-"""Validator class for JSON Schema 2020-12; `uniqueItems` compares strings only."""
+"""Validator class for JSON Schema 2020-12, with the two keywords replaced."""

@@ -26,7 +26,8 @@ class PlacementParts:
     """Services, tables and settings that the handlers use; there is no global state.
 
     `prefix` is the mount path, "" or "/placement", and starts every link. Without `cors` no CORS
-    headers are sent. `checks`, `page` and `tracer` are for a process without any other API.
+    headers are sent. `checks`, `page` and `tracer` are used only in a process without any other
+    API.
     """
 
     ledger: Ledger

@@ -42,7 +42,8 @@ _ATTRIBUTES: Mapping[str, Callable[[PlacementCaller], str]] = {
     "project_id": lambda caller: caller.project_id,
     "system_scope": lambda caller: "all" if caller.is_system else "",
 }
-# Bounds the recursion of the parser and of rules that use other rules, far below Python's limit.
+# Maximum nesting of a check, and length of a chain of rules. It bounds recursion far below Python's
+# limit.
 _DEPTH_MAX = 50
 
 
@@ -53,7 +54,8 @@ class AccessPolicy:
         rules: text of the check by rule name.
 
     Raises:
-        InvalidInputError: a check is malformed, uses an unknown rule, or uses itself.
+        InvalidInputError: a check is malformed or nested too deeply, uses an unknown rule, leads
+            back to its own rule, or leads through too many other rules.
     """
 
     def __init__(self, rules: Mapping[str, str]) -> None:
@@ -63,8 +65,8 @@ class AccessPolicy:
             parser = _Parser(name, text, self._checks)
             self._checks[name] = parser.parse()
             uses[name] = parser.rules
-        # Checked after all rules are parsed, since a rule may use one defined later. A loop or an
-        # unknown rule must stop the server at start, not fail a request.
+        # The uses are checked after all rules are parsed, since a rule may use one defined later.
+        # A loop or an unknown rule must stop the server at start, not fail a request.
         known: set[str] = set()
         for name in uses:
             _check_uses(name, uses, (), known)
@@ -78,7 +80,7 @@ class AccessPolicy:
             target: `project_id` and `user_id` of the object of the request; by default the
                 caller's own.
         """
-        # The original's rules all have project scope, so it refuses system tokens even with roles.
+        # All of Placement's rules have project scope, so it refuses system tokens even with roles.
         if caller.is_system:
             return False
         if target is None:
@@ -98,17 +100,23 @@ def _check_uses(
         known: rules already checked; extended by this call.
 
     Raises:
-        InvalidInputError: a rule is unknown, part of a loop, or nested too deeply.
+        InvalidInputError: a rule is unknown, part of a loop, or the end of too long a chain.
     """
     if name in known:
         return
     if name in seen:
-        raise InvalidInputError(f"policy rule {name}", "refers back to itself")
+        raise InvalidInputError(
+            f"policy rule {name}",
+            "refers back to itself, directly or through other rules; remove the loop",
+        )
     if name not in uses:
-        raise InvalidInputError(f"policy rule {seen[-1]}", f"there is no rule {name!r}")
+        raise InvalidInputError(
+            f"policy rule {seen[-1]}", f"there is no rule {name!r}; define it, or correct the name"
+        )
     if len(seen) > _DEPTH_MAX:
         raise InvalidInputError(
-            f"policy rule {seen[0]}", f"refers through more than {_DEPTH_MAX} other rules"
+            f"policy rule {seen[0]}",
+            f"leads through a chain of more than {_DEPTH_MAX} other rules; shorten the chain",
         )
     for used in sorted(uses[name]):
         _check_uses(used, uses, (*seen, name), known)
@@ -131,12 +139,19 @@ class _Parser:
         self._checks = checks
 
     def parse(self) -> Check:
-        """Return the compiled check."""
+        """Return the compiled check.
+
+        Raises:
+            InvalidInputError: the check is malformed or nested too deeply.
+        """
         if not self._tokens:
             return _everybody
         check = self._either()
         if self._next < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._next]!r} after the end of the check")
+            raise self._error(
+                f"unexpected {self._tokens[self._next]!r}; join checks with 'and' or 'or', and "
+                "close only parentheses that are open"
+            )
         return check
 
     def _either(self) -> Check:
@@ -154,13 +169,13 @@ class _Parser:
     def _one(self) -> Check:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise self._error(f"is nested too deeply; the limit is {_DEPTH_MAX} levels")
+            raise self._error(f"the check is nested too deeply; the limit is {_DEPTH_MAX} levels")
         if self._take("not"):
             check = _not(self._one())
         elif self._take("("):
             check = self._either()
             if not self._take(")"):
-                raise self._error("a parenthesis is not closed")
+                raise self._error("a parenthesis is not closed; add ')'")
         else:
             check = self._simple()
         self._depth -= 1
@@ -173,7 +188,7 @@ class _Parser:
 
     def _simple(self) -> Check:
         if self._next == len(self._tokens):
-            raise self._error("ends unexpectedly; a check is missing")
+            raise self._error("a check is missing at the end; add it, or remove the last operator")
         word = self._tokens[self._next]
         self._next += 1
         if word in {"@", "!"}:
@@ -188,7 +203,7 @@ class _Parser:
             return _role(match.lower())
         if kind not in _ATTRIBUTES:
             known = ", ".join(sorted({"role", "rule", *_ATTRIBUTES}))
-            raise self._error(f"there is no check {kind!r}; use one of {known}")
+            raise self._error(f"there is no kind of check {kind!r}; use one of {known}")
         return self._comparison(_ATTRIBUTES[kind], match)
 
     def _comparison(self, attribute: Callable[[PlacementCaller], str], match: str) -> Check:
@@ -197,7 +212,9 @@ class _Parser:
             return lambda caller, _: attribute(caller) == match
         name = about[1]
         if name not in _ABOUT_NAMES:
-            raise self._error(f"requests have no {name!r}; use project_id or user_id")
+            raise self._error(
+                f"the target of a request has no {name!r}; use %(project_id)s or %(user_id)s"
+            )
         return lambda caller, target: name in target and attribute(caller) == target[name]
 
     def _error(self, reason: str) -> InvalidInputError:
@@ -230,7 +247,7 @@ def _role(role: str) -> Check:
 
 def _rule(name: str, checks: Mapping[str, Check]) -> Check:
     def check(caller: PlacementCaller, target: Target) -> bool:
-        # Looked up at each call, since the rule may be defined after this one.
+        # The rule is looked up at each call, since it may be defined after this one.
         return checks[name](caller, target)
 
     return check

@@ -1,6 +1,6 @@
 """Parsers of query parameters: resource amounts, traits and aggregates.
 
-The error texts are the original's, since some clients match on them.
+The error texts are Placement's, since some clients match on them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,8 @@ _ANY_TRAITS = 39
 
 _INVALID = "Invalid query string parameters: "
 _IN_FORM = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
-# No provider has this amount, so every larger one gives the same result and can be cut to it,
-# which keeps numbers within the tables' 64 bits.
+# No provider has this amount. Larger ones give the same result and are replaced by it, which keeps
+# amounts within the tables' 64 bits.
 _ASKED_MAX = AMOUNT_MAX + 1
 
 
@@ -48,8 +48,8 @@ def provider_query(query: Sequence[tuple[str, str]], minor: int) -> ProviderQuer
     Raises:
         PlacementError: 400, a parameter is malformed.
     """
-    # Later values overwrite earlier ones: the original takes the last of repeated parameters,
-    # except for `member_of` and `required`.
+    # Later values overwrite earlier ones: Placement takes the last of repeated parameters, except
+    # for `member_of` and `required`.
     last = dict(query)
     members = members_of([value for key, value in query if key == "member_of"], minor)
     traits = traits_of([value for key, value in query if key == "required"], minor)
@@ -112,7 +112,7 @@ def traits_of(values: Sequence[str], minor: int) -> Traits:
 def listed_traits(value: str, *, may_forbid: bool) -> tuple[list[str], frozenset[str]]:
     """Parse `A,!B` into required and forbidden traits.
 
-    Several `!` count as one, as in the original.
+    Several `!` in a row are read as one, as in Placement.
 
     Raises:
         PlacementError: 400, the value is malformed.
@@ -136,7 +136,7 @@ def members_of(values: Sequence[str], minor: int, suffix: str = "") -> Members:
     Args:
         values: in request order.
         minor: microversion.
-        suffix: suffix of their request group.
+        suffix: suffix of their request group, for error messages.
 
     Raises:
         PlacementError: 400, a value is malformed or not supported by the microversion.
@@ -197,7 +197,7 @@ def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
 
 
 def _check_uuids(uuids: Iterable[str]) -> None:
-    # Sorted so that the reported one does not depend on the order of a set.
+    # They are sorted so that the reported one does not depend on the order of a set.
     for uuid in sorted(uuids):
         if not is_uuid(uuid):
             expected = "Expected 'member_of' parameter to contain valid UUID(s)."

@@ -12,8 +12,8 @@ from berth.api.placement.errors import PlacementError
 from berth.api.placement.shapes import Shape
 
 _FIELDS_MAX = 500
-# Above this size (in bytes) an error leaves out the body: jsonschema quotes the schema and the
-# value, so the response would be several times as large as the request.
+# An error for a body above this size (in bytes) leaves out the schema and the value, which
+# jsonschema quotes; the response would be several times as large as the request.
 _TOLD_WHOLE_MAX = 64 * 1024
 # The ledger stores 64-bit integers.
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
@@ -53,7 +53,7 @@ def check(value: object, shape: Shape, *, is_brief: bool = False) -> None:
     Args:
         value: the value.
         shape: its schema.
-        is_brief: leave the value out of the error text.
+        is_brief: leave the value and the schema out of the error text.
 
     Raises:
         PlacementError: 400, with jsonschema's description of the problem.
@@ -80,7 +80,7 @@ def query_of(scope: Scope) -> list[tuple[str, str]]:
     except ValueError as error:
         raise PlacementError(400, f"Invalid query string parameters: {error}") from error
     if any("\0" in part for item in items for part in item):
-        raise PlacementError(400, "Invalid query string parameters: they must not hold U+0000")
+        raise PlacementError(400, "Invalid query string parameters: U+0000 is not allowed")
     return items
 
 
@@ -107,13 +107,17 @@ def _slow_decode(raw: bytes) -> Any:  # noqa: ANN401 - JSON, of any shape
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _stored(value: object) -> Any:  # noqa: ANN401 - JSON, of any shape
-    """Return a storable copy of a value: whole numbers as 64-bit ints, strings valid in UTF-8.
+    """Return a copy of a value with whole numbers as ints; check that it can be stored.
 
     JSON Schema accepts 1.0 as an integer, and some numbers have no limits in the schemas.
+
+    Raises:
+        PlacementError: 400, a number does not fit into 64 bits, `allocation_ratio` is too low, a
+            string contains U+0000 or a lone surrogate, or a key is not printable.
     """
     if isinstance(value, str):
         _check_text(value)
@@ -130,7 +134,7 @@ def _stored_object(value: dict[str, object]) -> dict[str, Any]:
     for key in value:
         _check_text(key)
         if not key.isprintable():
-            raise PlacementError(400, "JSON does not validate: a key holds a control character")
+            raise PlacementError(400, "JSON does not validate: a key has an unprintable character")
     return {
         key: _ratio(item) if key == _RATIO and isinstance(item, int | float) else _stored(item)
         for key, item in value.items()
@@ -139,16 +143,20 @@ def _stored_object(value: dict[str, object]) -> dict[str, Any]:
 
 def _check_text(text: str) -> None:
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise PlacementError(400, "JSON does not validate: a text holds U+0000 or half a character")
+        raise PlacementError(
+            400, "JSON does not validate: a string contains U+0000 or a lone surrogate"
+        )
 
 
 def _whole(number: float) -> float:
     if not _INT_MIN <= number <= _INT_MAX:
-        raise PlacementError(400, "JSON does not validate: a number has more than 64 bits")
+        raise PlacementError(400, "JSON does not validate: a number does not fit into 64 bits")
     return int(number) if number == int(number) else number
 
 
 def _ratio(number: float) -> float:
     if not -_RATIO_MAX <= number <= _RATIO_MAX:
-        raise PlacementError(400, f"JSON does not validate: {_RATIO} is below {-_RATIO_MAX}")
+        raise PlacementError(
+            400, f"JSON does not validate: {_RATIO} must not be below {-_RATIO_MAX}"
+        )
     return float(number)

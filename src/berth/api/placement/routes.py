@@ -104,7 +104,7 @@ def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> 
 def _of_provider(
     method: str, path: str, handler: Handler, rule: str, takes: Steps
 ) -> PlacementRoute:
-    """Return a route with a body about a provider, whose absence is reported before the body."""
+    """Return a route with a body for a provider; a missing one is reported before a wrong body."""
     return replace(_send(method, path, handler, rule, takes), subject=provider_of)
 
 
@@ -133,7 +133,7 @@ _OF_INVENTORIES = (
     _show(_INVENTORIES, list_inventories, f"{_RULE}:list"),
     _of_provider("POST", _INVENTORIES, create_inventory, f"{_RULE}:create", POST_INVENTORY),
     _of_provider("PUT", _INVENTORIES, update_inventories, f"{_RULE}:update", PUT_INVENTORIES),
-    # Before 1.5 the original answers 405 here, unlike 404 for other routes outside their versions.
+    # Before 1.5 Placement answers 405 here; for other routes outside their versions it answers 404.
     replace(_remove(_INVENTORIES, delete_inventories, f"{_RULE}:delete", 5), missing=405),
     _show(_INVENTORY, show_inventory, f"{_RULE}:show"),
     _of_provider("PUT", _INVENTORY, update_inventory, f"{_RULE}:update", PUT_INVENTORY),
@@ -150,7 +150,7 @@ _OF_ASSOCIATIONS = (
         PUT_AGGREGATES,
     ),
     _show(_PROVIDER_TRAITS, list_provider_traits, "resource_providers:traits:list", 6),
-    # Not `_of_provider`: for traits the original validates the body before it looks up the
+    # This is not `_of_provider`: for traits, Placement validates the body before it looks up the
     # provider.
     _send(
         "PUT",
@@ -164,7 +164,7 @@ _OF_ASSOCIATIONS = (
 
 _OF_TRAITS = (
     _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
-    # The original sends `last-modified` with these although they have no body.
+    # Placement sends `last-modified` with these two, although they have no body.
     PlacementRoute("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
     PlacementRoute("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
     _remove(_TRAIT, delete_trait, "traits:delete", 6),

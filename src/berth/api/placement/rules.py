@@ -17,8 +17,8 @@ BASE: Mapping[str, str] = {
 }
 """The rules that the rules of the routes are built from."""
 
-# The rules that also admit administrators under the old defaults. The original ORs its deprecated
-# checks in until `enforce_new_defaults` is set, and operators upgrade with that behaviour.
+# The rules that also admit administrators under the old defaults. Until `enforce_new_defaults` is
+# set, Placement accepts a caller that passes either the new check or the deprecated one.
 _ADMIN_ADDED = frozenset(BASE) - {"admin_api"}
 
 _USUAL = (
@@ -69,7 +69,8 @@ def policy_of(overrides: Mapping[str, str], *, enforce_new_defaults: bool) -> Ac
     Args:
         overrides: the operator's rules by name; each replaces the default of that name.
         enforce_new_defaults: if False, administrators also pass the rules for services and for
-            readers of a project, as in old releases. The operator's rules stay unchanged.
+            readers of a project, as in old releases of Placement. The operator's rules stay
+            unchanged.
 
     Raises:
         InvalidInputError: see `AccessPolicy`.

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-# Bounds on errors: a body of a few megabytes can be wrong in a million places, and a message
-# quotes the value.
+# The first limit bounds the errors that are compared, since a large body can be wrong in a million
+# places. The second bounds the characters of a brief message, since a message quotes the value.
 _ERRORS_MAX = 1000
 _SENTENCE_MAX = 1000
 
@@ -20,10 +20,10 @@ class Shape:
 
     Args:
         schema: a JSON Schema (2020-12). `format: uuid` accepts any form that Python's UUID
-            accepts in a body, and only the dashed form in a query, as in the original.
+            accepts in a body, and only the dashed form in a query, as in Placement.
         is_plain: fast hand-written check. It may return False for values that the schema
             accepts, but never True for values that the schema rejects.
-        is_query: the values are the last query parameters by name.
+        is_query: the values are queries, as the last value of each parameter by name.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Shape:
     def problem_of(self, value: object, *, is_brief: bool = False) -> str | None:
         """Return jsonschema's description of what is wrong with a value, or None if it is valid.
 
-        Clients match on these texts. The best match is chosen among the first 1,000 errors.
+        Clients match on these texts. Of several errors jsonschema's best match is described.
 
         Args:
             value: the value to validate.
@@ -62,13 +62,13 @@ class Shape:
 
     @property
     def validator(self) -> "Draft202012Validator":
-        """The validator, built at its first use."""
+        """The validator, built on first use."""
         if self._validator is None:
             from jsonschema import FormatChecker  # noqa: PLC0415
 
             from berth.api.placement.keywords import Validator  # noqa: PLC0415
 
-            # The original checks formats in bodies with its own uuid check, but queries with
+            # Placement checks uuids in bodies with a check of its own, and those in queries with
             # jsonschema's, which is stricter.
             formats = FormatChecker(["uuid"]) if self._is_query else FormatChecker([])
             if not self._is_query:
@@ -78,7 +78,7 @@ class Shape:
 
 
 Steps = tuple[tuple[int, Shape], ...]
-"""Shapes with the minor version each applies from, in ascending order."""
+"""Shapes, each with the minor version from which it applies, in ascending order."""
 
 
 def shape_at(steps: Steps, minor: int) -> Shape:
@@ -99,4 +99,4 @@ def is_uuid(value: object) -> bool:
     if not isinstance(value, str):
         return True  # a format applies to strings only; `type` rejects the others
     digits = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "").lower()
-    return len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - of a uuid
+    return len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004 - digits of a uuid

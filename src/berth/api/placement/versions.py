@@ -1,4 +1,4 @@
-"""Microversions of the Placement API, 1.0 to 1.39; other modules use the minor number alone."""
+"""Microversions of the Placement API, 1.0 to 1.39, each represented by its minor number."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,8 @@ MINOR_MAX = 39
 _NAME = b"openstack-api-version"
 _SERVICE = "placement"
 _SCOPE_KEY = "berth.placement_minor"
-# Versions by the exact header that clients send, so that most requests need no parsing.
+# Minor versions by the exact header value that clients send, so that most requests need no
+# parsing.
 _USUAL = {f"{_SERVICE} 1.{minor}".encode(): minor for minor in range(MINOR_MAX + 1)} | {
     f"{_SERVICE} latest".encode(): MINOR_MAX
 }
@@ -23,29 +24,29 @@ _TOLD: tuple[tuple[Header, ...], ...] = tuple(
 
 
 def text_of(minor: int) -> str:
-    """Return a version in the form `1.39`."""
+    """Return a minor version in the form `1.39`."""
     return f"1.{minor}"
 
 
 def set_minor(scope: Scope, minor: int) -> None:
-    """Store the negotiated version of a request; the response reports it."""
+    """Store the negotiated minor version of a request; the response reports it."""
     scope[_SCOPE_KEY] = minor
 
 
 def minor_of(scope: Scope) -> int | None:
-    """Return the negotiated version of a request, or None before negotiation."""
+    """Return the negotiated minor version of a request, or None before negotiation."""
     minor: int | None = scope.get(_SCOPE_KEY)
     return minor
 
 
 def version_headers(scope: Scope) -> tuple[Header, ...]:
-    """Return the version headers of a response; empty before negotiation."""
+    """Return the version headers of a response; none before negotiation."""
     minor: int | None = scope.get(_SCOPE_KEY)
     return () if minor is None else _TOLD[minor]
 
 
 def negotiate(headers: Iterable[Header]) -> int:
-    """Return the version that the headers request, by default 1.0.
+    """Return the minor version that the headers request; 0 if they request none.
 
     Raises:
         PlacementError: the version is malformed (400) or out of range (406).
@@ -73,7 +74,7 @@ def negotiate(headers: Iterable[Header]) -> int:
 
 
 def _asked(header: str) -> str | None:
-    """Return the version requested of this service; if there are several, the last."""
+    """Return the version that a header requests of Placement, or None; the last one wins."""
     # One header can name the versions of several services, separated by commas.
     for item in reversed(header.split(",")):
         service, _, version = item.strip().partition(" ")

@@ -1,4 +1,4 @@
-"""Handlers of this zone's information, of its child zones, and of servers anywhere in the tree."""
+"""Handlers for this zone's information, its child zones, and servers anywhere in the tree."""
 
 from datetime import UTC, datetime
 
@@ -25,7 +25,7 @@ from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ChildZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
 
-# Numbers of 18 digits always fit into a 64-bit integer.
+# Numbers of up to 18 digits fit into a 64-bit integer.
 _ID_DIGITS_MAX = 18
 
 # ---- requests of parents ----------------------------------------------------------------------
@@ -75,7 +75,7 @@ async def create_zone(call: Call) -> Answer:
 
 
 async def update_zone(call: Call) -> Answer:
-    """Update the record of a child zone."""
+    """Update the record of a child zone; missing fields stay unchanged."""
     zones = zone_parts(call.parts).zones
     said = call.body(ZoneChangeBody).zone
     change = ZoneChange(
@@ -119,7 +119,7 @@ def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
 
 
 def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
-    # Without a state the watch has not read the record yet, which is a moment after its creation.
+    # Just after a record was created, the watch may not have read it and then has no state.
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()
@@ -143,7 +143,7 @@ def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
 
 def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
     """Return whether a child is enabled and not known to be down."""
-    # The watch follows the ledger and may be behind the record that was just changed.
+    # The watch follows the ledger, so its copy may be older than the record just changed.
     if state is None or state.zone.is_enabled != zone.is_enabled:
         return zone.is_enabled
     return state.is_active
@@ -154,13 +154,13 @@ def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
 
 async def create_all_at_once(call: Call) -> Answer:
     """Create servers anywhere in the tree, all or none, with one reservation id."""
-    # Only checks that this deployment is a zone, before the body is read.
+    # This call only checks that the deployment is a zone, before the body is read.
     zone_parts(call.parts)
     body = call.body(NewTreeServersBody)
     server = body.server
     if server.num_instances is not UNSET:
         if server.min_count is not UNSET or server.max_count is not UNSET:
-            reason = "replaces min_count and max_count; use either it or them"
+            reason = "sets min_count and max_count; omit these two, or omit num_instances"
             raise InvalidInputError("server.num_instances", reason)
         server.min_count = whole(server.num_instances, "server.num_instances", low=1)
     # From here on the request is that of POST /servers, with the fields of all microversions.

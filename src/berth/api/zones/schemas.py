@@ -1,4 +1,4 @@
-"""Request and response bodies about child zones and servers in the tree."""
+"""Request and response bodies for child zones and for servers in the tree."""
 
 from typing import Annotated
 
@@ -52,7 +52,10 @@ class ZoneChangeBody(Model):
 
 
 class ZoneLine(View):
-    """A child zone in a list without details."""
+    """A child zone in a list without details.
+
+    `is_active` says that the zone is enabled and not known to be down.
+    """
 
     id: int
     name: str
@@ -62,7 +65,11 @@ class ZoneLine(View):
 
 
 class ChildZoneView(ZoneLine):
-    """A child zone with all fields except its password."""
+    """A child zone with all fields except its password.
+
+    `failures` counts the latest polls that failed in a row, and `seen_at` is the time of the last
+    answer, or null. `capabilities` and `ranges` are what the zone publishes about itself.
+    """
 
     username: str
     has_password: bool
@@ -99,7 +106,7 @@ class ZoneInfoAnswer(View):
 
 
 class NewTreeServers(NewServer):
-    """The servers to create at once; `num_instances` replaces both counts."""
+    """The servers to create together; `num_instances` sets both counts."""
 
     num_instances: Whole | UnsetType = UNSET
 

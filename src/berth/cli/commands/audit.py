@@ -20,12 +20,21 @@ _AGE = click.FloatRange(0)
 
 @click.command("audit")
 @click.option(
-    "--fix", is_flag=True, help="Repair what is safe to repair; otherwise nothing changes."
+    "--fix", is_flag=True, help="Repair what is safe to repair; without it nothing changes."
 )
-@click.option("--host", metavar="HOST", help="Audit this host only.")
-@click.option("--grace", type=_AGE, metavar="S", help="Ignore records younger than S seconds (60).")
-@click.option("--task-age", type=_AGE, metavar="S", help="Ignore tasks younger than S (900).")
-@click.option("--request-age", type=_AGE, metavar="S", help="Ignore requests younger than S (300).")
+@click.option("--host", metavar="HOST", help="Audit only this host.")
+@click.option(
+    "--grace", type=_AGE, metavar="S", help="Ignore changes younger than S seconds; default 60."
+)
+@click.option(
+    "--task-age", type=_AGE, metavar="S", help="Ignore tasks younger than S seconds; default 900."
+)
+@click.option(
+    "--request-age",
+    type=_AGE,
+    metavar="S",
+    help="Ignore pending requests younger than S seconds; default 300.",
+)
 @json_option
 @connected
 def audit(
@@ -40,9 +49,9 @@ def audit(
 ) -> None:
     """Find and repair lost capacity, stuck moves and other discrepancies in the ledger.
 
-    Exits with 3 when discrepancies were found, and with 4 when all of them were repaired.
+    Exits with 3 when discrepancies remain, and with 4 when all that were found were repaired.
     """
-    # Ages that are not given are left to the service, which knows the defaults.
+    # The service has the defaults of the ages that are not given.
     asked = {"host": host, "grace_s": grace, "task_s": task_age, "request_s": request_age}
     report = api.ask("POST" if fix else "GET", _PATH, params=asked)
     if as_json:
@@ -68,14 +77,14 @@ def _print_report(report: Json, *, fix: bool) -> None:
         print_line("\nthere are more discrepancies; repair these first")
     others = report.get("others_total")
     if others:
-        # Not discrepancies: clients of the Placement API made these and decide how long they live.
+        # These are not discrepancies: clients of the Placement API made them and must remove them.
         print_line(f"\n{others:,} consumers were made through the Placement API; --json lists them")
     _print_mended(part(report, "mended_by_agents"))
     _print_sum(report, fix=fix)
 
 
 def _print_mended(by_host: Json) -> None:
-    """Print the discrepancies that agents have repaired themselves; they do not count as found."""
+    """Print the discrepancies that agents have repaired; the totals do not include them."""
     for host in sorted(by_host):
         print_line(f"\n{host}: recently repaired by its agent", style="bold")
         for note in rows(by_host, host):

@@ -23,7 +23,8 @@ def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
     QUERY is the query string of GET /placement/allocation_candidates, for example
     "resources=VCPU:1&required=HW_CPU_X86_VMX".
     """
-    # Appended verbatim: a query may repeat parameters, and their order decides some errors.
+    # The query is appended verbatim, since it may repeat parameters, and their order decides which
+    # error is reported.
     answer = api.get(f"{_PATH}?{query.removeprefix('?')}")
     if as_json:
         print_json(answer)
@@ -40,7 +41,7 @@ def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
     else:
         group, constraint, names, *_ = _row(steps[ends_at])
         about = f" ({names})" if names else ""
-        print_line(f"no candidates: no provider is left after {constraint}{about} of {group}")
+        print_line(f"no candidates: no tree is left after {constraint}{about} of {group}")
 
 
 def _row(step: Json) -> tuple[str, str, str, str, str]:

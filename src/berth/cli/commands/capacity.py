@@ -9,7 +9,7 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 
 @click.command("capacity")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
-@click.option("--az", help="Count this availability zone only.")
+@click.option("--az", help="Count only in this availability zone.")
 @click.option(
     "--hosts",
     "hosts_max",
@@ -25,7 +25,7 @@ def capacity(
 ) -> None:
     """Count how many more instances of a flavor would fit, host by host."""
     found = find_flavor(api, flavor)
-    # The service accepts limits from 1 only; with --hosts 0 the one row is not printed.
+    # The service accepts only limits of at least 1; with --hosts 0 the one row is not printed.
     limit = None if as_json else max(hosts_max, 1)
     answer = api.get("/berth/v1/capacity", flavor=found["id"], availability_zone=az, limit=limit)
     if as_json:

@@ -29,7 +29,7 @@ from berth.scheduling.plan.inspection import (
 from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
 
-# Number of hosts shown by default; a fleet's full tables are thousands of lines.
+# Number of hosts shown by default; the full tables of a fleet have thousands of lines.
 _HOSTS_SHOWN = 20
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -50,7 +50,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--hosts",
     "hosts_max",
     type=click.IntRange(0),
-    help=f"Number of candidates and removed hosts to show; {_HOSTS_SHOWN}, or all with --json.",
+    help="Maximum number of candidates and of removed hosts to show; by default "
+    f"{_HOSTS_SHOWN}, or all with --json.",
 )
 @json_option
 def decide(
@@ -64,8 +65,9 @@ def decide(
 ) -> None:
     """Decide on a request without a running Berth, and explain every step.
 
-    The decision is the service's: equal files and seeds give equal choices. Exits with 0 when all
-    instances are placed, 3 when the request is refused, and 2 when a file is invalid.
+    The decision is the one that the service would make; equal files and seeds give equal choices.
+    Exits with 0 when all instances are placed, 3 when the request is refused, and 2 when a file is
+    invalid.
     """
     policy = load_policy(policy_path)
     state = read_state(state_path)
@@ -76,7 +78,7 @@ def decide(
         table_of(state),
         request,
         policy,
-        # The time of the state, not of this machine: rules that depend on the time, such as
+        # The time is the state's, not this machine's: rules that depend on it, such as the one on
         # whether a service is up, must decide as they would have then.
         now_s=state.now_s,
         seed=seed_of(request.request_id) if seed is None else seed,
@@ -124,7 +126,7 @@ def _print_inspection(inspection: Inspection) -> None:
         f"policy {inspection.policy_name} ({inspection.policy_hash}), driver {inspection.driver}, "
         f"seed {inspection.seed}, state {inspection.table_version}"
     )
-    # The first instance, and the one that found no host; those in between differ little.
+    # The first instance is shown, and the one that found no host; those in between differ little.
     shown = inspection.instances[:1]
     if inspection.refusal is not None and len(inspection.instances) > 1:
         shown += inspection.instances[-1:]
@@ -143,7 +145,7 @@ def _print_inspection(inspection: Inspection) -> None:
 def _print_instance(instance: InstanceInspection) -> None:
     print_line(f"\nInstance {instance.instance_uuid}", style="bold")
     if instance.placement is not None:
-        # Not for a refused instance: the refusal prints the same filters with examples.
+        # For an instance without a host, the refusal prints the same filters with examples.
         print_filters(instance.filters)
     if instance.removed:
         _print_removed(instance.removed, instance.removed_total)

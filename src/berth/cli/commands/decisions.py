@@ -1,4 +1,4 @@
-"""`berth explain`, and the dry run of `berth server create`."""
+"""`berth explain`, and the dry run for `berth server create`."""
 
 import click
 import msgspec
@@ -24,7 +24,10 @@ def explain(api: ApiConnection, *, request: str, as_json: bool) -> None:
     request_id = _request_id(api, request)
     answer = api.find(f"/berth/v1/decisions/{segment(request_id)}")
     if answer is None:
-        reason = f"no decision on {request_id!r}; it waits for a scheduler or does not exist"
+        reason = (
+            f"no decision on request {request_id!r}: either the request waits for a scheduler, or "
+            "it does not exist; check the id"
+        )
         raise CommandError(reason, ExitCode.NOT_FOUND)
     _print_answer(answer, Decision, as_json=as_json)
 
@@ -47,15 +50,15 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
     try:
         print_decision(msgspec.convert(answer, kind))
     except msgspec.ValidationError as error:
-        # A newer service may send decisions in a form this client does not know.
+        # A newer service may send decisions in a form that this client does not know.
         raise CommandError(f"this client cannot read the response ({error}); use --json") from error
 
 
 def _request_id(api: ApiConnection, request: str) -> str:
-    """Return the id of the newest decision on an instance; other texts are request ids already.
+    """Return the id of the request of the newest decision on an instance.
 
-    For an instance in a child zone, this zone has only the decision that sent it there, which is
-    that of its creation.
+    A text that is not a uuid, or is that of an unknown instance, is returned unchanged. For an
+    instance in a child zone, this zone has only the decision on its creation.
     """
     if not is_uuid(request):
         return request

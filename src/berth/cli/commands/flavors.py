@@ -30,7 +30,7 @@ def flavors() -> None:
 @click.option("--swap-mb", type=click.IntRange(0), default=0)
 @click.option("--id", "flavor_id", help="Id of the flavor; generated if omitted.")
 @click.option("--description", help="Description of the flavor.")
-@click.option("--private", is_flag=True, help="Hide it from other projects.")
+@click.option("--private", is_flag=True, help="Hide the flavor from other projects.")
 @property_option
 @json_option
 @connected
@@ -129,7 +129,7 @@ def set_properties(
 
 
 def find_flavor(api: ApiConnection, flavor: str) -> Json:
-    """Return the flavor with an id or, failing that, a name.
+    """Return the flavor with an id or, if no flavor has that id, with that name.
 
     Raises:
         CommandError: no flavor matches.

@@ -20,7 +20,7 @@ from berth.cli.server_finding import (
 @click.command("evacuate")
 @click.argument("host")
 @click.option("--to", help="Target host of all servers; by default the scheduler chooses.")
-@click.option("--stopped", is_flag=True, help="Do not start the servers there.")
+@click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")
 @wait_option
 @timeout_option
 @connected
@@ -39,8 +39,8 @@ def evacuate(
         try:
             ask_for(api, server["id"], "evacuate", args, None if stopped else KEEPS_POWER)
         except CommandError as error:
-            # One server that cannot be evacuated must not hold up the others, unless the service
-            # itself is away.
+            # One server that cannot be evacuated must not hold up the others. If the service is
+            # unreachable, however, no request can succeed.
             failed += 1
             _say(server, str(error))
             if error.code is ExitCode.UNREACHABLE:
@@ -49,7 +49,7 @@ def evacuate(
         asked.append(server)
         if not wait:
             _say(server, "evacuation requested")
-    # All evacuations run at the same time, so the timeout is for all of them together.
+    # All evacuations run simultaneously, so the timeout is for all of them together.
     ends_s = time.monotonic() + timeout_s
     for server in asked if wait else ():
         failed += not _has_left(api, server, ends_s)

@@ -17,7 +17,7 @@ _PATH = "/berth/v1/hosts"
     multiple=True,
     required=True,
     metavar="CLASS=RATIO",
-    help="Allocation ratio, for example VCPU=4; 0 unsets it. May be repeated.",
+    help="Allocation ratio, for example VCPU=4; 0 removes it. May be repeated.",
 )
 @json_option
 @connected
@@ -40,14 +40,14 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
 
 @click.command("write-off")
 @click.argument("host")
-@click.option("--yes", is_flag=True, help="Write the host off; otherwise nothing changes.")
+@click.option("--yes", is_flag=True, help="Write the host off; without it nothing changes.")
 @json_option
 @connected
 def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> None:
-    """End moves that involve HOST, which is lost for good, and free their allocations.
+    """End the moves with leftovers on the lost host HOST, and free their allocations there.
 
-    Lists these moves. Servers on the host are never touched. The service must be forced down
-    first, and must have stopped sending heartbeats.
+    Without --yes, only shows what would end and be freed. Servers on the host are never touched.
+    The host's service must be forced down, and its agent must have stopped sending heartbeats.
     """
     # GET is the dry run of POST at the same path, so both print the same report.
     path = f"{_PATH}/{segment(host)}/write-off"

@@ -23,7 +23,9 @@ hosts.add_command(write_off)
 
 
 @hosts.command("list")
-@click.option("--hypervisors", is_flag=True, help="List the hypervisors of the compute API.")
+@click.option(
+    "--hypervisors", is_flag=True, help="List the hypervisors of the compute API instead."
+)
 @json_option
 @connected
 def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
@@ -58,7 +60,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
 @json_option
 @connected
 def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
-    """Show a host, by name."""
+    """Show a host, by name or uuid."""
     host = api.get(f"{_PATH}/{segment(name)}")
     if as_json:
         print_json(host)
@@ -146,7 +148,7 @@ def _state(host: Json) -> str:
 
 
 def _ratio(host: Json, resource_class: str) -> str | None:
-    """Return the allocation ratio of a resource class and its origin, or None."""
+    """Return the allocation ratio of a resource class with its origin, or None if unknown."""
     inventory = part(part(host, "inventories"), resource_class)
     if not inventory:
         return None

@@ -13,7 +13,7 @@ from berth.cli.output import json_option
 # Each zone is a process, so the limit protects the machine.
 _ZONES_MAX = 40
 # Ready policies whose scores are on the same scale in every zone. The root compares offers of
-# different zones by their scores, so others would give arbitrary results.
+# different zones by their scores, so other policies would give arbitrary results.
 _COMPARABLE = ("spread", "balanced", "default", "pack")
 
 _FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -21,7 +21,7 @@ _FOLDER = click.Path(file_okay=False, exists=True, path_type=Path)
 
 _TRACE = click.option("--trace", type=_FOLDER, help="Folder with the files of the openb trace.")
 _VARIANT = click.option(
-    "--variant", default="default", show_default=True, help="Pod list of the trace."
+    "--variant", default="default", show_default=True, help="Name of the trace's pod list."
 )
 _LIMIT = click.option("--limit", type=click.IntRange(1), help="Maximum number of requests.")
 
@@ -34,7 +34,9 @@ def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, 
     shape = tuple(map(int, parts))
     zones = 1 + sum(math.prod(shape[:depth]) for depth in range(1, len(shape) + 1))
     if 0 in shape or zones > _ZONES_MAX:
-        raise click.BadParameter(f"must give 2 to {_ZONES_MAX} zones; each is a process")
+        raise click.BadParameter(
+            f"must give between 2 and {_ZONES_MAX} zones, since each is a process"
+        )
     return shape
 
 

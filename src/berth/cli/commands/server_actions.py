@@ -20,7 +20,7 @@ from berth.cli.server_finding import (
 )
 
 KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
-"""Header with the newest microversion in which an evacuated server keeps its power state.
+"""Header for the newest microversion in which an evacuated server keeps its power state.
 
 From 2.95 on an evacuated server is always stopped.
 """
@@ -35,7 +35,7 @@ def ask_for(
     args: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Request an action on a server; see `ApiConnection.get` for errors."""
+    """Request an action on a server; see `ApiConnection.ask` for errors."""
     body = {action: args}
     api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
 
@@ -48,10 +48,10 @@ def _act_on(
     wait: bool,
     timeout_s: float,
 ) -> None:
-    """Perform an action on several servers; with `wait`, print their status when it is done."""
+    """Request an action on several servers; with `wait`, print their status when it is done."""
     # All names are resolved first, so that a misspelt one stops the command before any action.
     found = [find_server(api, name) for name in names]
-    # All actions are requested before the first wait, so that they run at the same time.
+    # All actions are requested before the first wait, so that they run simultaneously.
     for server in found:
         act(api, server)
     ends_s = time.monotonic() + timeout_s
@@ -105,7 +105,7 @@ def reboot(
 @timeout_option
 @connected
 def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
-    """Resize SERVER to another flavor; then confirm or revert it."""
+    """Resize SERVER to another flavor; the resize must then be confirmed or reverted."""
     wanted = find_flavor(api, flavor)["id"]
 
     def act(api: ApiConnection, found: Json) -> None:
@@ -143,7 +143,7 @@ def rebuild(
 def migrate(
     api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
-    """Migrate stopped servers to other hosts; then confirm or revert.
+    """Migrate servers to other hosts; each migration must then be confirmed or reverted.
 
     Running servers are stopped, and started again on their new hosts.
     """
@@ -176,7 +176,7 @@ def live_migrate(
 @click.command("evacuate")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
-@click.option("--stopped", is_flag=True, help="Do not start the servers there.")
+@click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")
 @wait_option
 @timeout_option
 @connected
@@ -214,7 +214,7 @@ def unshelve(
     wait: bool,
     timeout_s: float,
 ) -> None:
-    """Start shelved servers again."""
+    """Unshelve servers, which starts them again."""
     args: Json = {}
     if az is not None:
         # An empty option becomes null, which removes the zone that the server is pinned to.
@@ -246,7 +246,7 @@ def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> 
 @click.option("--state", type=click.Choice(["active", "error"]), default="error", show_default=True)
 @connected
 def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> None:
-    """Set the state of servers, and abandon their task."""
+    """Set the state of servers, and abandon their tasks."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "os-resetState", {"state": state})
@@ -260,7 +260,7 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
 @connected
 def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """List the actions on SERVER with their steps, newest first."""
-    # The list has no steps; each action must be fetched for them.
+    # The list has no steps, so each action is fetched for its steps.
     path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
     found = [
         part(api.get(f"{path}/{segment(one['request_id'])}"), "instanceAction")
@@ -315,4 +315,4 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     actions,
     migrations,
 )
-"""The commands, in the order of the documentation."""
+"""The commands for actions on servers, in the order of the documentation."""

@@ -22,7 +22,7 @@ def groups() -> None:
 @click.option(
     "--max-per-host",
     type=click.IntRange(1),
-    help="Maximum per host, for anti-affinity; 1 by default.",
+    help="Maximum number of servers per host, for anti-affinity; by default 1.",
 )
 @json_option
 @connected
@@ -81,7 +81,7 @@ def find_group(api: ApiConnection, group: str) -> Json:
         by_uuid: Json = api.get(f"{_PATH}/{segment(group)}")["server_group"]
         return by_uuid
     # Names are not unique, and an administrator may refer to another project's group. The API
-    # ignores the parameter for others.
+    # ignores `all_projects` for other callers.
     named = [one for one in _all(api, all_projects=True) if one["name"] == group]
     if not named:
         reason = f"no server group {group!r}; see `berth group list`"

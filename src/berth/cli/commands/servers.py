@@ -41,13 +41,13 @@ for _command in ACTIONS:
 @click.argument("name")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
 @click.option("--image", help="Id of the image.")
-@click.option("--count", type=click.IntRange(1), help="Number of servers, all or none.")
+@click.option("--count", type=click.IntRange(1), help="Number of servers; all or none are created.")
 @click.option("--min", "count_min", type=click.IntRange(1), help="Minimum number of servers.")
 @click.option("--max", "count_max", type=click.IntRange(1), help="Maximum number of servers.")
 @click.option("--az", help="Availability zone; ZONE:HOST forces a host.")
 @click.option("--hint", "hints", multiple=True, callback=read_pairs, help="Scheduler hint K=V.")
 @click.option("--group", help="Server group: uuid or name.")
-@click.option("--key", help="Idempotency key; a repeated create with the same key creates nothing.")
+@click.option("--key", help="Idempotency key; repeating the command with it creates nothing more.")
 @click.option("--dry-run", is_flag=True, help="Only decide and explain, without creating servers.")
 @wait_option
 @timeout_option
@@ -78,7 +78,7 @@ def create(
     """
     if count is not None and (count_min is not None or count_max is not None):
         raise click.UsageError("give --count, or --min and --max, not both")
-    # As in the compute API: --min alone also sets the maximum, --max alone leaves the minimum 1.
+    # As in the compute API, --min alone also sets the maximum, and --max alone keeps the minimum 1.
     least, most = count_min or count or 1, count_max or count or count_min or 1
     if dry_run and wait:
         raise click.UsageError("--dry-run creates no servers to wait for; omit --wait")
@@ -174,7 +174,7 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
 @timeout_option
 @connected
 def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
-    """Delete servers; with --wait, until their resources are free."""
+    """Delete servers; with --wait, return when their resources are free."""
     # All names are resolved first, so that a misspelt one stops the command before any deletion.
     uuids = [find_server(api, one)["id"] for one in server]
     for uuid in uuids:
@@ -192,7 +192,7 @@ def _is_there(api: ApiConnection, uuid: str) -> bool:
 
 
 def _group_uuid(api: ApiConnection, group: str) -> str:
-    from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only --group needs it
+    from berth.cli.commands.server_groups import find_group  # noqa: PLC0415 - only for --group
 
     uuid: str = find_group(api, group)["id"]
     return uuid

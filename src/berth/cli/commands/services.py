@@ -13,7 +13,7 @@ _BINARY = "nova-compute"
 
 @click.group("service")
 def services() -> None:
-    """List, enable and disable compute services. HOST is the name of a host."""
+    """List, enable and disable compute services. HOST is the name of a service's host."""
 
 
 @services.command("list")
@@ -36,7 +36,7 @@ def list_services(api: ApiConnection, *, host: str | None, as_json: bool) -> Non
 @json_option
 @connected
 def enable(api: ApiConnection, *, host: str, as_json: bool) -> None:
-    """Enable new instances on a host."""
+    """Allow new instances on a host."""
     _change(api, host, {"status": "enabled"}, as_json=as_json)
 
 
@@ -46,7 +46,7 @@ def enable(api: ApiConnection, *, host: str, as_json: bool) -> None:
 @json_option
 @connected
 def disable(api: ApiConnection, *, host: str, reason: str | None, as_json: bool) -> None:
-    """Disable new instances on a host; existing ones keep running."""
+    """Forbid new instances on a host; existing ones keep running."""
     body: Json = {"status": "disabled"}
     if reason is not None:
         body["disabled_reason"] = reason
@@ -55,7 +55,7 @@ def disable(api: ApiConnection, *, host: str, reason: str | None, as_json: bool)
 
 @services.command("force-down")
 @click.argument("host")
-@click.option("--unset", is_flag=True, help="Remove the mark.")
+@click.option("--unset", is_flag=True, help="Remove the mark from the host.")
 @json_option
 @connected
 def force_down(api: ApiConnection, *, host: str, unset: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`berth up`, `api`, `placement` and other processes: convert options to settings and run."""
+"""`berth up`, `berth api` and the other commands that run Berth: options become settings."""
 
 import asyncio
 import gc
@@ -74,7 +74,7 @@ _PLACEMENT = [
         "--enforce-new-defaults",
         "placement__enforce_new_defaults",
         is_flag=True,
-        help="Do not grant administrators more than the rules do.",
+        help="Grant administrators only what the rules grant.",
     ),
     click.option(
         "--cors-origin",
@@ -157,7 +157,7 @@ def _quick_imports() -> Generator[None]:
 @_options(_API, _LEDGER, _BUS, _POLICY, _FLEET, _SIZE, _CONFIG)
 def up(*, config: Path | None, **options: object) -> None:
     """Run everything in one process: API, scheduler, ledger and simulated hosts."""
-    # Settings first: an error in them is reported at once, not after seconds of imports.
+    # The settings are read first, so that an error in them is reported before the slow imports.
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import processes  # noqa: PLC0415 - --help does not need it
@@ -168,7 +168,7 @@ def up(*, config: Path | None, **options: object) -> None:
 @click.command("api")
 @_options(_API, _LEDGER, _BUS, _POLICY, _CONFIG)
 def api(*, config: Path | None, **options: object) -> None:
-    """Run the HTTP API; schedulers process the requests it accepts."""
+    """Run the HTTP API; schedulers process the requests that it accepts."""
     settings = _settings(config, options)
     with _quick_imports():
         from berth.app import processes  # noqa: PLC0415 - see `up`
@@ -241,7 +241,7 @@ def show(*, config: Path | None, **options: object) -> None:
 
     found = asyncio.run(schema_of(ledger_url_of(settings.ledger)))
     if found is None:
-        print_line("the ledger has no tables yet")
+        print_line("the ledger has no tables; create them with `berth ledger migrate`")
     else:
         print_line(f"schema {found.revision}, for processes of {found.readable_by} or newer")
     print_line(f"this Berth has schema {SCHEMA}")

@@ -24,16 +24,16 @@ def state() -> None:
 )
 @connected
 def export(api: ApiConnection, *, output: Path | None) -> None:
-    """Export everything decisions depend on as JSON, for `berth decide --state`."""
-    # Streamed without parsing, since the state of a large fleet need not fit in memory twice.
+    """Export everything that decisions depend on as JSON, for `berth decide --state`."""
+    # The document is streamed without parsing, since that of a large fleet may not fit in memory.
     with api.stream(_PATH) as pieces:
         if output is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
-        # Written under another name and then renamed, so that a broken connection cannot leave a
-        # partial file or destroy the previous one.
+        # The file is written under another name and then renamed, so that a broken connection
+        # cannot leave a partial file or destroy the previous one.
         part = output.with_name(f"{output.name}.part")
         try:
             with part.open("wb") as file:

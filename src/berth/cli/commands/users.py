@@ -32,10 +32,10 @@ def token_keys() -> None:
     type=click.IntRange(2, 16),
     default=3,
     show_default=True,
-    help="Number of keys to keep; tokens of dropped keys become invalid.",
+    help="Number of keys to keep; tokens that a dropped key sealed become invalid.",
 )
 def rotate(*, path: Path, keep: int) -> None:
-    """Add a new key as the first; running servers use it within a second or two."""
+    """Add a new key as the first; running servers use it within two seconds."""
     from berth.config.key_file import rotate_keys  # noqa: PLC0415 - not needed for --help
 
     count = rotate_keys(path, kept=keep)
@@ -82,7 +82,7 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
         line = f"{name}:{hashed} {comment}".rstrip()
         _write_private(htpasswd, "\n".join([*others, line, ""]))
     except OSError as error:
-        raise CommandError(f"{htpasswd} cannot be written: {error.strerror}") from error
+        raise CommandError(f"{htpasswd} cannot be read or written: {error.strerror}") from error
     verb = "added to" if len(others) == len(lines) else "changed in"
     print_line(f"user {name} {verb} {htpasswd}")
 
@@ -90,13 +90,14 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
 def _check_name(name: str, what: str) -> None:
     if _NAME.fullmatch(name) is None or not name.isprintable():
         reason = (
-            f"{what} must have 1 to 255 printable characters, no space or colon, and no leading #"
+            f"{what} must consist of 1 to 255 printable characters without spaces and colons, and "
+            "must not start with #"
         )
         raise CommandError(reason, ExitCode.USAGE)
 
 
 def _read_password(*, from_stdin: bool) -> bytes:
-    # No option takes the password itself: command lines are visible to other users of the machine.
+    # No option takes the password, since command lines are visible to other users of the machine.
     if from_stdin:
         password = sys.stdin.readline().rstrip("\n")
     else:
@@ -105,13 +106,13 @@ def _read_password(*, from_stdin: bool) -> bytes:
         )
     encoded = password.encode()
     if not 1 <= len(encoded) <= _PASSWORD_BYTES_MAX:
-        reason = f"a password must have 1 to {_PASSWORD_BYTES_MAX} bytes"
+        reason = f"the password must have between 1 and {_PASSWORD_BYTES_MAX} bytes in UTF-8"
         raise CommandError(reason, ExitCode.USAGE)
     return encoded
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file atomically; a new file is readable by its owner only, others keep their mode.
+    """Replace a file atomically and keep its mode; only its owner can read a new file.
 
     A running server may read the file at any moment and must never see a partial one.
     """
@@ -120,7 +121,7 @@ def _write_private(path: Path, text: str) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-            # Synced before the rename, or a power failure could leave an empty file.
+            # Without a sync before the rename, a power failure could leave an empty file.
             file.flush()
             os.fsync(file.fileno())
         Path(part).chmod(mode)

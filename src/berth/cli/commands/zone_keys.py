@@ -51,15 +51,16 @@ def create(*, path: Path) -> None:
 def rotate(*, path: Path) -> None:
     """Add new keys and drop the oldest; recently sealed data stays readable.
 
-    The previously next key signs all statements from now on, so first make sure that all children
-    have the keys that `berth zone keys public` prints. The command waits until servers that use
-    this file sign with that key. If other servers use copies of the file, update the copies before
-    you give the printed keys to the children.
+    The second of the keys that `berth zone keys public` prints signs all statements from now on,
+    so first make sure that all children have it. The command waits until the servers that use this
+    file sign with it. If other servers use copies of the file, update the copies before you give
+    the printed keys to the children.
     """
     from berth.config import watched_files, zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.rotate(path)
-    # A child that got the new keys at once would drop the key that servers here still sign with.
+    # A child that got the new keys immediately would drop the key that servers here still sign
+    # with.
     time.sleep(watched_files.RELOAD_WITHIN_S)
     print_line(f"{path} has new keys, and the servers that read it use them")
     print_line(_for_children(zone_keys.public_text(path)))

@@ -18,7 +18,7 @@ _PATH = "/zones"
 
 
 def _read_weight(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    """Refuse NaN and the infinities, which JSON cannot represent."""
+    """Return the value of a weight option; refuse NaN and infinities, which JSON does not have."""
     if value is not None and not isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number")
     return value
@@ -30,20 +30,20 @@ def _weights(command: F) -> F:
         "--weight-scale",
         type=float,
         callback=_read_weight,
-        help="Factor of its weights; initially 1.",
+        help="Factor by which the zone's weights are multiplied; initially 1.",
     )
     offset = click.option(
         "--weight-offset",
         type=float,
         callback=_read_weight,
-        help="Added to its weights; initially 0.",
+        help="Number that is added to the zone's weights; initially 0.",
     )
     return offset(scale(command))
 
 
 @click.group("zone")
 def zones() -> None:
-    """Manage child zones, and keys between zones. ZONE is a name or a number."""
+    """Manage child zones, and keys between zones. ZONE is a name or an id."""
 
 
 zones.add_command(keys)
@@ -55,7 +55,7 @@ zones.add_command(parents)
 @click.argument("api_url")
 @account_options
 @_weights
-@click.option("--disable", is_flag=True, help="Send it no requests yet.")
+@click.option("--disable", is_flag=True, help="Send the zone no requests yet.")
 @json_option
 @connected
 def add(
@@ -123,13 +123,13 @@ def show(api: ApiConnection, *, zone: str, as_json: bool) -> None:
 
 @zones.command("set")
 @click.argument("zone")
-@click.option("--api-url", help="URL of its API.")
+@click.option("--api-url", help="URL of the zone's API.")
 @account_options
 @click.option("--new-password", is_flag=True, help="Set a new password of the account.")
 @click.option("--no-account", is_flag=True, help="Remove the account.")
 @_weights
 @click.option(
-    "--enable/--disable", "is_enabled", default=None, help="Whether to send it new requests."
+    "--enable/--disable", "is_enabled", default=None, help="Whether the zone gets new requests."
 )
 @json_option
 @connected
@@ -163,7 +163,7 @@ def set_zone(
     if not _given(fields) and not is_new:
         raise click.UsageError("nothing to change; see `berth zone set --help`")
     path = _path_of(_find(api, zone))
-    # Asked last, so that an unknown zone is reported before a prompt.
+    # The password is read last, so that an unknown zone is reported before a prompt.
     if is_new:
         fields["password"] = password_of(zone_user or zone, zone_password_file)
     _print_zone(api.put(path, {"zone": _given(fields)})["zone"], as_json=as_json)
@@ -188,7 +188,7 @@ def _path_of(zone: Json) -> str:
 
 
 def _find(api: ApiConnection, zone: str) -> Json:
-    """Return the child zone with a name or, failing that, a number.
+    """Return the child zone with a name or, if no zone has that name, with that id.
 
     Raises:
         CommandError: no zone matches.
@@ -224,7 +224,7 @@ def _print_zone(zone: Json, *, as_json: bool) -> None:
             "failures in a row": zone["failures"],
             "last seen": zone["seen_at"],
             "user": zone["username"] or None,
-            "password": "kept" if zone["has_password"] else None,
+            "password": "stored" if zone["has_password"] else None,
             "weight offset": zone["weight_offset"],
             "weight scale": zone["weight_scale"],
             "capabilities": joined(capabilities),

@@ -30,7 +30,7 @@ from berth.lab.workload import Workload
 from berth.lab.workload_replay import DEVICE_PREFIX, ReplayOptions, replay
 from berth.ports.virt import ChildReport
 
-# Seconds for the service to register all hosts, and for it to stop before it is killed.
+# Maximum seconds for the service to register all hosts, and to stop before it is killed.
 _START_S = 90.0
 _STOP_S = 20.0
 
@@ -39,7 +39,9 @@ _STOP_S = 20.0
 class DemoOptions:
     """Options of the demo, which replays a published trace or a generated workload.
 
-    `keep` leaves the service and its data in place afterwards.
+    `trace` is the folder of the trace and `variant` its pod list; without a trace, `settings`
+    determine the workload. `limit` is the maximum number of requests. `keep` leaves the service
+    and its data in place afterwards, and `picture` is the file for a picture of the summary.
     """
 
     trace: Path | None = None
@@ -52,7 +54,7 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions) -> ReplayReport:
-    """Start a service, replay a workload against it, and print the summary.
+    """Start a service, replay a workload against it, print the summary, and return the report.
 
     The service is stopped afterwards unless `keep` is set.
 
@@ -86,7 +88,10 @@ def run_demo(options: DemoOptions) -> ReplayReport:
 async def watched_replay(
     workload: Workload, connection: ServiceConnection, options: ReplayOptions, *, as_json: bool
 ) -> ReplayReport:
-    """Replay with a progress bar, which goes to standard error if `as_json` is set."""
+    """Replay a workload and return the report.
+
+    The progress bar goes to standard error if `as_json` is set.
+    """
     arrivals = len(workload.arrivals)
     total = arrivals if options.limit is None else min(options.limit, arrivals)
     with progress_bar(_console(as_json=as_json), total) as progress:
@@ -175,7 +180,8 @@ def _service(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            # In a session of its own a kept service survives Ctrl-C and the end of the terminal.
+            # A kept service gets its own session, in which it survives Ctrl-C and the end of the
+            # terminal.
             start_new_session=keep,
         )
     finished = False
@@ -209,7 +215,9 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, hosts: int, lo
             pass
         time.sleep(0.1)
     tail = log.read_text("utf-8", "replace")[-2000:]
-    raise UnavailableError(f"the service did not start; its log ends with:\n{tail}")
+    raise UnavailableError(
+        f"the service ended, or did not register all hosts in time; its log ends with:\n{tail}"
+    )
 
 
 def _tell_how_to_go_on(console: Console, options: DemoOptions, url: str, pid: int) -> None:

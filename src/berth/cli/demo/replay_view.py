@@ -30,9 +30,10 @@ def progress_bar(
         console: output console; if it is not a terminal, a line is printed at every tenth.
         total: expected number of items.
         doing: label of the bar.
-        of: plural noun of the items.
+        of: plural noun for the items.
     """
-    # Escape sequences of a bar would fill a log file, hence plain lines without a terminal.
+    # Without a terminal plain lines are printed, since the escape sequences of a bar would fill a
+    # log file.
     if not console.is_terminal:
         yield _lines(console, total, of)
         return
@@ -70,7 +71,7 @@ def save_picture(report: ReplayReport, file: Path) -> None:
     console = Console(record=True, width=_PICTURE_WIDTH, file=StringIO(), highlight=False)
     show_report(console, report)
     svg = console.export_svg(title="make demo")
-    # rich's template loads a web font. The picture must not fetch anything from the network.
+    # The picture must not fetch anything from the network, but rich's template loads a web font.
     file.write_text(_FONT_FACE.sub("", svg).replace("Fira Code", "ui-monospace"), "utf-8")
 
 

@@ -19,7 +19,7 @@ from berth.lab.zone_tenant import RequestOutcome, TreeTenant
 from berth.lab.zone_tree import ZoneTree, made_tree, tree_of
 
 _SETTINGS = {
-    # Without overcommitment the numbers of the report add up at a glance.
+    # Without overcommitment a reader can add up the numbers of the report.
     "agent.initial_cpu_allocation_ratio": 1.0,
     "log.level": "warning",
 }
@@ -30,7 +30,8 @@ class ZoneDemoOptions:
     """Options of the demo of zones.
 
     `shape` is the shape of the tree as `tree_of` takes it, `hosts` the number of hosts per zone,
-    and `policy` the ready policy of all zones. `keep` leaves the zones running until Ctrl-C.
+    `instances` the number of instances to place, and `policy` the ready policy of all zones.
+    `keep` leaves the zones running until Ctrl-C.
     """
 
     shape: Sequence[int] = (3, 2)
@@ -43,7 +44,9 @@ class ZoneDemoOptions:
 
 
 def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
-    """Start a tree of zones, place instances through its root, print a report, stop the tree.
+    """Start a tree of zones, place instances through its root, and print and return a report.
+
+    The tree is stopped afterwards or, with `keep`, when Ctrl-C ends the command.
 
     Raises:
         UnavailableError: a zone did not start, or ended during the demo.
@@ -56,7 +59,7 @@ def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
             started_s = _start(tree, console)
             report = _place(tree, options, console, started_s)
         except BerthError:
-            _show_logs(tree, console)  # they are deleted with the zones
+            _show_logs(tree, console)  # the logs are deleted with the zones
             raise
         if options.as_json:
             print_json(report)
@@ -73,7 +76,7 @@ def run_zone_demo(options: ZoneDemoOptions) -> ZoneReport:
 def _signals_as_interrupts() -> Generator[None]:
     """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that cleanup stops every zone.
 
-    By default these signals end the process at once and leave the zones running.
+    By default these signals end the process immediately and leave the zones running.
     """
     names = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(name, signal.default_int_handler) for name in names]

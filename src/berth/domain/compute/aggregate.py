@@ -11,7 +11,7 @@ AZ_KEY = "availability_zone"
 class Aggregate:
     """A named set of hosts, by host name, with metadata that filters and weighers read.
 
-    Times are Unix seconds; `created_at_s` is 0 when unknown and `updated_at_s` is None when the
+    Times are Unix seconds; `created_at_s` is 0 if unknown, and `updated_at_s` is None if the
     aggregate was never changed.
     """
 
@@ -25,6 +25,6 @@ class Aggregate:
 
     @property
     def availability_zones(self) -> frozenset[str]:
-        """The availability zones that the aggregate's hosts belong to; empty when it names none."""
+        """The availability zones that the metadata names; empty if it names none."""
         names = self.metadata.get(AZ_KEY, "").split(",")
         return frozenset(name.strip() for name in names if name.strip())

@@ -1,4 +1,4 @@
-"""Failed builds of a host, counted by cause and tenant, and decaying with time.
+"""Counts of the failed builds on a host, by cause and tenant, which decay with time.
 
 A host on which many builds fail should receive no new instances, but one tenant with a broken image
 must not make hosts look bad for all others (docs/adr/0021-failed-builds-and-alternates.md).
@@ -12,7 +12,7 @@ from berth.domain.errors import BerthError
 from berth.domain.open_name import OpenName
 
 TENANTS_MAX: Final = 16
-"""Number of tenants that a host counts separately; all further tenants share one count."""
+"""Maximum number of tenants that a host counts separately; the others share one count per cause."""
 
 HALF_LIFE_S: Final = 3600.0
 """Default half-life of a count in seconds (`agent.build_failure_half_life_s`)."""
@@ -27,7 +27,7 @@ class FailureCause(OpenName):
     IMAGE = "image"
     """The image cannot be fetched or converted."""
     CLAIM = "claim"
-    """The host lacks the capacity after all, or must not use it."""
+    """The host cannot provide the hardware that the claim assigned to the instance."""
     DRIVER = "driver"
     """The hypervisor or its tools failed. Also the default when the cause is unknown."""
     NETWORK = "network"
@@ -35,16 +35,16 @@ class FailureCause(OpenName):
     TIMEOUT = "timeout"
     """The build exceeded its time limit."""
     GUEST = "guest"
-    """The request itself cannot be built on any host."""
+    """The request is at fault: no host can build it."""
 
     @property
     def blames_host(self) -> bool:
-        """Whether the cause may be the host's fault, so that the build counts against the host."""
+        """Whether a build that fails for this cause counts against the host."""
         return self not in _NOT_THE_HOST
 
 
-# A lost claim is a race between schedulers, and a request that no host can build says nothing about
-# this one.
+# Neither an assignment that does not fit nor a request that no host can build says anything about
+# the health of the host.
 _NOT_THE_HOST: Final = frozenset({FailureCause.CLAIM, FailureCause.GUEST})
 # Either the host or the tenant may be at fault, so one tenant alone proves nothing.
 _DOUBTFUL: Final = frozenset({FailureCause.IMAGE})
@@ -64,13 +64,13 @@ class FailureCount:
     at_s: float
 
     def level_at(self, now_s: float, half_life_s: float) -> float:
-        """Return the decayed count at a time.
+        """Return the count, decayed until a given time.
 
         Args:
             now_s: Unix seconds.
             half_life_s: seconds in which the count halves.
         """
-        # Clocks of hosts differ slightly: a failure from the future must not raise the count.
+        # The clocks of hosts differ slightly, and a failure in the future must not raise the count.
         age_s = max(0.0, now_s - self.at_s)
         left: float = self.level * 2.0 ** -(age_s / half_life_s)
         return left
@@ -85,6 +85,9 @@ def with_failure(
     half_life_s: float,
 ) -> tuple[FailureCount, ...]:
     """Return the counts of a host after one more failed build.
+
+    If this makes more than `TENANTS_MAX` tenants, the one whose last failure is the oldest is
+    merged into the shared count.
 
     Args:
         counts: the counts before.
@@ -107,12 +110,11 @@ def with_failure(
     # The tenant that has just failed is the newest and is never merged into the shared count.
     tenants.pop(project_id, None)
     if len(tenants) >= TENANTS_MAX:
-        # The tenant whose last failure is longest ago loses its own counts; ties go by name so that
-        # every process merges the same one.
+        # Ties are broken by project id, so every process merges the same tenant.
         oldest = min(tenants, key=lambda tenant: (tenants[tenant], tenant))
         for key in [key for key in kept if key[0] == oldest]:
             _add(kept, replace(kept.pop(key), project_id=None), half_life_s)
-    # Sorted, so that equal counts give equal records and cause no write.
+    # The order is fixed so that equal counts make equal records, which cause no write.
     return tuple(kept[key] for key in sorted(kept, key=lambda key: (key[0] or "", key[1])))
 
 
@@ -141,9 +143,9 @@ def without_forgotten(
 def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: float) -> float:
     """Return how strongly the failures speak against the host; 0 for a healthy host.
 
-    Each tenant counts at most 1 for each cause, however often it retries. Causes that are not the
-    host's fault count nothing. When either side may be at fault, the tenant with the highest count
-    is left out, so that only failures seen by a second tenant count.
+    Each tenant adds at most 1 for each cause, however often it retries. Causes that do not blame
+    the host add nothing. For `IMAGE`, where host or tenant may be at fault, the tenant with the
+    highest count is left out, so only failures that a second tenant also had add anything.
 
     Returns:
         A number of at least 0, rounded to thousandths.
@@ -163,10 +165,10 @@ class BuildError(BerthError):
 
     Args:
         reason: what went wrong, for operators.
-        blames_host: whether the failure counts against the host; False when the request is at
+        blames_host: whether the failure counts against the host; False if the request is at
             fault.
-        cause: the cause; None when the driver does not know it, which means `DRIVER`, or `GUEST` if
-        `blames_host` is False. Causes that never blame a host override `blames_host`.
+        cause: the cause; None if the driver does not know it, which means `DRIVER`, or `GUEST` if
+            `blames_host` is False. A cause that never blames the host overrides `blames_host`.
     """
 
     def __init__(

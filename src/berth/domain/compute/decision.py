@@ -10,7 +10,7 @@ from berth.domain.hardware.assignment import Assignment
 from berth.domain.open_name import OpenName
 
 ZONE_AWARE_DRIVER = "zone_aware"
-"""Driver name in decisions over a tree of zones. Such a record has no placements: each zone keeps
+"""Driver name in decisions over a tree of zones. Such a decision has no placements: each zone keeps
 its own decision for the instances that it received."""
 
 
@@ -29,7 +29,7 @@ class RefusalCode(OpenName):
     ALL_FILTERED = "all_filtered"
     """The filters removed every host."""
     NOT_ENOUGH = "not_enough"
-    """Some instances found a host, but not all; the request is placed as a whole or not at all."""
+    """Only some of the instances found a host; a request is placed as a whole or not at all."""
     CONTENTION = "contention"
     """Other schedulers claimed the capacity first in every attempt."""
     UNSUPPORTED_POLICY = "unsupported_policy"
@@ -40,7 +40,7 @@ class RefusalCode(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: the number of hosts before and after it, and examples it removed."""
+    """One filter of the chain: the hosts before and after it, and examples of those it removed."""
 
     name: str
     before: int
@@ -52,10 +52,10 @@ class FilterCount:
 class Relaxation:
     """One change to the request that would have let it fit, or a pair of changes.
 
-    A pair is reported only when no single change suffices; `parts` then has both. `hosts` counts
-    the hosts that pass every other rule. `change` is the amount to change, negative to ask for
-    less, in the unit of `subject`; None when the change is not an amount. `examples` are names of
-    hosts that would pass.
+    A pair is reported only if no single change suffices; `parts` then has both. `hosts` is the
+    number of hosts that would then pass, and `examples` are the names of some of them. `change` is
+    the amount to add to the request, in the unit of `subject`: it is negative to request less, and
+    None if the change is not an amount.
     """
 
     filter: str
@@ -69,7 +69,7 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reasons why no plan was made, for people (`message`) and programs.
+    """The reasons why a request has no plan, for people (`message`) and for programs.
 
     `placed` of the `asked` instances found a host; `hosts_total` is the size of the fleet.
     """
@@ -156,13 +156,12 @@ def counterfactuals(hosts: Sequence[ScoredHost]) -> tuple[Counterfactual, ...]:
     separately. Ties are broken by host name, then node name.
 
     Args:
-        hosts: hosts scored by the same weighers; none gives an empty result.
+        hosts: the hosts, all scored by the same weighers. If empty, the result is empty.
     """
     if not hosts:
         return ()
     found: list[Counterfactual] = []
     for index, weigher in enumerate(hosts[0].weighers):
-        # Subtracting is exact: each weigher is normalised on its own, so no other value changes.
         scores = [one.score - one.multipliers[index] * one.normalised[index] for one in hosts]
         ranked = sorted(zip(scores, hosts, strict=True), key=_best_first)
         score, best = ranked[0]
@@ -193,15 +192,15 @@ class Placement:
     alternates: tuple[tuple[str, str], ...] = ()
     """(host, node) pairs to try in this order if the build fails."""
     assignment: Assignment | None = None
-    """Hardware and child providers given to the instance, beyond the decision's amounts on the root
-    provider; None when there are none."""
+    """Hardware and child providers given to the instance in addition to the amounts on the root
+    provider; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneCount:
     """The number of a request's instances that one zone received: the deciding zone or a child.
 
-    Instances that a child passed on to its own children count as the child's.
+    Instances that a child passed on to its own children are counted as the child's.
     """
 
     zone: str
@@ -214,7 +213,8 @@ class Decision:
 
     The same code makes the same choice again, given the same table version, policy hash and seed.
     `decided_at_s` is Unix seconds; `duration_us` is the wall time of planning in microseconds.
-    `attempts` counts the plans that were made because claims were rejected.
+    `attempts` counts the plans up to this one: when a claim is rejected, the scheduler plans again.
+    `amounts` are the needs of one instance.
     """
 
     request_id: str
@@ -233,7 +233,7 @@ class Decision:
     refusal: Refusal | None = None
     attempts: int = 1
     chosen_among: int = 1
-    """Number of best hosts among which each host was chosen at random; 1 means always the best."""
+    """Number of best hosts from which each host was chosen at random; 1 means always the best."""
     zones: tuple[ZoneCount, ...] = ()
     """Instances by zone, most first, when the request was decided over a tree of zones; else empty.
     """
@@ -244,8 +244,8 @@ class TriedDecision(Decision):
     """A dry-run decision with explanations that no record keeps."""
 
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """For each weigher, the winner had it been disabled, among all hosts that passed the filters
-    for the first instance. Empty when the request was refused or the driver does not use
+    """For each weigher, the host that would have won without it among all hosts that passed the
+    filters for the first instance. Empty if the request was refused or the driver does not use
     weighers."""
 
     @classmethod
@@ -256,7 +256,7 @@ class TriedDecision(Decision):
 
 
 class NoValidHostError(BerthError):
-    """No plan fits the request; the refusal names the rules, the host counts and possible remedies.
+    """No plan fits the request; the refusal has the rules, the host counts and possible remedies.
 
     Args:
         request_id: the request.

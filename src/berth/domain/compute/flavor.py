@@ -32,7 +32,7 @@ class Flavor:
         """Reject sizes that are negative or above AMOUNT_MAX.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: a size is out of range; the error names the field.
         """
         for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"):
             value = getattr(self, name)
@@ -44,7 +44,8 @@ class Flavor:
 class Image:
     """The id of an image and the properties that rules read (`hw_architecture`, `trait:...`).
 
-    `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are the smallest flavor that the image accepts.
+    `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are the least memory and root disk that a flavor
+    needs for the image; 0 is no limit.
     """
 
     image_id: str

@@ -16,7 +16,7 @@ UNKNOWN_LEVEL = "unknown"
 
 
 NOTICES_MAX: Final = 20
-"""Number of notices of each sort, findings and repairs, that are kept for a host: the newest."""
+"""Maximum number of findings, and of repairs, that are kept for a host: the newest ones."""
 
 
 METRICS_MAX = 1_000
@@ -38,13 +38,13 @@ class Attestation:
         """Reject an expiry time that is not finite.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: `valid_until_s` is not finite.
         """
         if not math.isfinite(self.valid_until_s):
             raise InvalidInputError("valid_until_s", f"{self.valid_until_s} is not a finite number")
 
     def level_at(self, now_s: float) -> str:
-        """Return the trust level at a time: `unknown` once the attestation has expired."""
+        """Return the trust level at a given time: `unknown` once the attestation has expired."""
         return self.level if now_s <= self.valid_until_s else UNKNOWN_LEVEL
 
 
@@ -66,8 +66,8 @@ class HostNotice:
 class HostAudit:
     """The results of an agent's self-audits (docs/adr/0022-agents-audit-themselves.md).
 
-    `found` has the current faults that only the agent can detect; `found_total` also counts those
-    omitted beyond NOTICES_MAX. `mended` has the latest repairs, newest first.
+    `found` has the newest current faults that only the agent can detect, at most NOTICES_MAX, and
+    `found_total` is the number of all. `mended` has the latest repairs, newest first.
     """
 
     found: tuple[HostNotice, ...] = ()
@@ -76,7 +76,7 @@ class HostAudit:
 
 
 NO_AUDIT: Final = HostAudit()
-"""The audit of a host without findings and repairs."""
+"""The audit of a host without findings or repairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class Host:
     """A machine that runs instances, as its agent reports it.
 
     The pair (name, node) identifies the host, since one service host may manage several nodes.
-    `uuid` is also the UUID of its root provider, which has its inventories and traits. `stats` are
-    further attributes that the capability filter may read.
+    `uuid` is also the UUID of the host's root provider, which has the inventories and traits.
+    `stats` are further attributes that the capability filter may read.
     """
 
     uuid: str
@@ -102,11 +102,11 @@ class Host:
     """The part of the fleet that moved instances prefer to stay in; empty when the fleet has no
     cells."""
     numa_cells: tuple[NumaCell, ...] = ()
-    """Its NUMA cells. A host without any rejects guests that request a topology."""
+    """Its NUMA cells. A host without any takes no guests that request a topology."""
     pci_pools: tuple[PciPool, ...] = ()
-    """The PCI devices that it may pass through to guests, in pools of equal devices."""
+    """The PCI devices that the host may pass through to guests, in pools of equal devices."""
     child_uuids: tuple[str, ...] = ()
-    """The child providers that its agent reported; clients of the Placement API may have added
+    """The child providers that the agent reported; clients of the Placement API may have added
     others."""
     allocation_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Allocation ratios reported by the host, by resource class; 0 inherits (see `ratios`)."""
@@ -123,12 +123,12 @@ class Host:
         """Reject invalid ratios, metrics that are not finite or too many, and impossible hardware.
 
         Raises:
-            InvalidInputError: naming the ratio, metric, cell or pool.
+            InvalidInputError: the error names the ratio, metric, cell or pool.
         """
         for ratios in _ratios_of(self):
             for name, ratio in ratios.items():
                 if not 0 <= ratio <= RATIO_MAX:
-                    reason = f"{ratio} must be 0 to {RATIO_MAX}"
+                    reason = f"{ratio} must be between 0 and {RATIO_MAX}"
                     raise InvalidInputError(f"allocation_ratios.{name[:80]}", reason)
         check_cells(self.numa_cells)
         check_pools(self.pci_pools)
@@ -136,7 +136,8 @@ class Host:
             reason = f"{len(self.metrics)} metrics are too many; report at most {METRICS_MAX}"
             raise InvalidInputError("metrics", reason)
         for name, value in self.metrics.items():
-            # JSON has no NaN or infinity: one stored would stop every follower of the change feed.
+            # JSON has neither NaN nor infinity, so either value would stop every follower of the
+            # change feed.
             if not math.isfinite(value):
                 raise InvalidInputError(f"metrics.{name[:80]}", f"{value} is not a finite number")
 
@@ -157,9 +158,8 @@ class Service:
     `host` is the key. `last_seen_s` is the agent's last heartbeat and `failed_at_s` the newest
     failed build, both in Unix seconds. `failed_builds` counts the failed builds since the last
     successful one (nova-behaviour.md 5.2); `build_failures` counts them by cause and tenant, and
-    `failure_level` is their current weight against the host, at least 0. Only the agent changes
-    these. `attestations` has the trust level of each node by name. `audit` has the findings and
-    repairs of the agent.
+    `failure_level` is their current weight against the host, at least 0. `attestations` has the
+    attestation of each node by node name. `audit` has the findings and repairs of the agent.
     """
 
     host: str
@@ -181,8 +181,9 @@ class Service:
 
         Args:
             now_s: Unix seconds.
-            service_down_time_s: maximum age of a heartbeat in seconds, either way.
+            service_down_time_s: maximum difference between `now_s` and the last heartbeat, in
+                seconds.
         """
-        # The absolute difference tolerates a host whose clock runs ahead, but not one far in the
-        # future.
+        # The absolute difference tolerates a host whose clock is slightly ahead, but not one whose
+        # clock is far ahead.
         return not self.forced_down and abs(now_s - self.last_seen_s) <= service_down_time_s

@@ -1,4 +1,4 @@
-"""Instances: their status, task, whereabouts and record."""
+"""Instances: their status, task, host and record."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,11 +81,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance: the request it came from, its state and its whereabouts.
+    """One instance: the request that it came from, its state and its host.
 
     The ledger increments `revision` at every save and rejects a save with an outdated one, so two
     writers never overwrite each other. `host` and `node` are None until a claim is committed. Times
-    are Unix seconds; `launched_at_s` and `terminated_at_s` are None until the event.
+    are Unix seconds; `launched_at_s` is None until the first launch, `terminated_at_s` until the
+    instance is deleted.
     """
 
     uuid: str
@@ -102,13 +103,12 @@ class Instance:
     host: str | None = None
     node: str | None = None
     assignment: Assignment | None = None
-    """Hardware and child providers of its host given to the instance, beyond the flavor's amounts.
-    """
+    """Hardware and child providers that the host gives the instance besides the amounts of its root
+    provider; None if there are none."""
     requested_zone: str | None = None
-    """The availability zone that the owner requested; None for any. The host's own zone may change.
-    """
+    """The availability zone that the owner requested; None for any."""
     forced: bool = False
-    """Whether the request forced the host, so that a failed build is not retried elsewhere."""
+    """Whether the request forced the host; if so, a failed build is not retried elsewhere."""
     retried: tuple[tuple[str, str], ...] = ()
     """(host, node) pairs on which the build has failed."""
     alternates: tuple[tuple[str, str], ...] = ()
@@ -120,14 +120,14 @@ class Instance:
     """Client attributes that no rule reads (description, key_name, tags)."""
     fault: Fault | None = None
     action: Action | None = None
-    """The action in progress; None while there is none and during creation and deletion."""
+    """The action in progress; None if there is none, and during creation and deletion."""
     migration_uuid: str | None = None
     """The migration in progress, or the one that waits for the owner's confirmation; else None."""
     counts_as: tuple[int, int] | None = None
     """(virtual CPUs, MiB of memory) charged to the project's quota; None for those of the flavor.
 
-    During a resize, from the request until it is confirmed, reverted or failed: the larger of both
-    sizes (docs/adr/0024-quotas.md).
+    From the request for a resize until the resize is confirmed, reverted or failed, these are the
+    larger of both sizes (docs/adr/0024-quotas.md).
     """
     disks: str | None = None
     """Address of the stored disks while the instance is shelved and on no host; else None."""
@@ -142,7 +142,6 @@ class Instance:
 
 
 _CREATE: Final = "create"
-
 
 # Nova's message for a failed action.
 _FAILED: Final = "Error"
@@ -160,9 +159,10 @@ def has_creation(instance: Instance, actions: Iterable[Action]) -> bool:
 
 
 def creation_of(instance: Instance) -> Action:
-    """Return the creation of an instance as an action; it ends when the instance is launched.
+    """Return the creation of an instance as an action.
 
-    The creation is stored in the instance itself until the instance is launched for a second time.
+    The action ends with the first launch, or with the fault that prevented it. It is derived from
+    the instance, because a creation is stored as an action only before a second launch.
     """
     is_building = instance.status is Status.BUILD and instance.task in {
         Task.SCHEDULING,

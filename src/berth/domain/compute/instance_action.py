@@ -1,13 +1,13 @@
-"""Instance actions: the history of what callers requested of an instance, and the outcomes."""
+"""Instance actions: the history of the operations that callers requested on an instance."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """One step of an action. `host`, the host that executed it, is shown to administrators only.
+    """One step of an action, and the host that executed it.
 
-    Times are Unix seconds.
+    `host` and `error` are shown to administrators only. Times are Unix seconds.
     """
 
     name: str
@@ -15,15 +15,15 @@ class ActionEvent:
     started_at_s: float
     ended_at_s: float
     error: str = ""
-    """The error for operators; empty when the step succeeded."""
+    """The error message; empty if the step succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One request to act on an instance, with Nova's name of the action (`resize`).
+    """One request to act on an instance; `name` is Nova's name of the action (`resize`).
 
     Times are Unix seconds; `ended_at_s` is None while the action is in progress. `message` is safe
-    to show to the owner; it is empty when the action succeeded or is in progress.
+    to show to the owner; it is empty if the action succeeded or is in progress.
     """
 
     instance_uuid: str

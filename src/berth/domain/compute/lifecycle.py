@@ -10,7 +10,6 @@ from berth.domain.compute.instance import Status, Task
 
 _RUNS: Final = frozenset({Status.ACTIVE})
 _OFF_OR_ON: Final = frozenset({Status.ACTIVE, Status.SHUTOFF})
-# A hard reboot is also the way out of ERROR, so it accepts every status that has a guest.
 _HARD_REBOOT: Final = frozenset(
     {Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED, Status.ERROR}
 )
@@ -21,10 +20,10 @@ class Transition(NamedTuple):
     """The preconditions and effects of an action.
 
     Attributes:
-        action: its name in the history, as in Nova.
+        action: the name of the action in the history, as in Nova.
         begins: the statuses in which the action may begin.
-        task: the task that agents or a scheduler then carry out.
-        ends: the status afterwards; None when the status stays or depends on the outcome.
+        task: the task that an agent or a scheduler then carries out.
+        ends: the status afterwards; None if the status stays or depends on the outcome.
     """
 
     action: str
@@ -89,10 +88,11 @@ HOST_TASKS: Final = frozenset(
         Task.DELETING,
     }
 )
-"""Tasks carried out by the agent of the instance's host, unless a migration says otherwise."""
+"""Tasks that the agent of the instance's host carries out, unless a migration is in progress."""
 
 _RESIZING: Final = frozenset({Task.RESIZE_PREP, Task.RESIZE_MIGRATING, Task.RESIZE_MIGRATED})
-# Nova shows these combinations under names of their own; any other shows the plain status.
+# As in Nova, these combinations are shown under names of their own; all others show the plain
+# status.
 _SHOWN: Final[Mapping[tuple[Status, Task], str]] = {
     (Status.ACTIVE, Task.REBOOTING): "REBOOT",
     (Status.ACTIVE, Task.REBOOTING_HARD): "HARD_REBOOT",
@@ -110,7 +110,7 @@ STATUSES_SHOWN: Final = (
     *(one.value for one in Status if one is not Status.DELETED),
     *sorted(set(_SHOWN.values())),
 )
-"""All statuses that clients see of an existing instance."""
+"""All statuses of existing instances that clients may see."""
 
 
 def status_shown(status: Status, task: Task | None) -> str:

@@ -1,7 +1,8 @@
 """Migrations: moves of instances between hosts, as a state machine (docs/adr/0018-moves.md).
 
-The migration is itself a consumer. It holds the allocations on the host that the instance leaves
-until that host is clean, while the instance holds those on its new host.
+The migration is itself a consumer. It holds the allocations on the source, until the source has
+been cleaned up, while the instance holds those on the destination. If the instance stays on the
+source or is deleted, the migration holds those that are left to clean up.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from berth.domain.hardware.assignment import Assignment
 from berth.domain.open_name import OpenName
 
 CONSUMER_TYPE: Final = "MIGRATION"
-"""Type of consumers that are migrations."""
+"""The consumer type of migrations."""
 
 
 class MoveKind(OpenName):
@@ -34,7 +35,7 @@ class Stage(OpenName):
     ARRIVING = "arriving"
     """The destination builds the guest."""
     ARRIVED = "arrived"
-    """The move waits for the owner to confirm or revert it."""
+    """The owner must confirm or revert the move."""
     CONFIRMING = "confirming"
     """The source deletes its guest."""
     RETURNING = "returning"
@@ -65,8 +66,8 @@ class Stage(OpenName):
 _ENDED: Final = frozenset(
     {Stage.CONFIRMED, Stage.REVERTED, Stage.COMPLETED, Stage.CANCELLED, Stage.FAILED}
 )
-# The instance's part has ended, but the record lives on: it holds the capacity until the agent of
-# that side has cleaned up, because a guest may still be running there (docs/adr/0018-moves.md).
+# The instance no longer takes part in the move, but the record still holds the capacity until the
+# agent of one side has cleaned up, because a guest may still run there (docs/adr/0018-moves.md).
 _LEFT_OVER: Final = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 _OF_SOURCE: Final = frozenset(
     {Stage.LEAVING, Stage.CONFIRMING, Stage.RESTORING, Stage.MOVING, Stage.LEFT_BEHIND}
@@ -81,8 +82,8 @@ _OF_DESTINATION: Final = frozenset(
         Stage.ABANDONED,
     }
 )
-# Until ARRIVED the instance's record names the source host, so the destination is "elsewhere"; from
-# ARRIVED on it is the other way round.
+# Stages in which the instance's record names the source, so the destination is "elsewhere". After
+# the arrival the record names the destination, and the source is "elsewhere".
 _BEFORE_ARRIVAL: Final = frozenset(
     {
         Stage.LEAVING,
@@ -143,10 +144,10 @@ class Place:
 class Migration:
     """One move of one instance.
 
-    `number` is the id shown to clients. `was` is the instance's status before the move, which it
-    gets back afterwards. `address` tells the other side's agent where to find the guest or its
-    disks; it is never shown. `retried` are (host, node) pairs on which this move has failed. Times
-    are Unix seconds.
+    `number` is the integer id that clients see. `was` is the instance's status before the move,
+    which the instance gets back afterwards. `address` tells the agent of the other side where to
+    find the guest or its disks; clients never see it. `retried` are (host, node) pairs on which
+    this move has failed. Times are Unix seconds.
     """
 
     uuid: str
@@ -162,9 +163,9 @@ class Migration:
     user_id: str
     address: str = ""
     cancelled: bool = False
-    """Whether the owner asked to abort the move."""
+    """Whether the owner has requested to abort the move."""
     forced: bool = False
-    """Whether the caller named the destination, so that no other host is tried."""
+    """Whether the caller named the destination; if so, no other host is tried."""
     retried: tuple[tuple[str, str], ...] = ()
     fault: Fault | None = None
     group_uuid: str | None = None
@@ -174,17 +175,17 @@ class Migration:
 
     @property
     def is_known(self) -> bool:
-        """Whether this version knows the kind and stage; if not, a newer process must handle it."""
+        """Whether this version of Berth knows the kind and the stage; only then may it act."""
         return self.stage in _STATUSES and self.kind in _KINDS
 
     @property
     def has_ended(self) -> bool:
-        """Whether the move is finished and nothing is left to do."""
+        """Whether the move is in a final stage, in which no side has to act."""
         return self.stage in _ENDED
 
     @property
     def is_left_over(self) -> bool:
-        """Whether the instance is elsewhere for good and one side still has to clean up."""
+        """Whether the instance was deleted or evacuated and one side still has to clean up."""
         return self.stage in _LEFT_OVER
 
     def concerns(self, host: str) -> bool:
@@ -193,8 +194,8 @@ class Migration:
 
     @property
     def turn(self) -> str | None:
-        """The host whose agent must act next; None when no agent has to."""
-        # A newer process added this kind. Guessing whose turn it is could destroy the only guest.
+        """The host whose agent must act next; None if no agent has to or the kind is unknown."""
+        # A newer version added the unknown kind. A wrong guess could destroy the only guest.
         if self.kind not in _KINDS:
             return None
         if self.stage in _OF_SOURCE:
@@ -203,7 +204,7 @@ class Migration:
 
     @property
     def elsewhere(self) -> Place | None:
-        """The side that holds allocations besides the instance's host; None when neither does."""
+        """The side other than the instance's host, if it holds allocations; otherwise None."""
         if self.stage in _BEFORE_ARRIVAL:
             return self.destination
         return self.source if self.stage in _AFTER_ARRIVAL else None

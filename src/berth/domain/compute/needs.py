@@ -35,8 +35,7 @@ from berth.domain.inventory.resources import (
 
 _MB_PER_GB = 1024
 
-
-# Placement's `in:` form of a required trait, which Nova's extra specs cannot express.
+# The extra spec for Placement's `in:` form of required traits, which Nova's extra specs lack.
 _ANY_TRAIT = "berth:any_trait"
 
 
@@ -47,7 +46,7 @@ class Needs:
     `amounts` are in the units of their classes and contain no zeros. The host must have every trait
     of `traits_required`, none of `traits_forbidden`, and at least one of each set in `traits_any`.
     Each of `groups` must come from a single provider of the host's tree, and with `isolate` no two
-    groups from the same provider. `topology` is None when the guest has no NUMA constraints.
+    groups from the same provider. `topology` is None if the guest has no NUMA constraints.
     """
 
     amounts: Mapping[str, int]
@@ -61,11 +60,12 @@ class Needs:
 
 
 def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> Needs:
-    """Resolve a flavor into amounts and traits (nova-behaviour.md 2.1 step 2, 2.8).
+    """Return the amounts, traits and groups of a flavor (nova-behaviour.md 2.1 step 2, 2.8).
 
     DISK_GB is ceil(((root + ephemeral) * 1024 + swap) / 1024). `resources:CLASS=n` replaces or adds
-    an amount, and 0 removes it. `trait:NAME` is `required` or `forbidden`. With a suffix before the
-    colon both belong to a group (see `resource_group`); traits of the image never do.
+    an amount, and 0 removes it. `trait:NAME` is `required` or `forbidden`. Either key may have a
+    suffix before the colon and then belongs to a group (see `resource_group`). Traits of the image
+    never belong to a group.
     `berth:any_trait=A|B` requires one of several traits.
 
     Args:
@@ -77,11 +77,13 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     """
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:
-        raise InvalidInputError("disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MB")
+        raise InvalidInputError(
+            "disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MiB"
+        )
     amounts = {
         VCPU: flavor.vcpus,
         MEMORY_MB: flavor.memory_mb,
-        # Rounded up once over the sum of all disks, as Nova does, not for each disk.
+        # As in Nova, the sum of all disks is rounded up, not each disk.
         DISK_GB: math.ceil(disk_mb / _MB_PER_GB),
     }
     unsuffixed = ResourceGroupBuilder(amounts=amounts)
@@ -112,7 +114,8 @@ def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
 
     Dedicated CPUs are requested as PCPU instead of VCPU, plus one PCPU if emulator threads are
     isolated. The thread policies `require` and `isolate` require and forbid the trait
-    HW_CPU_HYPERTHREADING. Devices near by socket require a host that reports its sockets.
+    HW_CPU_HYPERTHREADING. The device policy `socket` requires the trait
+    COMPUTE_SOCKET_PCI_NUMA_AFFINITY. Persistent memory is requested as amounts of its classes.
 
     Raises:
         InvalidInputError: an extra spec or image property is invalid or contradicts another.
@@ -122,7 +125,7 @@ def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
     topology = topology_of(specs)
     policy = device_policy(specs)
     devices = device_needs(flavor.extra_specs, policy)
-    # Most requests ask for no hardware and keep the object that they have.
+    # Most requests ask for no hardware, and then the needs are not copied.
     if topology is None and policy is None and not devices:
         return needs
     required, forbidden = set(needs.traits_required), set(needs.traits_forbidden)
@@ -148,8 +151,8 @@ def _amounts(needs: Needs, flavor: Flavor, topology: GuestTopology) -> Mapping[s
         return needs.amounts
     amounts = {name: amount for name, amount in needs.amounts.items() if name != VCPU}
     if any(asked_cpus(flavor.extra_specs).values()):
-        # The flavor requests PCPU explicitly, possibly in a suffixed group; adding would count
-        # twice.
+        # The flavor requests PCPU explicitly, possibly in a suffixed group, so adding the guest's
+        # dedicated CPUs would count them twice.
         return amounts
     dedicated = sum(len(cell.dedicated_cpus) for cell in topology.cells)
     floating = sum(len(cell.shared_cpus) for cell in topology.cells)

@@ -1,4 +1,4 @@
-"""Quotas: the limits of a project, and the footprint that its instances count for.
+"""Quotas: the limits of a project, and the footprint of its instances.
 
 Usage is derived from the instances and never stored (docs/adr/0024-quotas.md).
 """
@@ -11,12 +11,10 @@ from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import BerthError
 
 UNLIMITED: Final = -1
-"""The value of a limit that does not limit, as in the compute API."""
-
+"""The value of a limit that permits any amount, as in the compute API."""
 
 CLASS_DEFAULT: Final = "class:default"
-"""Key of the quota that applies to every project for which its own quota sets no limit."""
-
+"""Key of the quota whose limits apply to every project that has no limit of its own."""
 
 # Names of the quotas in the compute API.
 _CLIENT_NAMES: Final = {
@@ -36,7 +34,7 @@ class Footprint(NamedTuple):
     memory_mb: int = 0
 
     def plus(self, other: "Footprint", times: int = 1) -> "Footprint":
-        """Return the sum of this footprint and `times` times the other."""
+        """Return the sum of this footprint and the `times`-fold of another."""
         return Footprint(
             self.instances + times * other.instances,
             self.vcpus + times * other.vcpus,
@@ -52,7 +50,7 @@ NO_FOOTPRINT: Final = Footprint()
 class Quota:
     """The limits of one project; None inherits a limit and -1 is unlimited.
 
-    `project_id` is the project's, or `CLASS_DEFAULT`. `memory_mb` is in MiB.
+    `project_id` is the id of the project, or `CLASS_DEFAULT`. `memory_mb` is in MiB.
     """
 
     project_id: str
@@ -93,8 +91,8 @@ class Limits(NamedTuple):
 def footprint_of(instance: Instance) -> Footprint | None:
     """Return the footprint of an instance; None once the instance is deleted.
 
-    An instance counts from the moment its request is accepted. During a resize it counts for the
-    larger of both sizes, so that neither confirming nor reverting can exceed the quota.
+    An instance has a footprint from the moment its request is accepted. During a resize the larger
+    of both sizes is charged, so neither confirming nor reverting the resize can exceed the quota.
     """
     if instance.status is Status.DELETED:
         return None
@@ -105,8 +103,8 @@ def footprint_of(instance: Instance) -> Footprint | None:
 class Excess(NamedTuple):
     """A limit that a project would exceed.
 
-    `name` is a field of `Footprint` or `Quota`. `asked` is requested in addition to `used`, which
-    may already be above `limit`.
+    `name` is a field of `Footprint` or `Quota`. `asked` is the amount requested in addition to
+    `used`, which may already be above `limit`.
     """
 
     name: str
@@ -115,7 +113,7 @@ class Excess(NamedTuple):
     limit: int
 
     def fitting(self, count: int) -> int:
-        """Return how many of `count` equal instances requested together would fit."""
+        """Return how many instances would fit, if `asked` is the sum of `count` equal instances."""
         each = self.asked // count
         return max(0, self.limit - self.used) // each if each else count
 
@@ -129,7 +127,7 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a change exceeds, considering only amounts that it increases.
+    """Return the limits that a change exceeds, among those of the amounts that it increases.
 
     A project above a lowered limit may therefore still delete, stop or shrink its instances.
 

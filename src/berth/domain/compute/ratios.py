@@ -1,10 +1,11 @@
-"""Allocation ratios: the factor by which a host's capacity is overcommitted, and its origin.
+"""Allocation ratios: the factors by which the capacity of hosts is overcommitted.
 
 Source: D2, nova-behaviour.md 3.
 
 Only this module resolves ratios. The first source that sets one wins: the lowest ratio of the
 host's aggregates, the settings of its agent, an operator at run time, the host's own report, the
-ratio at registration, and the default of the resource class. A ratio of 0 or none inherits.
+ratio at registration, and the default of the resource class. A source whose ratio is 0 or missing
+is skipped. The classes of `NEVER` always have the ratio 1.
 """
 
 import math
@@ -18,10 +19,10 @@ from berth.domain.compute.host import Host
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, RATIO_MAX, VCPU
 
 CLASS_DEFAULT: Final = 1.0
-"""Ratio of classes without a configured default: capacity is not overcommitted."""
+"""Ratio of classes without a configured default, whose capacity is not overcommitted."""
 
 _NO_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType({})
-# Nova's names in the metadata keys of these classes; other classes use their own in lower case.
+# Nova's names of these classes in metadata keys; other classes use their own name in lower case.
 _NOVA_NAMES: Final = MappingProxyType({VCPU: "cpu", MEMORY_MB: "ram", DISK_GB: "disk"})
 
 NEVER: Final = frozenset({"PCPU", "VGPU", "PCI_DEVICE"})
@@ -30,7 +31,7 @@ NEVER: Final = frozenset({"PCPU", "VGPU", "PCI_DEVICE"})
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """An effective ratio and its origin, in words for operators."""
+    """An effective ratio, and a text for operators that names its origin."""
 
     value: float
     origin: str
@@ -60,7 +61,7 @@ def resolve_ratio(
         return Ratio(1.0, "never overcommitted")
     found = [(value, one.name) for one in aggregates if (value := _of(one, resource_class))]
     if found:
-        # As in Nova's aggregate filters, so that an aggregate can only narrow what another allows.
+        # The lowest ratio wins, as in Nova's aggregate filters.
         lowest = min(value for value, _ in found)
         names = sorted(name for _, name in found)
         minimum = "minimum of aggregates" if len(names) > 1 else "aggregate"

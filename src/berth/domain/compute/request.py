@@ -14,7 +14,6 @@ from berth.domain.open_name import OpenName
 COUNT_MAX = 10_000
 """Maximum number of instances of one request."""
 
-
 _LETTERS = string.ascii_lowercase + string.digits
 # All pairs of base-36 digits, the less significant digit first.
 _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
@@ -22,13 +21,14 @@ _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
 
 def instance_uuid_of(request_id: str, index: int) -> str:
     """Return the UUID of the request's n-th instance; a repeated request gets the same UUIDs."""
-    # Derived rather than random: a request may be submitted or decided twice, and the ledger then
-    # recognises the instances it already has (docs/adr/0004-commands-are-states.md).
+    # The UUID is derived rather than random because a request may be submitted or decided twice:
+    # the ledger then recognises the instances that it already has
+    # (docs/adr/0004-commands-are-states.md).
     return named_uuid(f"instance:{request_id}/{index}")
 
 
 def reservation_id_of(request_id: str) -> str:
-    """Return the reservation id shared by all instances of a request: `r-` and eight characters."""
+    """Return the reservation id of all instances of a request: `r-` and eight base-36 digits."""
     number = int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
     # Two digits per division: the id is computed for every create.
     number, first = divmod(number, len(_PAIRS))
@@ -53,7 +53,7 @@ class Operation(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host (and node, or None for any) that the caller named; the filters still apply."""
+    """The host that the caller named, and its node or None for any; the filters still apply."""
 
     host: str
     node: str | None = None
@@ -64,11 +64,11 @@ class Request:
     """A request for n equal instances, which are placed all together or not at all.
 
     `instance_uuids` has one UUID per instance, so its length is n. `force_hosts` and `force_nodes`
-    skip the filters. `ignore_hosts` and `force_hosts` are case-insensitive, `force_nodes` and
+    skip most filters. `ignore_hosts` and `force_hosts` are case-insensitive, `force_nodes` and
     `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host, node) pairs on
-    which a build has failed. Of `alternates`, the first pair that passes every filter now is chosen
-    before any other host. `source_cell` is the current cell of an instance that is moved and may
-    leave the cell; empty otherwise.
+    which a build has failed. `alternates` are (host, node) pairs in order of preference: the first
+    one that still passes every filter is chosen before any other host. `source_cell` is the current
+    cell of an instance that is moved and may leave that cell; empty otherwise.
     """
 
     request_id: str
@@ -93,13 +93,15 @@ class Request:
         """Reject an empty list of instances, one above COUNT_MAX, and duplicate UUIDs.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: `instance_uuids` is invalid.
         """
         count = len(self.instance_uuids)
         if not 1 <= count <= COUNT_MAX:
-            raise InvalidInputError("instance_uuids", f"{count} must be 1 to {COUNT_MAX}")
+            raise InvalidInputError("instance_uuids", f"{count} must be between 1 and {COUNT_MAX}")
         if len(set(self.instance_uuids)) != count:
-            raise InvalidInputError("instance_uuids", "contains a duplicate UUID")
+            raise InvalidInputError(
+                "instance_uuids", "contains a duplicate UUID; list each instance once"
+            )
 
     @property
     def needs(self) -> Needs:

@@ -12,7 +12,7 @@ class CellShare:
     `pinned` are (guest CPU, host CPU) pairs. `emulator_cpus` run the hypervisor's own threads.
     `idle_cpus` are kept unused because a sibling thread is in use and the guest's thread policy is
     `isolate`. All of these come from the host's dedicated CPUs. `shared_cpus` counts the guest's
-    floating CPUs. `page_size_kb` is None when the guest requested no page size.
+    floating CPUs. `page_size_kb` is in KiB; None if the guest requested no page size.
     """
 
     host_cell: int
@@ -25,7 +25,7 @@ class CellShare:
 
     @property
     def taken_cpus(self) -> frozenset[int]:
-        """The dedicated CPUs of the host that no other guest may use."""
+        """The host's dedicated CPUs that the guest cell takes; no other guest may use them."""
         return frozenset(cpu for _, cpu in self.pinned) | self.emulator_cpus | self.idle_cpus
 
 
@@ -44,7 +44,7 @@ class Assignment:
     """The resources that one instance receives on the chosen host, as determined by the filters.
 
     `allocations` are amounts by provider UUID, for providers of the host's tree other than the
-    root. `root` are the amounts taken from the root provider; None when they equal the request's
+    root. `root` are the amounts taken from the root provider; None if they equal the request's
     amounts. `mappings` list the providers that serve each group of the request, by group suffix
     (nova-behaviour.md 6.4). `numa` has one share per guest cell, in the order of the guest's cells.
     `devices` are PCI devices by pool.
@@ -60,7 +60,7 @@ class Assignment:
 
     @classmethod
     def merged(cls, parts: "Iterable[Assignment]") -> "Assignment | None":
-        """Combine the assignments of several filters; None when all of them are empty.
+        """Return the combined assignments of several filters; None if all of them are empty.
 
         Amounts of the same provider are added, and devices are concatenated. At most one part may
         set `root`, and at most one may set `numa`.
@@ -69,7 +69,7 @@ class Assignment:
             ValueError: two parts set `root` or `numa`, or map the same group.
         """
         given = [part for part in parts if part != _NOTHING]
-        # Nearly every request ends here, with the object that its only filter made.
+        # Nearly every request has at most one assignment, which is returned without a copy.
         if len(given) < 2:  # noqa: PLR2004 - nothing to put together
             return given[0] if given else None
         allocations: dict[str, Mapping[str, int]] = {}
@@ -95,19 +95,19 @@ class Assignment:
         )
 
 
-# Compared by value: a filter may return an assignment that turns out to be empty.
+# Parts are compared with this by value, because a filter may return an assignment that is empty.
 _NOTHING = Assignment()
 
 
 def allocations_by_provider(
     root_uuid: str, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> dict[str, Mapping[str, int]]:
-    """Return all allocations of an instance: amounts by provider UUID, without empty ones.
+    """Return all allocations of an instance: amounts by provider UUID, without empty amounts.
 
     Args:
         root_uuid: the root provider of the host.
         amounts: the request's unsuffixed amounts, in the units of their classes.
-        assignment: the assigned resources; None when there are only amounts on the root.
+        assignment: the assignment of the instance; None if all amounts are on the root.
     """
     root = amounts_on_root(amounts, assignment)
     found = {root_uuid: root} if root else {}

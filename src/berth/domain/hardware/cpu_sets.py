@@ -1,28 +1,28 @@
-"""CPU sets: CPU numbers in the notation of operators (`0-3,^2,8`) and as bit masks."""
+"""CPU sets: CPU ids in the notation of operators (`0-3,^2,8`) and as bit masks."""
 
 from collections.abc import Iterable
 
 from berth.domain.errors import InvalidInputError
 
 CPU_MAX = 4095
-"""Highest CPU number of a host or a guest."""
+"""Highest CPU id of a host or a guest."""
 
-# Bounds the work on texts that come from clients.
+# Maximum length of a CPU set as text; it bounds the work on texts that come from clients.
 _CHARS_MAX = 4096
 
 
 def parse_cpus(text: str, field: str) -> frozenset[int]:
-    """Return the CPUs of a text with numbers, ranges and, after `^`, exclusions, in any order.
+    """Return the CPUs of a text that lists ids, ranges and, after `^`, exclusions, in any order.
 
     Args:
         text: as in `0-3,^2,8`; empty parts are ignored.
         field: name of the text in errors.
 
     Raises:
-        InvalidInputError: a part is invalid, or a CPU is above `CPU_MAX`.
+        InvalidInputError: the text is too long, a part is invalid, or a CPU is above `CPU_MAX`.
     """
     if len(text) > _CHARS_MAX:
-        raise InvalidInputError(field, f"is longer than {_CHARS_MAX} characters")
+        raise InvalidInputError(field, f"must have at most {_CHARS_MAX} characters")
     named: set[int] = set()
     left_out: set[int] = set()
     # Exclusions apply at the end, so `^2,0-3` means the same as `0-3,^2`.
@@ -33,14 +33,14 @@ def parse_cpus(text: str, field: str) -> frozenset[int]:
 
 
 def check_cpus(cpus: Iterable[int], field: str) -> None:
-    """Reject CPU numbers out of range.
+    """Reject CPU ids that are out of range.
 
     Raises:
-        InvalidInputError: naming the number.
+        InvalidInputError: an id is not between 0 and `CPU_MAX`; the error names it.
     """
     for cpu in cpus:
         if not 0 <= cpu <= CPU_MAX:
-            raise InvalidInputError(field, f"CPU {cpu} must be 0 to {CPU_MAX}")
+            raise InvalidInputError(field, f"CPU {cpu} must be between 0 and {CPU_MAX}")
 
 
 def bits_of(cpus: Iterable[int]) -> int:
@@ -66,16 +66,16 @@ def _range(part: str, field: str) -> range:
     start = _number(first, part, field)
     stop = _number(last, part, field) if dash else start
     if start > stop:
-        raise InvalidInputError(field, f"{part[:80]!r} must be an ascending range")
+        raise InvalidInputError(field, f"{part[:80]!r} must be an ascending range such as 0-3")
     return range(start, stop + 1)
 
 
 def _number(text: str, part: str, field: str) -> int:
     digits = text.strip()
-    # `isdigit` alone accepts digits of other scripts; the length bounds the cost of `int`.
+    # `isdigit` alone accepts digits of other scripts. The length bounds the cost of `int`.
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(CPU_MAX))):
-        reason = f"{part[:80]!r} must be a CPU number up to {CPU_MAX} or a range such as 0-3"
-        raise InvalidInputError(field, f"{reason}; put ^ in front to exclude it")
+        reason = f"{part[:80]!r} must be a CPU id up to {CPU_MAX} or a range such as 0-3"
+        raise InvalidInputError(field, f"{reason}; put ^ in front of CPUs to exclude them")
     number = int(digits)
     check_cpus((number,), field)
     return number

@@ -12,7 +12,7 @@ from berth.domain.hardware.cpu_sets import CPU_MAX
 
 
 class CpuPolicy(StrEnum):
-    """Whether the CPUs of a guest float over shared host CPUs, are dedicated, or are mixed."""
+    """Whether a guest's CPUs float over shared host CPUs, are dedicated, or are of both kinds."""
 
     SHARED = "shared"
     DEDICATED = "dedicated"
@@ -23,9 +23,9 @@ class ThreadPolicy(StrEnum):
     """How dedicated CPUs are placed on the threads of the host's cores."""
 
     PREFER = "prefer"
-    """Whole cores if available, any threads otherwise; also the default."""
+    """Whole cores if available, otherwise any threads; this is also the default."""
     REQUIRE = "require"
-    """Only threads whose sibling is given to the guest as well."""
+    """Only threads of which a sibling is given to the guest as well."""
     ISOLATE = "isolate"
     """One thread per core; the core's other threads stay idle."""
 
@@ -41,7 +41,7 @@ class PageSizeClass(StrEnum):
 
 
 PageSize = int | PageSizeClass | None
-"""A size in KiB, a size class, or None for no request; None permits overcommitted memory."""
+"""A size in KiB, a size class, or None if no page size is requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ class GuestCell:
 class GuestTopology:
     """The NUMA requirements of one instance; each guest cell gets a host cell of its own.
 
-    `isolates_emulator` requests one more dedicated CPU beside guest cell 0 for the hypervisor's own
-    threads. `wants_threads` requires a host on which some core has several threads, whether or not
-    the guest gets it: Nova reads an image that requires siblings under a flavor that prefers them
-    in this way. `thread_policy` None means `PREFER`.
+    `isolates_emulator` requests one more dedicated CPU, on the host cell of guest cell 0, for the
+    hypervisor's own threads. `wants_threads` requires a host on which some core has several
+    threads, whether or not the guest gets such a core: this is how Nova treats an image that
+    requires siblings with a flavor that only prefers them. A `thread_policy` of None means
+    `PREFER`.
     """
 
     cells: tuple[GuestCell, ...]
@@ -78,14 +79,14 @@ def split_evenly(
 
     Args:
         count: number of cells.
-        vcpus: CPUs of the whole guest.
+        vcpus: number of CPUs of the whole guest.
         memory_mb: memory of the whole guest in MiB.
         dedicated: the guest's dedicated CPUs.
 
     Raises:
         InvalidInputError: the CPUs or the memory are not divisible by `count`.
     """
-    for name, amount in (("CPUs", vcpus), ("MB of memory", memory_mb)):
+    for name, amount in (("CPUs", vcpus), ("MiB of memory", memory_mb)):
         if amount % count:
             reason = f"{amount} {name} are not divisible by {count}"
             raise InvalidInputError(
@@ -104,20 +105,23 @@ def check_split(
     Args:
         cpus: the CPUs of each cell.
         memory_mb: the memory of each cell in MiB.
-        vcpus: CPUs of the whole guest.
+        vcpus: number of CPUs of the whole guest.
         total_mb: memory of the whole guest in MiB.
 
     Raises:
-        InvalidInputError: naming the cell and the fault.
+        InvalidInputError: a cell has a CPU that the guest lacks or another cell has, a CPU is in no
+            cell, or the sum of the memory differs from `total_mb`.
     """
     left = set(range(vcpus))
     for number, part in enumerate(cpus):
         for cpu in sorted(part):
             if cpu >= vcpus:
-                reason = f"CPU {cpu} is not one of the flavor's {vcpus}"
+                reason = (
+                    f"CPU {cpu} must be between 0 and {vcpus - 1}, as the flavor has {vcpus} CPUs"
+                )
                 raise InvalidInputError(f"numa_cpus.{number}", reason)
             if cpu not in left:
-                reason = f"CPU {cpu} is in another cell too; assign each CPU to one cell"
+                reason = f"CPU {cpu} is also in another cell; assign each CPU to one cell"
                 raise InvalidInputError(f"numa_cpus.{number}", reason)
             left.remove(cpu)
     if left:
@@ -125,8 +129,8 @@ def check_split(
             "numa_cpus", f"CPU {min(left)} is in no cell; assign each CPU to one cell"
         )
     if sum(memory_mb) != total_mb:
-        reason = f"the cells have {sum(memory_mb)} MB, the flavor has {total_mb}"
-        raise InvalidInputError("numa_mem", f"{reason}; make them equal")
+        reason = f"the cells have {sum(memory_mb)} MiB, but the flavor has {total_mb} MiB"
+        raise InvalidInputError("numa_mem", f"{reason}; make the two equal")
 
 
 def cells_of(
@@ -146,7 +150,7 @@ def cells_of(
 
 
 def check_size(vcpus: int) -> None:
-    """Reject a guest that is too large for any host, before its CPUs are enumerated.
+    """Reject a guest with more CPUs than any host has, before its CPUs are enumerated.
 
     Raises:
         InvalidInputError: the guest has more than `CPU_MAX` + 1 CPUs.

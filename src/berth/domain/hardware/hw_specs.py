@@ -36,13 +36,14 @@ SOCKET_AFFINITY = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 
 NODES_MAX = 128
 """Maximum number of guest cells."""
+
 _TRUE = ("1", "t", "true", "on", "y", "yes")
-# Nova accepts sizes in bits too (`b`, `bit`); `B` is bytes.
+# Nova also accepts sizes in bits (`b`, `bit`); `B` is bytes.
 _BYTES = re.compile(r"(\d{1,15})(?:([KMGT])i?)?(b|bit|B)")
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _BITS = 8
 _KILO = 1024
-# `resources:VCPU` and `resources:PCPU`, also of numbered groups, as Nova matches them.
+# As in Nova, `resources:VCPU` and `resources:PCPU` match with and without the number of a group.
 _CPU_CLASS = re.compile(r"resources(?:[1-9][0-9]*)?:([VP]CPU)")
 _THREADS_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
 EMULATOR = "hw:emulator_threads_policy"
@@ -67,38 +68,43 @@ class HardwareSpecs:
 
     @property
     def has_no_topology(self) -> bool:
-        """Whether no spec or property concerns topologies, as in most requests."""
+        """Whether no extra spec or image property can request a topology, as in most requests."""
         return not any(
             key.startswith("hw:") or _CPU_CLASS.match(key) or _THREADS_TRAIT.match(key)
             for key in self.extra_specs
         ) and not any(key.startswith("hw_") or _THREADS_TRAIT.match(key) for key in self.properties)
 
     def both(self, name: str) -> tuple[str, str]:
-        """Return the values of the flavor and of the image, each empty when absent."""
+        """Return the flavor's `hw:NAME` and the image's `hw_NAME`, each empty if absent."""
         return self.extra_specs.get(f"hw:{name}", ""), self.properties.get(f"hw_{name}", "")
 
     def parts(self, name: str) -> tuple[str, list[str]]:
-        """Return the flavor's `hw:NAME.0`, `hw:NAME.1`, ... or those of the image, with their key.
+        """Return a key and the values of KEY.0, KEY.1, ... up to the first that is missing.
+
+        The key is `hw_NAME` if the image has any such values, and otherwise the flavor's `hw:NAME`,
+        with an empty list if the flavor has none either.
 
         Raises:
-            InvalidInputError: flavor and image both have some.
+            InvalidInputError: both the flavor and the image have such values.
         """
         flavor = _counted(self.extra_specs, f"hw:{name}")
         image = _counted(self.properties, f"hw_{name}")
         if flavor and image:
-            raise InvalidInputError(f"hw_{name}", "is set by the flavor too; remove one of the two")
+            raise InvalidInputError(
+                f"hw_{name}", "is set by both the flavor and the image; remove one of the two"
+            )
         return (f"hw_{name}", image) if image else (f"hw:{name}", flavor)
 
 
 def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
-    """Return the topology that flavor and image request; None when they request none.
+    """Return the topology that flavor and image request; None if they request none.
 
     Cells, a page size, persistent memory and dedicated CPUs each imply a topology.
 
     Raises:
-        InvalidInputError: a value is invalid, or two contradict each other.
+        InvalidInputError: a value is invalid, or two values contradict each other.
     """
-    # Most requests have no such spec: a scan of the keys must be all that they pay.
+    # Most requests have no such spec, and must cost no more than a scan of the keys.
     if specs.has_no_topology:
         return None
     isolates = _emulator_policy(specs) == "isolate"
@@ -106,8 +112,8 @@ def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
     threads = _threads(specs)
     realtime = _realtime_cpus(specs)
     dedicated = _dedicated_mask(specs)
-    # All values are validated before the early return, so that an invalid one is rejected even if
-    # the request ends up without a topology.
+    # All values are validated before the early return, so an invalid value is rejected even if the
+    # request ends up without a topology.
     _check_policy(specs, policy, isolates=isolates, realtime=realtime, dedicated=dedicated)
     nodes = _nodes(specs)
     page_size = _page_size(specs)
@@ -132,21 +138,21 @@ def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
 
 
 def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
-    """Return the NUMA policy for all PCI devices that flavor or image set; None when neither does.
+    """Return the NUMA policy that flavor or image sets for all PCI devices; None if neither does.
 
     Raises:
         InvalidInputError: the policy is unknown, or flavor and image differ.
     """
     flavor, image = specs.both("pci_numa_affinity_policy")
     if flavor and image and flavor != image:
-        reason = f"the flavor says {flavor[:80]!r}, the image {image[:80]!r}; remove one"
+        reason = f"the flavor says {flavor[:80]!r}, but the image {image[:80]!r}; remove one"
         raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
     key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
     return read_member(NumaPolicy, flavor or image, key)
 
 
 def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return the amounts requested by `hw:pmem=LABEL,LABEL`, by resource class."""
+    """Return the amounts requested by `hw:pmem=LABEL,LABEL`, by custom resource class."""
     amounts: dict[str, int] = {}
     for label in extra_specs.get(_PMEM, "").split(","):
         if label.strip():
@@ -172,7 +178,7 @@ def _is_pinned(policy: CpuPolicy) -> bool:
 
 
 def read_member(kind: type[_E], text: str, key: str) -> _E | None:
-    """Return the enumeration member with the given value; None for an empty text.
+    """Return the member of an enumeration with the given value; None for an empty text.
 
     Raises:
         InvalidInputError: the value is unknown; the error names `key`.
@@ -191,7 +197,7 @@ def _is_true(text: str) -> bool:
 
 
 def emulator_policy(text: str, key: str) -> str:
-    """Validate and return an emulator thread policy; empty for none.
+    """Return `text` if it is a valid emulator thread policy or empty.
 
     Raises:
         InvalidInputError: the policy is unknown; the error names `key`.
@@ -206,14 +212,14 @@ def _emulator_policy(specs: HardwareSpecs) -> str:
 
 
 def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
-    """Return the CPU policy that flavor and image agree on, or that requested PCPUs imply."""
+    """Return the CPU policy of the flavor, else of the image, else the one that PCPUs imply."""
     of_flavor, of_image = specs.both("cpu_policy")
     flavor = read_member(CpuPolicy, of_flavor, "hw:cpu_policy")
     image = read_member(CpuPolicy, of_image, "hw_cpu_policy")
-    # As in Nova: an image may restrict its flavor, but not request more than it.
+    # As in Nova, an image may restrict its flavor, but not request more than the flavor.
     floats = flavor is CpuPolicy.SHARED and image not in (None, CpuPolicy.SHARED)
     if floats or (flavor is CpuPolicy.MIXED and image is CpuPolicy.DEDICATED):
-        reason = f"the image says {image}, the flavor {flavor}; an image may only restrict it"
+        reason = f"the image says {image}, but the flavor {flavor}; an image may only restrict"
         raise InvalidInputError("hw_cpu_policy", reason)
     policy = flavor or image
     asked = asked_cpus(specs.extra_specs)
@@ -228,14 +234,14 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
         return policy or CpuPolicy.SHARED
     needed = specs.vcpus + isolates
     if asked["PCPU"] != needed:
-        more = " and one for the emulator threads" if isolates else ""
-        reason = f"{asked['PCPU']} must be {needed}: as many as the flavor's vcpus{more}"
+        more = " plus one for the emulator threads" if isolates else ""
+        reason = f"{asked['PCPU']} must be {needed}, the number of the flavor's vcpus{more}"
         raise InvalidInputError("resources:PCPU", reason)
     return CpuPolicy.DEDICATED
 
 
 def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return the requested VCPU and PCPU, including those of numbered groups."""
+    """Return the requested VCPU and PCPU, also of numbered groups; invalid amounts add 0."""
     asked = {"VCPU": 0, "PCPU": 0}
     for key, value in extra_specs.items():
         found = _CPU_CLASS.fullmatch(key)
@@ -245,12 +251,12 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
 
 
 def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
-    """Return the thread policy that flavor and image agree on, or that a trait implies."""
+    """Return the thread policy of the flavor, else of the image, else the one a trait implies."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
     flavor = read_member(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
     image = read_member(ThreadPolicy, of_image, "hw_cpu_thread_policy")
     if flavor not in (None, ThreadPolicy.PREFER) and image not in (None, flavor):
-        reason = f"the image says {image}, the flavor {flavor}; make them equal"
+        reason = f"the image says {image}, but the flavor {flavor}; make the two equal"
         raise InvalidInputError("hw_cpu_thread_policy", reason)
     policy = flavor or image
     trait = _threads_trait(specs)
@@ -262,7 +268,7 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
 
 
 def _wants_threads(specs: HardwareSpecs) -> bool:
-    # See `GuestTopology`: the image's requirement survives as a requirement on the host.
+    # The requirement of the image remains a requirement on the host (see `GuestTopology`).
     is_dedicated = CpuPolicy.DEDICATED in specs.both("cpu_policy")
     return is_dedicated and ThreadPolicy.REQUIRE in specs.both("cpu_thread_policy")
 
@@ -277,7 +283,7 @@ def _threads_trait(specs: HardwareSpecs) -> str:
 
 
 def _mask(text: str, key: str, vcpus: int) -> frozenset[int]:
-    # Before the range is expanded: a flavor may have up to 2**53 - 1 CPUs.
+    # The size is checked before the range is expanded: a flavor may have up to 2**53 - 1 CPUs.
     check_size(vcpus)
     # A mask that starts with an exclusion starts from all CPUs, as in Nova.
     whole = f"0-{vcpus - 1}," if text.strip().startswith("^") and vcpus else ""
@@ -291,7 +297,7 @@ def _dedicated_mask(specs: HardwareSpecs) -> frozenset[int] | None:
     cpus = _mask(text, _DEDICATED_MASK, specs.vcpus)
     every = frozenset(range(specs.vcpus))
     if not cpus or not every - cpus or not cpus <= every:
-        reason = f"must name some of the flavor's {specs.vcpus} CPUs and not all"
+        reason = f"must name some, but not all, of the flavor's {specs.vcpus} CPUs, and no others"
         raise InvalidInputError(_DEDICATED_MASK, reason)
     return cpus
 
@@ -305,9 +311,11 @@ def _realtime_cpus(specs: HardwareSpecs) -> frozenset[int] | None:
     every = frozenset(range(specs.vcpus))
     cpus = _mask(image or flavor, key, specs.vcpus) if image or flavor else every
     if not cpus or not cpus <= every:
-        raise InvalidInputError(key, f"must name some of the flavor's {specs.vcpus} CPUs")
+        raise InvalidInputError(
+            key, f"must name at least one of the flavor's {specs.vcpus} CPUs, and no others"
+        )
     if cpus == every and not _emulator_policy(specs):
-        reason = f"must leave a CPU for the rest of the guest, or set {EMULATOR}"
+        reason = f"leaves no CPU for the rest of the guest; exclude a CPU, or set {EMULATOR}"
         raise InvalidInputError(key, reason)
     return cpus
 
@@ -320,10 +328,10 @@ def _check_policy(
     realtime: frozenset[int] | None,
     dedicated: frozenset[int] | None,
 ) -> None:
-    """Reject options that require dedicated CPUs when the guest has none."""
+    """Reject options that contradict the CPU policy."""
     if policy is CpuPolicy.MIXED:
         if bool(realtime) == bool(dedicated):
-            reason = "hw:cpu_policy=mixed requires either this or hw:cpu_realtime_mask, not both"
+            reason = "hw:cpu_policy=mixed requires this or a realtime mask, but not both"
             raise InvalidInputError(_DEDICATED_MASK, reason)
     elif dedicated:
         raise InvalidInputError(_DEDICATED_MASK, "requires hw:cpu_policy=mixed")
@@ -342,7 +350,9 @@ def _check_policy(
 def _nodes(specs: HardwareSpecs) -> int:
     flavor, image = specs.both("numa_nodes")
     if flavor and image:
-        raise InvalidInputError("hw_numa_nodes", "is set by the flavor too; remove one of the two")
+        raise InvalidInputError(
+            "hw_numa_nodes", "is set by both the flavor and the image; remove one of the two"
+        )
     text = flavor or image
     if not text:
         return 0
@@ -354,12 +364,15 @@ def whole_number(text: str, key: str, *, least: int, most: int) -> int:
     """Return a text as an integer.
 
     Raises:
-        InvalidInputError: the text is not a whole number in the bounds; the error names `key`.
+        InvalidInputError: the text is not a whole number between `least` and `most`; the error
+            names `key`.
     """
     digits = text.strip()
     short = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
     if not short or not least <= int(digits) <= most:
-        raise InvalidInputError(key, f"{text[:80]!r} must be a whole number, {least} to {most}")
+        raise InvalidInputError(
+            key, f"{text[:80]!r} must be a whole number between {least} and {most}"
+        )
     return int(digits)
 
 
@@ -369,7 +382,7 @@ def _page_size(specs: HardwareSpecs) -> PageSize:
     if not image:
         return size
     if size not in (PageSizeClass.ANY, PageSizeClass.LARGE):
-        reason = "an image may set a size only if the flavor says 'large' or 'any'"
+        reason = "an image may set a page size only if the flavor says 'large' or 'any'"
         raise InvalidInputError("hw_mem_page_size", reason)
     return read_size(image, "hw_mem_page_size")
 
@@ -392,7 +405,7 @@ def read_size(text: str, key: str) -> PageSize:
         if size.is_integer() and 1 <= size <= AMOUNT_MAX:
             return math.floor(size)
     reason = (
-        f"{text[:80]!r} must be small, large, any, a size in kB, or a size with unit (2MB, 1GB)"
+        f"{text[:80]!r} must be small, large, any, a size in KiB, or a size with a unit (2MB, 1GB)"
     )
     raise InvalidInputError(key, reason)
 
@@ -414,7 +427,7 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
         return split_evenly(count, specs.vcpus, specs.memory_mb, own)
     for key, texts in ((cpu_key, cpu_texts), (memory_key, memory_texts)):
         if len(texts) != count:
-            reason = f"is set for {len(texts)} of {count} cells; set CPUs and memory of each"
+            reason = f"is set for {len(texts)} of {count} cells; set CPUs and memory of each cell"
             raise InvalidInputError(key, reason)
     cpus = [parse_cpus(text, f"{cpu_key}.{number}") for number, text in enumerate(cpu_texts)]
     memory_mb = [
@@ -425,7 +438,8 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
     return cells_of(cpus, memory_mb, own)
 
 
-# Flavors are edited one spec at a time, so at that time a spec cannot be judged with others.
+# The specs that are validated when a flavor is edited. Specs are set one at a time, so
+# contradictions between them can only be detected later.
 _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "hw:cpu_policy": partial(read_member, CpuPolicy),
     "hw:cpu_thread_policy": partial(read_member, ThreadPolicy),
@@ -442,7 +456,7 @@ def check_values(extra_specs: Mapping[str, str]) -> None:
     Contradictions between specs, or with an image, are detected when a request combines them.
 
     Raises:
-        InvalidInputError: naming the key.
+        InvalidInputError: a value is invalid; the error names its key.
     """
     for key, text in extra_specs.items():
         reader = _READERS.get(key)

@@ -16,7 +16,7 @@ CELLS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class MemoryPages:
-    """The memory pages of one size in a cell: their number, and how many the host reserves.
+    """The memory pages of one size in a cell: their number, and how many of them are reserved.
 
     `size_kb` is in KiB.
     """
@@ -26,18 +26,20 @@ class MemoryPages:
     reserved: int = 0
 
     def __post_init__(self) -> None:
-        """Reject impossible values.
+        """Reject a page size or a number of pages that is out of range.
 
         Raises:
-            InvalidInputError: an amount is out of range.
+            InvalidInputError: the error names the value and its range.
         """
         if not 1 <= self.size_kb <= AMOUNT_MAX:
-            raise InvalidInputError("size_kb", f"{self.size_kb} must be 1 to {AMOUNT_MAX}")
-        if not 0 <= self.reserved <= self.total <= AMOUNT_MAX // self.size_kb:
-            reason = (
-                f"{self.reserved} reserved of {self.total} pages of {self.size_kb} kB is invalid"
-            )
-            raise InvalidInputError("mempages", f"{reason}; use 0 <= reserved <= total")
+            raise InvalidInputError("size_kb", f"{self.size_kb} must be between 1 and {AMOUNT_MAX}")
+        most = AMOUNT_MAX // self.size_kb
+        if not 0 <= self.total <= most:
+            reason = f"total {self.total} must be between 0 and {most} pages of {self.size_kb} KiB"
+            raise InvalidInputError("mempages", reason)
+        if not 0 <= self.reserved <= self.total:
+            reason = f"reserved {self.reserved} must be between 0 and the total {self.total}"
+            raise InvalidInputError("mempages", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,10 @@ class NumaCell:
     """One NUMA cell of a host as its agent reports it, without its usage.
 
     `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those that are dedicated to one
-    guest. Hosts that do not distinguish them report one set as both; the PCPU inventory alone then
-    separates the two uses. Each set in `siblings` has the threads of one core; without any, every
-    CPU is a core of its own. `memory_mb` is the cell's total memory in MiB; `mempages` optionally
-    divides it by page size. `socket` is None when unknown.
+    guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory then
+    separates the two uses. Each set in `siblings` has the threads of one core; if there are none,
+    every CPU is a core of its own. `memory_mb` is the cell's total memory in MiB, and `mempages`
+    optionally divides it by page size. `socket` is None when unknown.
     """
 
     cell_id: int
@@ -60,30 +62,34 @@ class NumaCell:
     socket: int | None = None
 
     def __post_init__(self) -> None:
-        """Reject impossible values.
+        """Reject contradictory values and values out of range.
 
         Raises:
-            InvalidInputError: a number is out of range, a CPU is in two cores, or a page size
-                occurs twice.
+            InvalidInputError: a value is out of range, a CPU is in two cores, or a page size is
+                listed twice.
         """
         where = f"numa_cells[{self.cell_id}]"
         if not 0 <= self.cell_id <= AMOUNT_MAX:
-            raise InvalidInputError(where, f"cell_id must be 0 to {AMOUNT_MAX}")
+            raise InvalidInputError(where, f"cell_id must be between 0 and {AMOUNT_MAX}")
         if not 0 <= self.memory_mb <= AMOUNT_MAX:
-            raise InvalidInputError(where, f"memory_mb {self.memory_mb} must be 0 to {AMOUNT_MAX}")
+            raise InvalidInputError(
+                where, f"memory_mb {self.memory_mb} must be between 0 and {AMOUNT_MAX}"
+            )
         threads = [cpu for core in self.siblings for cpu in core]
         check_cpus((*self.cpuset, *self.pcpuset, *threads), where)
         if len(set(threads)) < len(threads):
-            raise InvalidInputError(where, "a CPU is in two sets of siblings; list it in one core")
+            raise InvalidInputError(where, "a CPU is in two sets of siblings; list each CPU in one")
         if len({pages.size_kb for pages in self.mempages}) < len(self.mempages):
-            raise InvalidInputError(where, "a page size is listed twice; add up its pages")
+            raise InvalidInputError(
+                where, "a page size is listed twice; add up its pages in one entry"
+            )
 
 
 def check_cells(cells: Iterable[NumaCell]) -> None:
     """Reject cells that cannot be on one host together.
 
     Raises:
-        InvalidInputError: there are too many cells, or two share a number or a CPU.
+        InvalidInputError: there are too many cells, or two have the same id or a common CPU.
     """
     ids: set[int] = set()
     cpus: set[int] = set()
@@ -91,12 +97,12 @@ def check_cells(cells: Iterable[NumaCell]) -> None:
         where = f"numa_cells[{cell.cell_id}]"
         if cell.cell_id in ids:
             raise InvalidInputError(where, "duplicate cell_id; give each cell its own")
-        # Within a cell a CPU may be shared and dedicated at once (see `NumaCell`), across cells it
-        # may not: guests of both cells would be pinned to it.
+        # Within one cell a CPU may be both shared and dedicated (see `NumaCell`). It may not be in
+        # two cells, because guests of both cells would be pinned to it.
         mine = cell.cpuset | cell.pcpuset
         if not cpus.isdisjoint(mine):
             raise InvalidInputError(
-                where, f"CPU {min(cpus & mine)} is in another cell as well; list it in one cell"
+                where, f"CPU {min(cpus & mine)} is also in another cell; list it in one cell"
             )
         ids.add(cell.cell_id)
         cpus |= mine

@@ -25,7 +25,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class DeviceType(StrEnum):
-    """The type of a PCI function, in Nova's words."""
+    """The type of a PCI function, under Nova's names."""
 
     STANDARD = "type-PCI"
     PHYSICAL = "type-PF"
@@ -50,7 +50,7 @@ class NumaPolicy(StrEnum):
 class PciPool:
     """Equal PCI devices of a host; `count` includes those in use.
 
-    `numa_node` is the id of the closest NUMA cell; None when the host does not report it. `address`
+    `numa_node` is the id of the closest NUMA cell; None if the host does not report it. `address`
     is the address of the device, or of the physical function of virtual functions: while a virtual
     function is in use its physical function is unavailable, and vice versa. `tags` are set by the
     operator (`physical_network`, `remote_managed`, ...).
@@ -68,16 +68,18 @@ class PciPool:
         """Reject a count out of range.
 
         Raises:
-            InvalidInputError: naming the count.
+            InvalidInputError: the error names the count.
         """
         if not 0 <= self.count <= AMOUNT_MAX:
-            raise InvalidInputError("pci_pools", f"count {self.count} must be 0 to {AMOUNT_MAX}")
+            raise InvalidInputError(
+                "pci_pools", f"count {self.count} must be between 0 and {AMOUNT_MAX}"
+            )
 
     @property
     def key(self) -> str:
         """The text that identifies the pool on its host."""
-        # The count is left out: instances refer to pools by key, and a device that is added or
-        # removed must not invalidate these references.
+        # The key does not contain the count: instances refer to pools by key, and a device that is
+        # added or removed must not invalidate these references.
         tags = ",".join(f"{name}={value}" for name, value in sorted(self.tags.items()))
         node = "" if self.numa_node is None else self.numa_node
         parts = (self.vendor_id, self.product_id, self.dev_type, node, self.address, tags)
@@ -86,7 +88,7 @@ class PciPool:
 
 @dataclass(frozen=True, slots=True)
 class DeviceNeed:
-    """A guest's request for a number of devices of an alias.
+    """A guest's request for `count` devices of one alias.
 
     `numa_policy` is set by flavor or image for all devices; None uses the policy of the alias.
     """
@@ -127,15 +129,17 @@ def check_pools(pools: Sequence[PciPool]) -> None:
         )
     keys = [pool.key for pool in pools]
     if len(set(keys)) < len(keys):
-        # Quadratic, but only on the way to the error.
+        # The search is quadratic, but happens only before an error.
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidInputError("pci_pools", f"{twice} is listed twice; add up the counts")
+        raise InvalidInputError(
+            "pci_pools", f"{twice} is listed twice; add up the counts in one entry"
+        )
 
 
 def device_needs(
     extra_specs: Mapping[str, str], numa_policy: NumaPolicy | None
 ) -> tuple[DeviceNeed, ...]:
-    """Parse `pci_passthrough:alias`, as in `gpu:2,nic:1`, into one request per part.
+    """Return the requests in `pci_passthrough:alias` (`gpu:2,nic:1`), one per part; empty if unset.
 
     Args:
         extra_specs: the extra specs of the flavor.
@@ -155,10 +159,10 @@ def device_needs(
         if not name or not colon or not short or not 1 <= int(count) <= _DEVICES_MAX:
             raise InvalidInputError(
                 _ALIAS_KEY,
-                f"{part[:80]!r} must be ALIAS:COUNT with a count of 1 to {_DEVICES_MAX}; "
-                "separate several with commas",
+                f"{part[:80]!r} must be ALIAS:COUNT with a count between 1 and "
+                f"{_DEVICES_MAX}; separate several requests with commas",
             )
-        # The parts stay separate even for equal aliases, because Nova serves each on its own.
+        # Parts with the same alias stay separate requests, because Nova serves each on its own.
         needs.append(DeviceNeed(name, int(count), numa_policy))
     if sum(need.count for need in needs) > _DEVICES_MAX:
         raise InvalidInputError(
@@ -168,13 +172,13 @@ def device_needs(
 
 
 def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
-    """Parse the PCI aliases of a policy, sorted by name; equal names are alternatives.
+    """Return the PCI aliases of a policy, sorted by name; tables with equal names are alternatives.
 
     Each table has `name`, `vendor_id` and `product_id`, and may have `device_type`, `numa_policy`
     and `live_migratable`, with Nova's values.
 
     Raises:
-        ValueError: naming the table and the fault.
+        ValueError: a table is invalid or contradicts an earlier one; the error names it.
     """
     found: dict[str, PciAlias] = {}
     for index, table in enumerate(tables):
@@ -185,11 +189,11 @@ def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
             continue
         if other.numa_policy is not alias.numa_policy:
             raise ValueError(
-                f"pci_aliases[{index}]: numa_policy of {alias.name} differs from an earlier table"
+                f"pci_aliases[{index}]: {alias.name} has another numa_policy in an earlier table"
             )
         if other.specs[0].dev_type is not alias.specs[0].dev_type:
             raise ValueError(
-                f"pci_aliases[{index}]: device_type of {alias.name} differs from an earlier table"
+                f"pci_aliases[{index}]: {alias.name} has another device_type in an earlier table"
             )
         found[alias.name] = PciAlias(alias.name, other.specs + alias.specs, alias.numa_policy)
     return tuple(found[name] for name in sorted(found))

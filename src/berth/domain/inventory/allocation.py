@@ -17,9 +17,9 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Allocations to be created all together or not at all.
+    """Allocations that the ledger must create together or not at all.
 
-    `key` makes a claim idempotent: if its key was committed before, the ledger returns the first
+    `key` makes a claim idempotent: if the key was committed before, the ledger returns the first
     outcome and allocates nothing.
     """
 
@@ -44,7 +44,8 @@ class ShortageRule(StrEnum):
 class Shortage:
     """The reason why a claim was rejected: an amount that one provider cannot give.
 
-    `asked` and `left` are in the unit of the class; `left` may be negative.
+    `asked` and `left` are in the unit of the class. `left` is what the provider could still
+    give, and may be negative.
     """
 
     provider_uuid: str
@@ -55,7 +56,7 @@ class Shortage:
 
 
 INSTANCE_TYPE: Final = "INSTANCE"
-"""Type of consumers that are instances."""
+"""The consumer type of instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAllocations:
-    """A consumer and all that it holds, by provider and class, in the unit of the class."""
+    """A consumer and the amounts that it holds, by provider and class, in the unit of the class."""
 
     consumer: Consumer
     allocations: Mapping[str, Mapping[str, int]]

@@ -14,12 +14,12 @@ class Provider:
     `used` is the sum of all allocations by class; only the ledger changes it. The provider of a
     host is a root: its `parent_uuid` is None.
 
-    `aggregates` are UUIDs in the given order. A provider with the sharing trait lends its inventory
-    to all providers that have an aggregate in common with it. `owned_traits`, `owned_classes` and
-    `owned_parent_uuid` are what the host's agent last reported: its next report replaces these and
-    keeps what clients of the Placement API added or changed. The first two are None in records that
-    predate the distinction, which belong to the agent as a whole. Times are Unix seconds; 0 is
-    unknown.
+    `aggregates` are UUIDs in the order in which they were given. A provider with the sharing trait
+    lends its inventory to all providers that have an aggregate in common with it. `owned_traits`,
+    `owned_classes` and `owned_parent_uuid` are what the host's agent last reported: its next report
+    replaces these and keeps what clients of the Placement API added or changed. The first two are
+    None in records that predate the distinction; the agent then owns all traits and classes. Times
+    are Unix seconds; 0 is unknown.
     """
 
     uuid: str
@@ -39,5 +39,5 @@ class Provider:
 
 def child_uuid(root_uuid: str, name: str) -> str:
     """Return the UUID of a child provider, derived from its root and the agent's name for it."""
-    # Derived, so that an agent that restarts or reports twice refers to the same provider.
+    # The UUID is derived so that an agent that restarts or reports twice names the same provider.
     return named_uuid(f"provider:{root_uuid}/{name}")

@@ -45,7 +45,7 @@ class ResourceGroupBuilder:
     forbidden: set[str] = field(default_factory=set[str])
 
     def add_trait(self, key: str, name: str, value: str) -> None:
-        """Add a required or forbidden trait.
+        """Add a trait to the required or the forbidden ones.
 
         Args:
             key: the extra spec, for errors.
@@ -71,7 +71,7 @@ class ResourceGroupBuilder:
             raise InvalidInputError(key, "is both required and forbidden; remove one")
         return ResourceGroup(
             self.suffix,
-            # 0 removes a class: an extra spec overrides the flavor's own amount in this way.
+            # An extra spec with the amount 0 removes the flavor's own amount of the class.
             {name: amount for name, amount in self.amounts.items() if amount},
             frozenset(self.required),
             frozenset(self.forbidden),
@@ -81,7 +81,7 @@ class ResourceGroupBuilder:
 def read_groups(
     specs: Mapping[str, str], unsuffixed: ResourceGroupBuilder
 ) -> tuple[ResourceGroup, ...]:
-    """Parse the suffixed groups of a flavor's extra specs; unrelated keys are ignored.
+    """Return the suffixed groups of a flavor's extra specs; unrelated keys are ignored.
 
     Args:
         specs: the extra specs.
@@ -91,7 +91,8 @@ def read_groups(
         The suffixed groups, sorted by suffix, without those that request nothing.
 
     Raises:
-        InvalidInputError: a key is invalid, there are too many groups, or a group has only traits.
+        InvalidInputError: a name or a value is invalid, there are too many groups, or a group has
+            only traits.
     """
     drafts = {"": unsuffixed}
     for key, value in specs.items():
@@ -119,7 +120,7 @@ def _suffixed(drafts: Mapping[str, ResourceGroupBuilder]) -> Iterator[ResourceGr
         elif group.traits_required or group.traits_forbidden:
             raise InvalidInputError(
                 f"trait{suffix}:{min(group.traits_required | group.traits_forbidden)}",
-                f"its group requests no resources; add resources{suffix}:CLASS=n",
+                f"the group of this trait requests no resources; add resources{suffix}:CLASS=n",
             )
 
 
@@ -136,13 +137,12 @@ def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
     """
     policy = specs.get(GROUP_POLICY)
     if policy is None:
-        # Placement rejects several groups without a policy; so does this, before anything is
-        # decided.
+        # Placement rejects several groups without a policy.
         if groups > 1:
             raise InvalidInputError(
                 GROUP_POLICY,
-                "is required for several groups: set 'isolate' to serve each from a provider of its"
-                " own, or 'none' to let them share providers",
+                "is required for several groups: set 'isolate' to serve each group from its own"
+                " provider, or 'none' to let groups share providers",
             )
         return False
     if policy not in _POLICIES:
@@ -154,10 +154,12 @@ def whole_number(text: str, key: str) -> int:
     """Return an amount as an integer.
 
     Raises:
-        InvalidInputError: the text is not a whole number from 0 to AMOUNT_MAX.
+        InvalidInputError: the text is not a whole number between 0 and AMOUNT_MAX.
     """
     # The length is checked before `int`, which is slow for very long texts.
     short = text.isascii() and text.isdigit() and len(text) <= len(str(AMOUNT_MAX))
     if not short or int(text) > AMOUNT_MAX:
-        raise InvalidInputError(key, f"{text[:80]!r} must be a whole number, 0 to {AMOUNT_MAX}")
+        raise InvalidInputError(
+            key, f"{text[:80]!r} must be a whole number between 0 and {AMOUNT_MAX}"
+        )
     return int(text)

@@ -20,13 +20,13 @@ DISK_GB = "DISK_GB"
 """Disk space in GiB."""
 
 AMOUNT_MAX = 2**53 - 1
-"""Largest amount: the largest integer that a JSON number carries without loss."""
+"""Largest amount of any class: the largest integer that a JSON number carries without loss."""
 
 RATIO_MAX = 10_000.0
-"""Largest allocation ratio that an agent or an aggregate may set."""
+"""Largest allocation ratio that a host or an aggregate may have."""
 
 RATIO_BOUND = 3.40282e38
-"""Largest absolute value of any allocation ratio: the limit of the Placement API."""
+"""Largest absolute value of an allocation ratio that the Placement API accepts."""
 
 _NAME = re.compile(r"[A-Z0-9_]{1,255}")
 
@@ -35,10 +35,13 @@ def check_name(name: str, field: str) -> str:
     """Return `name` if it is a valid resource class or trait name, as in Placement.
 
     Raises:
-        InvalidInputError: it has characters other than A-Z, 0-9 and `_`, or more than 255.
+        InvalidInputError: it is empty, has more than 255 characters, or has characters other than
+            A-Z, 0-9 and `_`.
     """
     if _NAME.fullmatch(name) is None:
-        raise InvalidInputError(field, f"{name[:80]!r} must be 1 to 255 of A-Z, 0-9 and _")
+        raise InvalidInputError(
+            field, f"{name[:80]!r} must consist of 1 to 255 characters from A-Z, 0-9 and _"
+        )
     return name
 
 
@@ -48,7 +51,7 @@ class Inventory:
 
     All amounts are in the unit of the class. `allocation_ratio` multiplies what remains after
     `reserved`. A single allocation never exceeds `max_unit`, whatever the ratio, because a host
-    does not overcommit against a single guest; 0 means `total`.
+    does not overcommit against a single guest. A `max_unit` of 0 means `total`.
 
     The Placement API accepts inventories without capacity: `reserved` may exceed `total`, and the
     ratio may be 0 or negative. Inventories reported by agents are subject to `check_reported`.
@@ -62,21 +65,20 @@ class Inventory:
     allocation_ratio: float = 1.0
 
     def __post_init__(self) -> None:
-        """Reject impossible values.
+        """Reject amounts, units and ratios that are out of range.
 
         Raises:
-            InvalidInputError: an amount is negative, a unit is below 1, or the ratio is not finite
-                or out of
-            bounds.
+            InvalidInputError: an amount is negative or above AMOUNT_MAX, `min_unit` or `step_size`
+                is below 1, or the ratio is not finite or beyond ±RATIO_BOUND.
         """
         for field in ("total", "reserved", "min_unit", "max_unit", "step_size"):
             value = getattr(self, field)
             if not 0 <= value <= AMOUNT_MAX:
                 raise InvalidInputError(field, f"{value} must be between 0 and {AMOUNT_MAX}")
         if self.min_unit < 1 or self.step_size < 1:
-            raise InvalidInputError("min_unit, step_size", "must be at least 1")
+            raise InvalidInputError("min_unit, step_size", "must both be at least 1")
         ratio = self.allocation_ratio
-        # Negated, so that NaN, which compares false with everything, is rejected as well.
+        # The comparison is negated so that NaN, for which every comparison is false, is rejected.
         if not abs(ratio) <= RATIO_BOUND:
             raise InvalidInputError(
                 "allocation_ratio", f"{ratio} must be between -{RATIO_BOUND:g} and {RATIO_BOUND:g}"
@@ -84,17 +86,17 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """The limit of all allocations together: (total - reserved) * ratio, rounded towards 0.
+        """The limit of the sum of all allocations: (total - reserved) * ratio, rounded towards 0.
 
-        It may be negative. It is clamped to ±AMOUNT_MAX, so that sums stay exact in JSON, SQL and
-        NumPy.
+        The limit may be negative. It is clamped to ±AMOUNT_MAX so that sums stay exact in JSON, SQL
+        and NumPy.
         """
         capacity = int((self.total - self.reserved) * self.allocation_ratio)
         return max(-AMOUNT_MAX, min(capacity, AMOUNT_MAX))
 
     @property
     def unit_max(self) -> int:
-        """The most that one allocation may have, in the unit of the class."""
+        """The largest amount that one allocation may have, in the unit of the class."""
         return self.max_unit or self.total
 
 
@@ -106,7 +108,7 @@ def check_reported(inventory: Inventory) -> None:
     """
     if inventory.reserved > inventory.total:
         raise InvalidInputError(
-            "reserved", f"{inventory.reserved} is above the total {inventory.total}"
+            "reserved", f"{inventory.reserved} must be at most the total {inventory.total}"
         )
     ratio = inventory.allocation_ratio
     if not 0 < ratio <= RATIO_MAX:
@@ -127,7 +129,7 @@ def add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, 
 class ResourceClass:
     """A custom resource class; standard classes need no record.
 
-    `number` is the order of creation. `created_at_s` is Unix seconds; 0 is unknown.
+    `number` orders custom classes by their creation. `created_at_s` is Unix seconds; 0 is unknown.
     """
 
     name: str
@@ -139,7 +141,7 @@ class ResourceClass:
 class Trait:
     """A custom trait; standard traits need no record.
 
-    `number` is the order of creation. `created_at_s` is Unix seconds; 0 is unknown.
+    `number` orders custom traits by their creation. `created_at_s` is Unix seconds; 0 is unknown.
     """
 
     name: str
@@ -149,7 +151,7 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class StandardNames:
-    """The standard resource classes and traits of OpenStack, in the order that lists show."""
+    """The standard resource classes and traits of OpenStack, in the order of the API's lists."""
 
     classes: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()

@@ -18,14 +18,14 @@ from berth.domain.zones.zone import Zone
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The total usage of one provider as of a version, by class.
+    """The usage of one provider as of a version, by class.
 
     The amounts are absolute, not differences. Every class of the provider's inventories is present,
     with 0 when unused. `generation` is the provider's; None in events that predate it.
     """
 
     provider_uuid: str
-    # Absolute, so that a follower may apply an event twice, or after a newer snapshot.
+    # Absolute amounts allow a follower to apply an event twice, or after a newer snapshot.
     used: Mapping[str, int]
     generation: int | None = None
 
@@ -34,8 +34,8 @@ class Usage:
 class HostsAlive:
     """Heartbeats received in a version, at `at_s` Unix seconds.
 
-    An event without hosts stands for a version that changed nothing that followers keep, so that
-    the feed has every version and a gap always means lost events.
+    A version that changed nothing that followers keep has one such event without hosts, so the feed
+    has every version, and a gap always means lost events.
     """
 
     hosts: tuple[str, ...]
@@ -51,12 +51,12 @@ class RecordRemoved:
 
 
 Event = Record | Usage | HostsAlive | RecordRemoved
-"""What a change can carry: a record as it is now, or one of the events above."""
+"""The content of a change: a record as of its version, or one of the events above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event of a version. All changes of a version belong together and take effect at once."""
+    """One event of a version. All changes of a version take effect together."""
 
     version: int
     event: Event
@@ -67,7 +67,7 @@ class Snapshot:
     """All state that decisions depend on, as of one version; also the content of a state file.
 
     `now_s` is the time against which heartbeats are compared, in Unix seconds. `instances` are
-    those that occupy or wait for a host, `migrations` those that have not ended. History and
+    those that occupy a host or wait for one, `migrations` those that have not ended. History and
     consumers are not included; they stay in the ledger.
     """
 
@@ -86,5 +86,5 @@ class Snapshot:
     traits: tuple[Trait, ...] = ()
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
-    # State files carry it, so that a later format is refused instead of misread.
+    # State files carry the format so that a later format is rejected rather than misread.
     format: str = field(default="berth-state/1")

@@ -33,9 +33,9 @@ class DiscrepancyCode(StrEnum):
     MOVE_FORGOTTEN = "move_forgotten"
     """A move is in progress, but its instance no longer refers to it, so no agent continues it."""
     TASK_STUCK = "task_stuck"
-    """The task of an instance has been in progress for too long."""
+    """The task of an instance has been in progress for longer than `AuditAges.task_s`."""
     REQUEST_WAITS = "request_waits"
-    """A pending request has not been decided for too long."""
+    """A pending request has waited for a decision for longer than `AuditAges.request_s`."""
     HOST_MISSING = "host_missing"
     """An instance is on a host that has no record."""
     GROUP_BROKEN = "group_broken"
@@ -50,7 +50,7 @@ class DiscrepancyCode(StrEnum):
     """A host has stored disks of an unknown instance; reported by its agent."""
 
 
-# The ledger alone cannot reveal these: only the driver on the host sees guests and files.
+# The ledger alone cannot reveal these, because only the driver on the host sees guests and files.
 _OF_AGENTS: Final = frozenset(
     {
         DiscrepancyCode.ORPHAN_GUEST,
@@ -61,7 +61,7 @@ _OF_AGENTS: Final = frozenset(
 
 
 class Repair(StrEnum):
-    """The repair that an audit can make for a discrepancy."""
+    """A repair that an audit can make."""
 
     FREE = "free"
     """Free all allocations of the consumer."""
@@ -71,7 +71,7 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """The outcome of a repair: the ledger version that made it, or None if it was not made."""
+    """The outcome of a repair: a text, and the version that made it or None if it was not made."""
 
     text: str
     version: int | None = None
@@ -79,12 +79,12 @@ class RepairOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One inconsistency.
+    """One inconsistency that an audit found.
 
     `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None when unknown.
-    `lost` are the amounts that no instance can use because of it, by resource class. `held` and
-    `needed` are amounts by provider and class, if it concerns allocations. `mend` is the possible
-    automatic repair; None leaves it to an operator, to whom `advice` is addressed.
+    `lost` are the amounts that no instance can use because of the discrepancy, by resource class.
+    `held` and `needed` are amounts by provider and class, if it concerns allocations. `mend` is the
+    possible automatic repair; None if only an operator can repair it. `advice` is for operators.
     """
 
     code: DiscrepancyCode
@@ -102,18 +102,18 @@ class Discrepancy:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether the audit has repaired it."""
+        """Whether the audit has repaired the discrepancy."""
         return self.outcome is not None and self.outcome.version is not None
 
     @property
     def is_reported_by_agent(self) -> bool:
-        """Whether only the agent of the host can detect it."""
+        """Whether only the agent of a host can detect such a discrepancy."""
         return self.code in _OF_AGENTS
 
 
 @dataclass(frozen=True, slots=True)
 class AuditAges:
-    """Minimum ages, in seconds, before an audit reports something.
+    """The ages, in seconds, from which an audit reports irregularities.
 
     `grace_s` applies to recent changes, `task_s` to tasks and to what moves have left behind, and
     `request_s` to pending requests. Younger irregularities are usually operations in progress.
@@ -141,9 +141,9 @@ class AuditReport:
     """The findings of an audit of the ledger as of `version`.
 
     `others` are consumers that clients of the Placement API created for resources that Berth does
-    not manage; they are no discrepancies. At most 1,000 are listed, and `others_total` counts all.
-    `is_cut` says that the list of discrepancies is incomplete. `mended_by_agents` are the latest
-    repairs by agents, by host.
+    not manage; they are not discrepancies. At most 1,000 are listed; `others_total` counts all.
+    `is_cut` means that the list of discrepancies is incomplete. `mended_by_agents` has the
+    latest repairs by agents, by host name.
     """
 
     version: int

@@ -29,8 +29,8 @@ from berth.domain.zones.zone import RemoteInstance, Zone
 class PendingRequest:
     """A request that was accepted and not yet decided; any scheduler may decide it.
 
-    Its instances are in the ledger already, with the task of the operation. The transaction that
-    commits the claim or the refusal removes the record.
+    Its instances are already in the ledger, with the task of the operation. The unit that commits
+    the claim or the refusal removes the record.
 
     A request whose instances go to several zones is processed by one scheduler at a time:
     `taken_by` names the scheduler, and others leave the request alone until `taken_until_s` (Unix
@@ -89,28 +89,28 @@ class Kind(StrEnum):
     ACTION = "action"
     QUOTA = "quota"
     ZONE = "zone"
-    # Stored under its former name, which is in the files and messages of earlier versions.
+    # The value is the former name, which the files and messages of earlier versions contain.
     REMOTE_INSTANCE = "errand"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSpec:
-    """How the ledger stores one kind of record. Every store derives its tables from this.
+    """The description of how the ledger stores one kind of record.
 
     Attributes:
         kind: the kind, named as in the change feed.
-        noun: the class of its records.
-        collection: its plural: the name of the SQL table and, if `in_feed`, of the field of
+        noun: the class of the records.
+        collection: the plural, which names the SQL table and, if `in_feed`, the field of
             `Snapshot`.
-        key: the attribute that is unique among records of the kind, and the key column.
-        columns: the attributes that SQL stores keep as columns beside the JSON body, in order.
-            Empty for the kinds whose columns are computed: `sql.schema` and `sql.row_batch` in
-            the ledger's adapters define those.
-        key_path: the dotted path of the key, if it is not an attribute of the record itself.
-        in_feed: followers keep such records, so the change feed and snapshots carry them. The
-            others are only read on request.
-        is_deferrable: a batch that changes only deferrable kinds may be committed to the
-            write-ahead log alone, and reach the tables later.
+        key: the attribute that is unique among records of the kind; it also names the key column.
+        columns: the attributes that SQL stores keep as columns in addition to the JSON body, in
+            order. Empty for the kinds whose columns are computed: `sql.schema` and `sql.row_batch`
+            in the ledger's adapters define those.
+        key_path: the dotted path of the key, if the key is not an attribute of the record itself.
+        in_feed: whether followers keep such records, so the change feed and snapshots carry them.
+            The others are only read on demand.
+        is_deferrable: whether a batch that changes only such kinds may be committed to the
+            write-ahead log alone and reach the tables later.
     """
 
     kind: Kind
@@ -124,9 +124,9 @@ class RecordSpec:
 
 
 # A kind of record is added here, in `Kind` and in `Record`, with a migration of the SQL schema for
-# its table. The ledger's adapters derive tables, rows, JSON codecs, feed and snapshot from this;
-# a kind with `in_feed` has a field in `Snapshot` as well. `columns` names what queries filter or
-# sort by: everything else is read from the body.
+# its table. The ledger's adapters derive tables, rows, JSON codecs, feed and snapshot from this
+# mapping; a kind with `in_feed` also has a field in `Snapshot`. `columns` names the attributes by
+# which queries filter or sort; all others are read from the body.
 RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
     spec.kind: spec
     for spec in (
@@ -196,12 +196,12 @@ RECORD_TYPES: Final[Mapping[Kind, type[Record]]] = {
 }
 """The type of each kind of record."""
 
-# Decisions and actions are history, and remote instances are read by the API only; leaving them out
-# keeps the feed, and every replica, small.
+# Decisions and actions are history, and consumers and remote instances are read only on demand.
+# Omitting them keeps the feed and every replica small.
 KINDS_NOT_IN_FEED: Final = frozenset(
     kind for kind, spec in RECORD_SPECS.items() if not spec.in_feed
 )
-"""Kinds that the change feed omits: no replica needs them, so they are read on demand."""
+"""The kinds that the change feed and snapshots omit."""
 
 KINDS: Final[Mapping[type[Record], Kind]] = {noun: kind for kind, noun in RECORD_TYPES.items()}
 """The kind of each type of record."""
@@ -220,7 +220,7 @@ def key_of(record: Record) -> str:
 def _key_reader(spec: RecordSpec) -> Callable[[Any], str]:
     read: Callable[[Any], Any] = attrgetter(spec.key_path or spec.key)
     is_number = any(field.name == spec.key and field.type is int for field in fields(spec.noun))
-    # Keys are texts in every store; only those of a few kinds are numbers and need a conversion.
+    # Keys are texts in every store. Only a few kinds have integer keys, which must be converted.
     return (lambda record: str(read(record))) if is_number else read
 
 

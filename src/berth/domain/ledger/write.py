@@ -16,7 +16,7 @@ from berth.domain.ledger.record import Kind, Record
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Insert a record. The unit is rejected if the record exists."""
+    """Insert a record, like `Put`. The unit is rejected if the record already exists."""
 
     record: Record
 
@@ -26,10 +26,10 @@ class Put:
     """Insert or replace a record.
 
     Three kinds have rules of their own. An Instance is replaced only if its `revision` equals the
-    stored one, and is inserted only with revision 0; it is stored with the revision increased by
-    one. A Provider keeps its stored `used`, and its generation is increased; a class that is in use
-    but no longer reported stays with total 0, so that no usage is lost. A Consumer is rejected,
-    because only `Reallocate` creates consumers.
+    stored one, and inserted only with revision 0; it is stored with its revision increased by 1. A
+    replaced Provider keeps its stored `used`, and its generation is increased by 1; a class that is
+    in use but no longer reported keeps an inventory with total 0, so no usage is lost. A Consumer
+    is rejected, because only writes that change allocations store consumers.
     """
 
     record: Record
@@ -39,8 +39,8 @@ class Put:
 class Remove:
     """Remove a record. The unit is rejected if the record does not exist or is in use.
 
-    A provider is in use while it has allocations. Its host must be removed before it or in the same
-    unit.
+    Providers and instances are in use while they have allocations. The host of a provider must be
+    removed before the provider or in the same unit. A Consumer is rejected, as by `Put`.
     """
 
     kind: Kind
@@ -49,7 +49,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Commit a claim, if every provider has the capacity for all of it."""
+    """Commit a claim. The unit is rejected if any provider lacks capacity for its part."""
 
     claim: Claim
 
@@ -58,7 +58,7 @@ class Take:
 class Free:
     """Release all allocations of a consumer.
 
-    The unit is rejected if the consumer holds nothing and `must_hold` is set. Generations of
+    The unit is rejected if the consumer holds nothing and `must_hold` is set. The generations of
     providers do not change.
     """
 
@@ -71,8 +71,8 @@ class ReplaceProvider:
     """Replace an existing provider, as the Placement API does.
 
     The stored `used` is kept, and the generation is increased by `raises`. The unit is rejected if
-    the stored generation differs from `generation` (None matches any), or if the record omits a
-    class that is in use.
+    the provider does not exist, if its stored generation differs from `generation` (None matches
+    any), or if the record omits a class that is in use.
     """
 
     record: Provider
@@ -82,7 +82,7 @@ class ReplaceProvider:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerUpdate:
-    """The complete new allocations of one consumer; empty ones free it.
+    """The complete new allocations of one consumer; if empty, the consumer then holds nothing.
 
     Args:
         consumer: the record to store; its `generation` is ignored.
@@ -101,10 +101,10 @@ class ConsumerUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Reallocate:
-    """Replace the allocations of several consumers at once.
+    """Replace the allocations of several consumers together.
 
-    The capacity freed by their previous allocations is available to the new ones. A class that is
-    above its capacity is accepted as long as its usage does not grow.
+    The capacity freed by their previous allocations is available to the new ones. A class whose
+    usage is above its capacity is accepted as long as the usage does not grow.
     """
 
     shares: tuple[ConsumerUpdate, ...]
@@ -114,10 +114,10 @@ class Reallocate:
 class TransferAllocations:
     """Transfer all allocations from one consumer to another.
 
-    Usage does not change, so no capacity is free in between. If `consumer_uuid` holds nothing, this
-    has no effect, or the unit is rejected if `must_hold` is set. The unit is also rejected if `to`
-    already holds something. `to` is stored with generation 1, unless it is an instance, which needs
-    no record; its own `generation` is ignored.
+    Usage does not change, so no capacity is free in between. If `consumer_uuid` holds nothing, the
+    unit is rejected if `must_hold` is set; otherwise the write has no effect. The unit is also
+    rejected if `to` already holds something. `to` is stored with generation 1, whatever its own
+    `generation`, unless it is an instance, which needs no record.
     """
 
     consumer_uuid: str
@@ -127,7 +127,10 @@ class TransferAllocations:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Record that the agents of these hosts were alive at `at_s` (Unix seconds)."""
+    """Record that the agents of these hosts were alive at `at_s` (Unix seconds).
+
+    Hosts without a service record are ignored.
+    """
 
     hosts: tuple[str, ...]
     at_s: float
@@ -138,8 +141,8 @@ class Guard:
     """Reject the unit if another unit with the same guard was committed after version `seen`.
 
     A decision that depends on more than its own records (the members of a server group, the set of
-    names in use) lists what it read as a guard, with the version at which it read it. Of two
-    concurrent decisions on the same thing, the second is then rejected as stale and decided again
+    names in use) names what it read as a guard, with the version at which it read it. Of two
+    concurrent decisions with the same guard, the second is rejected as stale and must be made again
     (docs/adr/0007-guards.md).
 
     Shared guards do not conflict with each other: a shared guard conflicts with earlier exclusive
@@ -183,10 +186,9 @@ Unit = tuple[Write, ...]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The unit took effect as `version`.
+    """The unit, or an earlier one with the same claim key, took effect as `version`.
 
-    `repeated` means that its claim key had already been committed as that version, and that this
-    unit changed nothing.
+    `repeated` means that it was the earlier one, and that this unit changed nothing.
     """
 
     version: int
@@ -194,15 +196,15 @@ class Committed:
 
 
 class RejectionCause(StrEnum):
-    """How a record differed from the expectations of a write."""
+    """How a stored record differs from what a write expects."""
 
     MISSING = "missing"
     GENERATION = "generation"
-    """The generation of a provider."""
+    """The provider has another generation."""
     CONSUMER_GENERATION = "consumer_generation"
-    """The generation of a consumer."""
+    """The consumer has another generation, exists unexpectedly, or does not exist."""
     IN_USE = "in_use"
-    """Classes of an inventory have allocations."""
+    """The provider has allocations of classes that the write removes."""
     NOT_HELD = "not_held"
     """The consumer holds nothing."""
 
@@ -213,8 +215,9 @@ class Rejected:
 
     `shortages`: capacity was insufficient. `conflict`: the description of a record that was not as
     expected; `cause`, if set, classifies it, with `subject` the key of the record, `actual` its
-    generation (None if there is no such consumer), and `names` the classes in use. `stale`: a guard
-    rejected the unit, so read again and decide anew. `excess`: the exceeded limits of a project.
+    generation (None if there is no such record), and `names` the classes in use. `stale`: a guard
+    rejected the unit, so the caller must read again and decide again. `excess`: the exceeded limits
+    of a project.
     """
 
     shortages: tuple[Shortage, ...] = ()

@@ -1,4 +1,4 @@
-"""Offers: what a zone would give to a parent's request, and the terms sealed into each offer."""
+"""Offers: capacity that a zone offers for a parent's request, and the terms sealed into each."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,21 +6,21 @@ from enum import StrEnum
 from berth.domain.errors import BerthError
 
 SELECT_ID_BYTES = 16
-"""Length of the random id of a select."""
+"""Length of the random id of a select, in bytes."""
 DIGEST_BYTES = 16
-"""Length of the truncated digest of a request."""
+"""Length of the truncated digest of a request, in bytes."""
 BLOB_BYTES_MIN = 192
-"""Smallest size of a sealed offer: the terms of a local host must fit."""
+"""Smallest size of a sealed offer, in bytes; the terms of a local host fit into it."""
 BLOB_BYTES_MAX = 4096
-"""Largest size of a sealed offer."""
+"""Largest size of a sealed offer, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """An offer of capacity for one instance: its weight (the highest wins) and its sealed terms.
 
-    The n-th offer of a zone is valid only together with all those before it, because the zone
-    planned the instances one after another.
+    The n-th offer of a zone is valid only together with all offers before it, because the zone
+    plans the instances one after another.
     """
 
     weight: float
@@ -36,7 +36,7 @@ class OfferKey:
 
     @property
     def claim_key(self) -> str:
-        """The key of the claim that uses the offer; the ledger thereby ensures a single use."""
+        """The key of the claim that uses the offer; it makes a second use impossible."""
         return f"offer:{self.select_id.hex()}/{self.place}"
 
 
@@ -55,7 +55,7 @@ class HostTerms:
 
 @dataclass(frozen=True, slots=True)
 class ChildTerms:
-    """The terms of an offer made by a child zone: the child's number, and the child's own blob."""
+    """The terms of an offer made by a child zone: the id of the child, and the child's own blob."""
 
     zone_id: int
     blob: bytes
@@ -78,14 +78,14 @@ class OfferTerms:
 
 
 class LapsedHoldAction(StrEnum):
-    """What a zone does with an offer whose hold has ended."""
+    """What a zone does when an offer is used after its hold has ended."""
 
     TAKE = "take"
     """Use the same host, if it still passes the filters and has the capacity."""
     OTHER = "other"
-    """Use the same host if possible, and otherwise the best one."""
+    """Use the same host if possible, and otherwise the best other host."""
     REFUSE = "refuse"
-    """Refuse the offer; the parent has other offers."""
+    """Refuse the offer."""
 
 
 class OfferRefusalReason(StrEnum):
@@ -100,7 +100,7 @@ class OfferRefusalReason(StrEnum):
     USED = "used"
     """Another instance has used the offer."""
     WITHDRAWN = "withdrawn"
-    """The parent has released the instance that comes with the offer."""
+    """The parent has withdrawn the instance that was to use the offer."""
     GONE = "gone"
     """The hold has ended, and the capacity has been given to another consumer."""
     UNSETTLED = "unsettled"
@@ -114,19 +114,21 @@ _TEXTS: dict[OfferRefusalReason, str] = {
     OfferRefusalReason.OTHER_REQUEST: "it was made for another request",
     OfferRefusalReason.EXPIRED: "it has expired",
     OfferRefusalReason.USED: "another instance has used it",
-    OfferRefusalReason.WITHDRAWN: "its instance was already released",
+    OfferRefusalReason.WITHDRAWN: "its instance has been withdrawn",
     OfferRefusalReason.GONE: "its capacity is no longer free",
     OfferRefusalReason.UNSETTLED: "a zone below did not report the outcome",
 }
 
 
 class OfferRefusedError(BerthError):
-    """An offer was refused and nothing was built; use the next offer, or select again.
+    """An offer was refused and nothing was built for it.
 
     Args:
         flaw: the reason.
     """
 
     def __init__(self, flaw: OfferRefusalReason) -> None:
-        super().__init__(f"the offer is refused: {_TEXTS[flaw]}; use the next one, or select again")
+        super().__init__(
+            f"the offer was refused because {_TEXTS[flaw]}; use the next offer, or select again"
+        )
         self.flaw = flaw

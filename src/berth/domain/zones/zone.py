@@ -18,11 +18,11 @@ class Zone:
     """A child zone, as the ledger of its parent describes it.
 
     `name` is the child's own name, to which offers and signed assertions are bound.
-    `sealed_password` is readable only with this zone's keys and is never shown. The child's weights
-    are mapped to `weight_offset + weight_scale * weight`. A disabled zone receives no requests and
-    keeps the instances that it has. A zone with `is_removed` is no longer a child; its record
-    reserves its number, by which remote instances and server groups refer to it, in case the zone
-    is added again.
+    `sealed_password` is readable only with the keys of the parent and is never shown. The child's
+    weights are mapped to `weight_offset + weight_scale * weight`. A disabled zone receives no
+    requests and keeps the instances that it has. A zone with `is_removed` is no longer a child; its
+    record reserves its id, by which remote instances and server groups refer to it, in case the
+    zone is added again.
     """
 
     zone_id: int
@@ -39,14 +39,14 @@ class Zone:
         """Reject invalid names and weights.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: the error names the field.
         """
         check_zone_name(self.name, "name")
         for name in ("weight_offset", "weight_scale"):
             value = getattr(self, name)
             # The bound keeps the sum of offset and scaled weight finite, so offers stay comparable.
             if not isfinite(value) or abs(value) > 1e9:  # noqa: PLR2004
-                raise InvalidInputError(name, f"{value} must be a number from -1e9 to 1e9")
+                raise InvalidInputError(name, f"{value} must be between -1e9 and 1e9")
         if not self.weight_scale > 0:
             raise InvalidInputError(
                 "weight_scale",
@@ -61,7 +61,7 @@ def check_zone_name(name: str, field_name: str) -> str:
         InvalidInputError: it is empty, too long, or has invalid characters.
     """
     if not 0 < len(name) <= NAME_MAX or not _NAME_CHARACTERS.issuperset(name):
-        reason = f"must be 1 to {NAME_MAX} of a-z, 0-9, '-', '_' and '.'"
+        reason = f"must consist of 1 to {NAME_MAX} characters from a-z, 0-9, '-', '_' and '.'"
         raise InvalidInputError(field_name, reason)
     return name
 
@@ -82,15 +82,14 @@ class ZoneInfo:
 
 
 class RemoteInstanceStage(StrEnum):
-    """How far the transfer of an instance to a child zone has come."""
+    """The stage of an instance's transfer to a child zone."""
 
     SENDING = "sending"
     """The child was asked to build the instance; whether it does is unknown."""
     THERE = "there"
     """The child has confirmed that it builds or has the instance."""
     WITHDRAWING = "withdrawing"
-    """The instance is being withdrawn, which ends when the child confirms that it does not have it.
-    """
+    """The instance is being withdrawn until the child confirms that it does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +98,11 @@ class RemoteInstance:
 
     The record is written before the child is asked, because a build whose answer is lost may have
     succeeded (docs/adr/0025-zones.md). `sent_ms` is the time of sending, in Unix milliseconds by
-    the clock of the zone that received the request. `counts_as` is what the instance counts for in
-    its project's quota, as (virtual CPUs, MiB of memory), once this zone has no record of the
-    instance itself; during a resize it is the larger of both sizes, and `resize` has the sizes
-    before and after. Until `asking_until_s` (Unix seconds) a request to resize it, or to end a
-    resize, is in progress at the child. `group_uuid` is its server group, empty for none, and None
+    the clock of the zone that received the request. `counts_as` is charged to the project's quota,
+    as (virtual CPUs, MiB of memory), once this zone has no record of the instance itself, and None
+    before that. During a resize it is the larger of both sizes, and `resize` has the sizes before
+    and after. Until `asking_until_s` (Unix seconds) a request to resize the instance, or to end a
+    resize, is in progress at the child. `group_uuid` is the server group, empty for none, and None
     in records that predate the field.
     """
 
@@ -124,8 +123,11 @@ class RemoteInstance:
 
 
 def remote_footprint(instance: RemoteInstance) -> Footprint | None:
-    """Return the quota footprint of a remote instance; None while it is being withdrawn."""
-    # While this zone still has its own record of the instance, that record is counted instead.
+    """Return the quota footprint of a remote instance.
+
+    It is None while the instance is being withdrawn, and while this zone has its own record of the
+    instance, which is charged instead.
+    """
     if instance.counts_as is None or instance.stage is RemoteInstanceStage.WITHDRAWING:
         return None
     return Footprint(1, *instance.counts_as)

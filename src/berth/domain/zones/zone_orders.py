@@ -8,7 +8,7 @@ from berth.domain.compute.server_group import ServerGroup
 from berth.domain.zones.offer import OfferRefusalReason
 
 OFFER_BYTES = 512
-"""Default size of an offer, enough for four layers of zones."""
+"""Default size of a sealed offer, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class UnusedOffers:
 
 @dataclass(frozen=True, slots=True)
 class SelectOrder:
-    """A request for offers: one per instance, or as many as the zone can give.
+    """A request for one offer per instance, or for as many of them as the zone can give.
 
     `audience` is the name of the requesting parent. Each blob is to have `blob_bytes` bytes, and
     the answer is due at `deadline_s`, Unix seconds. `group` is the server group of the request,
     which the zone may not know. With `hold` the zone reserves the offered capacity. `surplus` are
-    earlier offers that the parent releases first. `marks` identify the zones that the request came
-    through, which prevents loops.
+    earlier offers that the parent releases first. `marks` identify the zones through which the
+    request came, so a zone recognises its own request in a loop.
     """
 
     request: Request
@@ -42,16 +42,17 @@ class SelectOrder:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The offers of a zone: weights and blobs, best first; each is valid with those before it only.
+    """The offers of a zone as weights and blobs, best first.
 
-    `select_id` identifies the select, so that the parent can release what it does not use. `late`
+    Each offer is valid only together with those before it. `select_id` identifies the select when
+    the parent releases unused offers. `late`
     counts the child zones that did not answer in time; it is local and not transmitted.
     """
 
     select_id: bytes
     weights: tuple[float, ...] = ()
     blobs: tuple[bytes, ...] = ()
-    # Not compared: how the tree answered does not make two sets of offers different.
+    # Equality ignores this: two answers with the same offers are equal.
     late: int = field(default=0, compare=False)
 
 
@@ -59,8 +60,8 @@ class Offers:
 class BuildItem:
     """One instance to build, and the offer that it uses.
 
-    `sent_ms` is when the zone that received the request sent it, in Unix milliseconds: an instance
-    withdrawn later than this is not built.
+    `sent_ms` is the time at which the zone that received the request sent it, in Unix milliseconds.
+    An instance that was withdrawn at this time or later is not built.
     """
 
     instance: Instance
@@ -72,7 +73,7 @@ class BuildItem:
 class BuildOrder:
     """An order to build instances of one request, each with its offer.
 
-    The request's `instance_uuids` are those of the items.
+    The `instance_uuids` of the request are those of the items' instances.
     """
 
     request: Request
@@ -110,10 +111,10 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """Offers and instances that a parent does not want or no longer wants.
+    """An order to release offers and to withdraw instances that a parent does not want.
 
     The holds of the `surplus` offers end. Withdrawn instances that exist are deleted, or with
-    `keeps_built` are kept and reported; those that do not exist are refused if a build arrives
+    `keeps_built` are kept and reported. A build of one that does not exist is refused if it arrives
     later. `audience` is the name of the requesting parent.
     """
 

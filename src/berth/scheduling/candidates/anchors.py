@@ -19,9 +19,8 @@ class Anchors:
 
     Attributes:
         rows: (A,) roots of trees in which every slot has a provider, ascending.
-        is_alone: (A,) bool: the tree is the root alone, no provider lends to it, and the root
-            serves all
-        groups. Any other anchor may turn out to have no candidate.
+        is_alone: (A,) bool: the tree consists of the root alone, no provider lends to it, and the
+            root serves all groups. Any other anchor may turn out to have no candidate.
     """
 
     rows: Rows
@@ -32,8 +31,8 @@ def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -
     """Return the trees in which each part of a query has a provider, with sufficient capacity."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
-    # These tests are necessary, not sufficient. They cost one pass over arrays and spare the search
-    # most trees that cannot serve the query.
+    # These tests are necessary, not sufficient. They cost a few passes over arrays and spare the
+    # search most trees that cannot serve the query.
     for name, amount in contested(query).items():
         asking = [slot for slot in masks.slots if name in slot.classes]
         viable &= reach.has_enough(name, amount, asking)
@@ -55,7 +54,7 @@ def contested(query: CandidateQuery) -> Mapping[str, int]:
 
 
 class Reach:
-    """The trees that providers can give to: their own tree, and those to which they lend."""
+    """The trees that providers can give to: their own tree and those to which they lend."""
 
     def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
         self._table = table
@@ -106,11 +105,11 @@ class Reach:
         return reached
 
     def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether the providers of some slots together have enough."""
+        """Return for each root whether the providers of some slots together have an amount."""
         columns = self._table.resource(name)
         if columns is None:
             return no_rows(self._table)
-        # Clipped to the amount: more does not matter, and the sums cannot overflow.
+        # Room is clipped to the amount: more does not matter, and the sums cannot overflow.
         room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
@@ -149,7 +148,7 @@ class Reach:
         return [row for row in self._lenders if any(slot.lent.item(row) for slot in slots)]
 
     def _by_roots(self, lenders: Iterable[int]) -> Iterable[tuple[Rows, list[int]]]:
-        """Yield the lenders grouped by the trees they lend to, as many share one array of roots."""
+        """Return the lenders grouped by the trees they lend to: many share one array of roots."""
         found: dict[int, tuple[Rows, list[int]]] = {}
         for row in lenders:
             roots = self._anchors[row]

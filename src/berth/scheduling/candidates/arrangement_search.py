@@ -1,10 +1,10 @@
 """The search for arrangements at one anchor: which provider gives which slot.
 
-The search is depth first, with the slot that has the fewest choices first, and undoes one choice at
-a time. Dead ends are remembered by the part of the state that matters, in which equivalent rows are
-interchangeable: of many equal devices the search tries one. After dead ends it looks ahead before
-each choice, and it restarts with the slots to blame first if it finds nothing for long. Without
-constraints, every combination of choices is an arrangement.
+The search is depth first, starts with the slot that has the fewest choices, and undoes one choice
+at a time. It remembers dead ends by the part of the state that matters, in which equivalent rows
+are interchangeable: of many equal devices it tries one. After dead ends it looks ahead before each
+choice. If it has found nothing after many dead ends, it restarts with the slots that were most
+often involved. Without constraints, every combination of choices is an arrangement.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -17,22 +17,19 @@ from berth.scheduling.candidates.constraints import Constraint
 from berth.scheduling.candidates.lookahead import OpenRows
 
 PATIENCE: Final = (30, 100, 300, 1000)
-"""Numbers of dead ends after which the search restarts with another order, if it has found nothing.
-"""
-
+"""The numbers of dead ends after which a search without a result restarts in another order."""
 
 LOOKAHEADS_AT_FIRST: Final = 0
-"""Look-aheads allowed before any dead end; 0, because easy queries do not need them."""
-
+"""The number of look-aheads allowed before any dead end; easy queries do not need them."""
 
 STEPS_AT_LEAST: Final = 50_000
-
+"""The step budget of a query before any anchor or candidate is counted."""
 
 STEPS_AN_ANCHOR: Final = 500
-
+"""The steps that each anchor adds to the budget."""
 
 STEPS_A_CANDIDATE: Final = 200
-"""Step budget of a query: a base, plus this many for each anchor and for each candidate found."""
+"""The steps that each candidate found adds to the budget."""
 
 
 class TooManyWaysError(InvalidInputError):
@@ -43,12 +40,13 @@ class TooManyWaysError(InvalidInputError):
     """
 
     def __init__(self, steps: int) -> None:
-        # An error rather than a partial list: the caller could not tell "no more" from "not found
-        # yet".
+        # The search raises an error rather than return a partial list, because the caller could not
+        # tell "no more" from "not found yet".
         super().__init__(
             "allocation_candidates",
             f"there are too many ways to arrange these groups: after {steps:,} steps it is unknown "
-            "whether they fit. Request fewer groups, a smaller limit or a single tree.",
+            "whether there are more candidates. Request fewer groups, a smaller limit or a single"
+            " tree.",
         )
 
 
@@ -56,12 +54,12 @@ class Steps:
     """The step budget of a query, over all of its anchors.
 
     Attributes:
-        count: the choices that were tried.
+        count: the number of choices that were tried.
         most: the number of choices that may be tried.
     """
 
     def __init__(self, anchors: int) -> None:
-        """Start at 0 for a query with a number of anchors."""
+        """Start with no steps taken, for a query with this many anchors."""
         self.count = 0
         self.most = STEPS_AT_LEAST + STEPS_AN_ANCHOR * anchors
 
@@ -73,14 +71,14 @@ class Steps:
         """Check the budget.
 
         Raises:
-            TooManyWaysError: it is exhausted.
+            TooManyWaysError: the budget is exhausted.
         """
         if self.count > self.most:
             raise TooManyWaysError(self.count)
 
 
 Arrangement = tuple[int, ...]
-"""A row for each slot, in the order of the query."""
+"""The row that gives each slot, in the order of the query."""
 
 RowsBySlot = Sequence[Sequence[int]]
 """The rows that could give each slot."""
@@ -110,7 +108,7 @@ def arrangements(
         return
     sizes = list(map(len, choices))
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
-    # Restarts never repeat an arrangement: a search only restarts while it has found nothing.
+    # Restarts never repeat an arrangement, because a search only restarts if it has found nothing.
     for patience in (*PATIENCE, inf):
         ordered = [choices[slot] for slot in order]
         search = _Search(ordered, make(order, ordered), steps)
@@ -152,9 +150,8 @@ class _Search:
 
         Args:
             order: the slots of the query, in the order of the search.
-            patience: number of remembered dead ends after which the search gives up if it has found
-                nothing;
-            infinity never gives up.
+            patience: the number of remembered dead ends after which the search gives up if it has
+                found nothing; with infinity it never gives up.
         """
         depth, last, is_found = 0, len(self._choices) - 1, False
         depths = [order.index(slot) for slot in range(len(order))]
@@ -175,12 +172,12 @@ class _Search:
                 depth = self._enter(depth, row)
 
     def _next(self, depth: int) -> int | None:
-        """Return the next row that may give a slot; None when there is none left."""
+        """Return the next row that may give the slot at a depth, or None if none is left."""
         constraints = self._constraints
         for row in self._rest[depth]:
             self._steps.count += 1
-            # An explicit loop: `all` with a generator costs more than the constraints themselves,
-            # and this is the innermost loop of the search.
+            # The loop is explicit, because `all` with a generator costs more than the constraints
+            # themselves, and this is the innermost loop of the search.
             for constraint in constraints:
                 if not constraint.allows(depth, row):
                     break
@@ -189,7 +186,10 @@ class _Search:
         return None
 
     def _enter(self, depth: int, row: int) -> int:
-        """Choose a row and proceed to the next slot, unless that is known to be a dead end."""
+        """Choose a row and proceed to the next slot, unless that leads to a known dead end.
+
+        The result is the depth at which the search continues.
+        """
         self._chosen[depth] = row
         for constraint in self._constraints:
             constraint.take(depth, row)
@@ -203,7 +203,9 @@ class _Search:
         return below
 
     def _back(self, depth: int) -> int:
-        """Return to the previous slot, and remember a dead end if this one led to nothing.
+        """Undo the choice of the previous slot and return the depth of that slot.
+
+        If the slot at `depth` led to no result, the state is remembered as a dead end.
 
         Raises:
             TooManyWaysError: the budget is exhausted.
@@ -211,7 +213,7 @@ class _Search:
         self._steps.check()
         if not self._has_result[depth]:
             self._dead_ends.add(self._state(depth))
-            # Each dead end earns look-aheads, so their cost stays proportional to the trouble.
+            # Each dead end permits more look-aheads, so their cost stays in proportion.
             self._lookaheads_left += len(self._choices)
             self.blamed[depth] += 1
         above = depth - 1
@@ -220,9 +222,9 @@ class _Search:
         return above
 
     def _is_dead_end(self, depth: int) -> bool:
-        """Return whether a depth is known to be a dead end.
+        """Return whether the present state is a dead end that is known or that a look-ahead finds.
 
-        A look-ahead costs more than a step, so dead ends pay for it.
+        A look-ahead costs more than a step, so it is taken only while earlier dead ends permit it.
         """
         state = self._state(depth)
         if state in self._dead_ends:
@@ -231,7 +233,7 @@ class _Search:
             self._lookaheads_left -= 1
             if not self._looks_ahead(depth):
                 self._dead_ends.add(state)
-                # A look-ahead that found a dead end has paid for itself.
+                # A look-ahead that found a dead end was worth its cost, so it is not counted.
                 self._lookaheads_left += 1
                 for at in range(depth, len(self.blamed)):
                     self.blamed[at] += 1
@@ -246,7 +248,7 @@ class _Search:
         open_rows.reopen()
         self._steps.count += len(self._choices) - depth
         before: list[int] = []
-        # One constraint's narrowing may let another narrow further, hence the fixed point.
+        # The loop repeats, because one constraint's narrowing may let another narrow further.
         while open_rows.open != before:
             before = list(open_rows.open)
             if not all(constraint.narrow(depth, open_rows) for constraint in self._constraints):
@@ -255,7 +257,7 @@ class _Search:
         return True
 
     def _open(self, depth: int) -> Sequence[int]:
-        """Return the rows that may give a slot, without those that a look-ahead excluded."""
+        """Return the rows that may give the slot at a depth, without those ruled out ahead."""
         open_rows, rows = self._open_rows, self._choices[depth]
         if open_rows is None or not self._is_ahead_known or not open_rows.is_narrowed(depth):
             return rows
@@ -274,7 +276,10 @@ class _Search:
         )
 
     def _row_class(self, row: int) -> int:
-        """Return the number of a row's equivalence class: its slots and what constraints see."""
+        """Return the id of a row's equivalence class, the rows that the search can interchange.
+
+        Rows of one class may give the same slots, and each constraint puts them in one class.
+        """
         number = self._class_of_row.get(row)
         if number is None:
             slots = tuple(row in rows for rows in self._choices)

@@ -1,4 +1,4 @@
-"""The search for candidates: one of each anchor in turn, until there are enough."""
+"""The search for candidates, which takes one of each anchor in turn until there are enough."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,22 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.providers import ProviderTable
 
 CANDIDATES_MAX: Final = 100_000
-"""Maximum number of candidates when the query has no limit."""
+"""The most candidates of a query, whatever its own limit."""
 
 PendingAnchors = deque[Iterator[Arrangement]]
-"""Anchors that may have further candidates, each as an iterator over the remaining ones."""
+"""Anchors that may have further candidates, each as an iterator over its other arrangements."""
 
 Amounts = tuple[tuple[str, int], ...]
 """(class, amount) pairs with each class once, in the unit of the class."""
 
 
 class CompositeCandidate(NamedTuple):
-    """A candidate composed by the search.
+    """A candidate that the search found.
 
     Attributes:
-        amounts: (row, amounts) pairs, each row once, in the order in which groups first use it. The
-        amounts of several groups from one row are added up.
+        amounts: (row, amounts) pairs, each row once, in the order in which groups first use the
+            rows. If several groups use one row, their amounts are added up; a row that gives no
+            amount is left out.
         mappings: the distinct rows that serve each group, in the order of `query.groups`.
     """
 
@@ -46,10 +47,10 @@ class Candidates:
     """The candidates of a query, without duplicates.
 
     Attributes:
-        alone: rows that serve all groups by themselves.
-        amounts: the amounts that each of these gives.
+        alone: the rows that serve all groups alone; each is a candidate.
+        amounts: the amounts that each of these rows gives.
         composed: all other candidates.
-        steps: the number of choices tried to compose these.
+        steps: the number of choices that the search tried.
     """
 
     alone: Rows
@@ -64,17 +65,18 @@ def find_candidates(
     start: int = 0,
     candidates_max: int = CANDIDATES_MAX,
 ) -> Candidates:
-    """Return the candidates of a query: all of them, or as many as requested.
+    """Return the candidates of a query, at most its limit and at most `candidates_max`.
 
     A claim for any of them would succeed now. A limited list covers as many anchors as possible.
-    The cost grows by some microseconds per thousand providers, and with the number of candidates;
-    but proving that groups do not fit in a tree may take all essentially different arrangements.
+    The cost grows by some microseconds per thousand providers, and with the number of candidates.
+    To prove that groups do not fit in a tree, however, the search may have to try all arrangements
+    that differ in essence.
 
     Args:
-        table: N rows.
-        query: the query; unknown names are no error and match nothing.
-        start: the number of anchors to skip at first, modulo their number; equal numbers give equal
-        results.
+        table: the table, with N rows.
+        query: the query; no provider has classes, traits or aggregates that are unknown.
+        start: the number of anchors to skip at first, modulo their number; equal values give equal
+            results.
         candidates_max: the limit if the query has none or a higher one.
 
     Raises:
@@ -104,7 +106,7 @@ class AnchorArrangements:
     def __init__(
         self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks, anchors: int
     ) -> None:
-        """Prepare for a number of anchors."""
+        """Prepare the search for a query with this many anchors."""
         self._choices = SlotChoices(table, masks)
         self._rules = ConstraintBuilder(table, query, masks)
         self._sharers = frozenset(table.sharing().rows.tolist())
@@ -115,7 +117,7 @@ class AnchorArrangements:
         self.steps = Steps(anchors)
 
     def at(self, root: int) -> Iterator[Arrangement]:
-        """Return an iterator over the arrangements of an anchor."""
+        """Return an iterator over the arrangements of an anchor, without those of earlier ones."""
         lenders = self._choices.lent_alone(root)
         if lenders is not None:
             # Equal lenders are the same tuple object (see `SlotChoices.lent_alone`), so identity
@@ -152,7 +154,7 @@ class AnchorArrangements:
             yield arrangement
 
     def is_possible(self, root: int) -> bool:
-        """Return whether an anchor has any arrangement."""
+        """Return whether an anchor has any arrangement, even one that an earlier anchor has."""
         lenders = self._choices.lent_alone(root)
         if lenders is not None and id(lenders) in self._possible:
             return self._possible[id(lenders)]
@@ -167,7 +169,7 @@ class AnchorArrangements:
 
     def _unseen(self, found: Iterator[Arrangement]) -> Iterator[Arrangement]:
         for arrangement in found:
-            # Only arrangements of sharers alone can recur, so no others are remembered.
+            # Only arrangements of sharers alone can recur, so only these are remembered.
             if self._sharers.issuperset(arrangement):
                 if arrangement in self._seen:
                     self.steps.check()
@@ -180,7 +182,7 @@ class CandidateBuilder:
     """Builds candidates from arrangements."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
-        """Prepare for the slots of a query."""
+        """Group the slots of a query."""
         self._slots = slots
         self._single = [slot.amounts for slot in slots]
         groups: dict[int, list[int]] = {}
@@ -231,7 +233,7 @@ class CandidateBuilder:
 
 
 def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arrangement]:
-    """Take one arrangement of each anchor in turn until there are enough, or none is left.
+    """Return arrangements, one of each anchor in turn, until there are enough or none is left.
 
     Args:
         ways: the arrangements of the anchors that are not alone.
@@ -244,8 +246,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
     while going_on and len(taken) < more:
         way = going_on.popleft()
         for following in way:
-            # Iterators are advanced one by one: a full list of one anchor's arrangements may be
-            # huge.
+            # Only one arrangement is read, because the list of all those of an anchor may be huge.
             ways.steps.allow_more()
             taken.append(following)
             going_on.append(way)
@@ -256,7 +257,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
 def _free_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Take the first arrangement of each anchor, which is known to exist, all at once."""
+    """Return the first arrangement of each anchor, which is known to exist, and what is pending."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
     going_on = () if is_enough else map(ways.after_first, roots.tolist())
@@ -266,7 +267,7 @@ def _free_round(
 def _first_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Take the first arrangement of each anchor that has any, one anchor after another."""
+    """Return the first arrangement of each anchor that has any, and what is pending."""
     places = np.flatnonzero(~anchors.is_alone)
     roots: list[int] = anchors.rows[places].tolist()
     alone_before: list[int] = (places - np.arange(places.size)).tolist()

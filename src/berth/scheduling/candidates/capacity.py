@@ -1,7 +1,7 @@
 """The capacity constraint: the total that one provider gives to several slots must fit.
 
-Groups that need a provider to themselves are the same constraint: each takes 1 of a pseudo-class of
-which every provider has 1.
+The constraint also covers groups that need a provider to themselves: each takes 1 of a pseudo-class
+of which every provider has 1.
 """
 
 from bisect import bisect_right
@@ -13,11 +13,11 @@ from berth.scheduling.candidates.constraints import RowClass
 from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 SUMS_MAX: Final = 1_000
-"""Maximum number of distinct sums of amounts; beyond it, only equal capacities are equivalent."""
+"""The most distinct sums of amounts for which unequal capacities may be equivalent."""
 
 
 class CapacityConstraint:
-    """The remaining capacity of each row that may give several slots (see `Constraint`)."""
+    """The remaining capacity of each row that may give several slots; see `Constraint`."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class CapacityConstraint:
         """Start with nothing taken.
 
         Args:
-            costs: by depth, (index of a class, amount) pairs of the contested classes.
+            costs: by depth, the slot's (index of a class, amount) pairs of contested classes.
             room_of: returns the capacity of a row by class index, as a new list.
             apart: the index of the pseudo-class for slots that need a provider to themselves.
         """
@@ -41,7 +41,7 @@ class CapacityConstraint:
         self._asked: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether the remaining capacity suffices."""
+        """Return whether the remaining capacity of the row suffices for the slot."""
         left = self._left.get(row)
         # Only rows that the search reaches are read from the table.
         if left is None:
@@ -52,7 +52,7 @@ class CapacityConstraint:
         return True
 
     def take(self, depth: int, row: int) -> None:
-        """Subtract the slot's amounts."""
+        """Subtract the slot's amounts from the remaining capacity of the row."""
         if costs := self._costs[depth]:
             left = self._left[row]
             for place, amount in costs:
@@ -60,7 +60,7 @@ class CapacityConstraint:
             self._taken[row] = self._taken.get(row, 0) + 1
 
     def release(self, depth: int, row: int) -> None:
-        """Add the slot's amounts back."""
+        """Add the slot's amounts back to the remaining capacity of the row."""
         if costs := self._costs[depth]:
             left = self._left[row]
             for place, amount in costs:
@@ -69,7 +69,7 @@ class CapacityConstraint:
 
     def state(self, depth: int, row_class: RowClass) -> Hashable:
         """Return the initial and the remaining useful capacity of the rows in use."""
-        # Sorted, so that the same capacities on interchangeable rows are the same state.
+        # The result is sorted, so that equal capacities on interchangeable rows are one state.
         return tuple(
             sorted(
                 (
@@ -83,11 +83,11 @@ class CapacityConstraint:
         )
 
     def row_class(self, _row: int) -> Hashable:
-        """Return None: the capacity of a row is part of the state instead."""
+        """Return None, because the state has the capacity of each row."""
         return None
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude rows without sufficient capacity; return whether the others suffice together."""
+        """Exclude rows without sufficient capacity; return whether the others may suffice."""
         for row, left in self._left.items():
             if self._taken.get(row):
                 bit = open_rows.bit_of[row]
@@ -118,7 +118,7 @@ class CapacityConstraint:
     def _is_enough(
         self, depth: int, place: int, slots: Sequence[tuple[int, int]], open_rows: OpenRows
     ) -> bool:
-        """Return whether a class suffices: by its sum, and by the number of large amounts."""
+        """Return whether a class may suffice, by the sum of amounts and the count of large ones."""
         wanted = [open_rows.open[at] for at, _ in slots]
         amounts = [amount for _, amount in slots]
         return (
@@ -145,9 +145,10 @@ class CapacityConstraint:
     def _fit(
         self, place: int, wanted: Sequence[int], amounts: Sequence[int], open_rows: OpenRows
     ) -> bool:
-        """Return whether each slot finds a row, with as many slots per row as it has capacity for.
+        """Return whether each slot may find a row with capacity for it.
 
-        That number is counted with the smallest of the amounts, so the test is necessary only.
+        Every row is assumed to give the smallest of the amounts, so the test is necessary but not
+        sufficient.
         """
         sums = list(accumulate(reversed(amounts)))
 

@@ -22,24 +22,27 @@ from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
-# A signed 64-bit word minus its sign; with more masks NumPy falls back to Python integers.
+# The bits of a signed 64-bit word without its sign. This many masks or more are combined into
+# Python integers.
 _WORD_BITS: Final = 63
-# Up to this many choices all are considered; above it, sharers of other trees are excluded first.
+
+# Up to this many choices may all be tops. From more, those of trees without a choice for each slot
+# are excluded first.
 _FEW: Final = 32
 
 
 class TreeColumns(NamedTuple):
-    """(N,) rows of each row's parent, -1 for roots, and of the root of its tree."""
+    """The parent of each row, (N,), with -1 for roots, and the root of its tree, (N,)."""
 
     parent: NDArray[np.int32]
     root: NDArray[np.int32]
 
 
 class ConstraintBuilder:
-    """Builds the constraints of a search, limited to those that the query can violate."""
+    """Builds the constraints of a search, only those that some choices could violate."""
 
     def __init__(self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> None:
-        """Determine what the groups of the query request together."""
+        """Determine the constraints that the query puts on several slots."""
         self._lineage = TreeColumns(table.parent, table.root)
         self._slots = masks.slots
         self._together = len(masks.together)
@@ -48,8 +51,8 @@ class ConstraintBuilder:
         names = [
             name
             for name in contested(query)
-            # A class is contested only if some provider could give two of its slots. Every
-            # constraint that is left out speeds up each step of every search.
+            # A class needs a constraint only if some provider could give two of its slots. Each
+            # constraint that is left out speeds up every step of every search.
             if _meet(slot for slot in masks.slots if name in slot.classes)
         ]
         self._columns = [columns for name in names if (columns := table.resource(name))]
@@ -80,9 +83,9 @@ class ConstraintBuilder:
         """Return the constraints of one anchor.
 
         Args:
-            order: positions of the slots, in the order of the search.
-            choices: rows by slot, in the same order.
-            sharers: rows that must not be the only ones chosen; None if they may be.
+            order: the indices of the slots, in the order of the search.
+            choices: the rows that could give each slot, in the same order.
+            sharers: the rows that must not give all slots; None if they may.
         """
         constraints: list[Constraint] = []
         if any(self._costs):
@@ -106,7 +109,7 @@ class ConstraintBuilder:
         return constraints
 
     def _room_of(self, row: int) -> list[int]:
-        """Return a row's capacity of each contested class, followed by the pseudo-class's 1."""
+        """Return a row's capacity of each contested class, then 1 for the pseudo-class."""
         return [*(columns.room.item(row) for columns in self._columns), 1]
 
     def _coverage(self, order: Sequence[int], choices: RowsBySlot) -> TraitCoverage:
@@ -118,7 +121,7 @@ class ConstraintBuilder:
 
 
 def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
-    """Return, for each of `count` rows, the masks that are True for it, as bits."""
+    """Return for each of `count` rows the masks that are True for it, as bits."""
     words = np.int64 if len(masks) < _WORD_BITS else object
     bits: NDArray[Any] = np.zeros(count, dtype=words)
     for place, mask in enumerate(masks):
@@ -146,12 +149,12 @@ def subtree_of(
 ) -> Subtree:
     """Return the constraint that some slots are given within one subtree.
 
-    Tops are choices of these slots such that every slot has a choice that is the top or below it.
-    Trees in which some slot has no choice, which most trees of sharers are, have no tops.
+    A top is a choice such that every one of these slots has a choice that is the top or below it.
+    A tree in which some slot has no choice has no tops; most trees of sharers are such trees.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
     rows = list(dict.fromkeys(row for mine in inside for row in mine))
-    # Sharers bring in their whole trees: without this cut, bit masks have a bit for each of them.
+    # Without this cut, the bit masks would have a bit for each of many sharers that are not tops.
     near = rows if len(rows) <= _FEW else _near(rows, inside, lineage.root)
     bit_of = {row: 1 << place for place, row in enumerate(near)}
     under = {row: _tops_above(row, bit_of, lineage.parent) for row in near}
@@ -167,7 +170,7 @@ def subtree_of(
 
 
 def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
-    """Return, by depth, the combined bits of all choices of later slots that count."""
+    """Return by depth the combined bits of all choices of the later slots within `depths`."""
     later = [0] * len(choices)
     found = 0
     for depth in range(len(choices) - 1, -1, -1):
@@ -188,7 +191,7 @@ def _near(rows: Sequence[int], inside: RowsBySlot, root: NDArray[np.int32]) -> l
 
 
 def _tops_above(row: int, bit_of: Mapping[int, int], parent: NDArray[np.int32]) -> int:
-    """Return the bits of a row and of all its ancestors that have one."""
+    """Return the bits of a row and of its ancestors, as far as they have one."""
     bits, at = 0, row
     while at >= 0:
         bits |= bit_of.get(at, 0)

@@ -1,9 +1,9 @@
-"""Constraints between the providers of an arrangement, one class each.
+"""Constraints between the providers of an arrangement, one class per constraint.
 
-The search informs each constraint of every choice: it asks whether a row is allowed (`allows`),
-chooses it (`take`) and undoes the choice (`release`). `state` is the part of past choices that
-matters for later ones, and `row_class` the part of a row that matters. Rows for which all
-constraints return equal classes are interchangeable.
+The search asks each constraint whether it may choose a row (`allows`), and reports the choice
+(`take`) and its end (`release`). `state` is the part of past choices that matters for later ones,
+and `row_class` the part of a row that matters. Rows for which all constraints return equal classes
+are interchangeable.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,18 +12,18 @@ from typing import Protocol
 from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
 
 RowClass = Callable[[int], int]
-"""Maps a row to the number of its equivalence class."""
+"""Takes a row and returns the id of its equivalence class."""
 
 
 class Constraint(Protocol):
-    """A constraint on the choices of one search; depths number the slots in search order."""
+    """A constraint on the choices of one search; a depth is a slot's index in search order."""
 
     def allows(self, depth: int, row: int, /) -> bool:
         """Return whether a row may give the slot at a depth, given the choices so far."""
         ...
 
     def take(self, depth: int, row: int, /) -> None:
-        """Record the choice of a row."""
+        """Record the choice of a row for the slot at a depth."""
         ...
 
     def release(self, depth: int, row: int, /) -> None:
@@ -58,8 +58,8 @@ class TraitCoverage:
         Args:
             depths: by depth, whether the slot belongs to the unsuffixed group.
             later: by depth, the sets that the choices of later slots could cover, as bits.
-            bits: by row, the sets that it covers.
-            full: all sets.
+            bits: by row, the sets that it covers, as bits.
+            full: all sets, as bits.
         """
         self._depths = depths
         self._later = later
@@ -78,7 +78,7 @@ class TraitCoverage:
         self._covered.append(self._covered[-1] | (self._bits[row] if self._depths[depth] else 0))
 
     def release(self, _depth: int, _row: int) -> None:
-        """Restore the sets covered before."""
+        """Restore the sets that were covered before the last choice."""
         self._covered.pop()
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
@@ -122,11 +122,11 @@ class Subtree:
         """Start with no row chosen.
 
         Args:
-            depths: by depth, whether the slot is one of them.
-            later: by depth, the tops that later slots could choose.
-            under: by row, the tops that are its ancestors or itself.
+            depths: by depth, whether the constraint applies to the slot.
+            later: by depth, the tops that later slots could choose, as bits.
+            under: by row, the tops that are its ancestors or itself, as bits.
             tops: by row, its own bit; 0 for rows that cannot be tops.
-            are_apart: whether these slots need different rows.
+            are_apart: whether the slots need different rows.
         """
         self._are_apart = are_apart
         self._depths = depths
@@ -145,24 +145,24 @@ class Subtree:
         return above & self._under[row] & (chosen | self._tops[row] | self._later[depth]) != 0
 
     def take(self, depth: int, row: int) -> None:
-        """Keep the tops that are above this row as well."""
+        """Keep only the tops that are this row or above it."""
         above, chosen = self._stack[-1]
         if self._depths[depth]:
             above, chosen = above & self._under[row], chosen | self._tops[row]
         self._stack.append((above, chosen))
 
     def release(self, _depth: int, _row: int) -> None:
-        """Restore the tops kept before."""
+        """Restore the tops that were kept before the last choice."""
         self._stack.pop()
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
         """Return the tops above all chosen rows, and which of them are chosen."""
         above, chosen = self._stack[-1]
-        # Chosen rows that are no longer a common top are left out: they cannot matter any more.
+        # Chosen rows that are not common tops are left out, because they can no longer matter.
         return above, above & chosen
 
     def row_class(self, row: int) -> Hashable:
-        """Return the position of a row in the tree."""
+        """Return the tops of a row and its own bit, which are its position in the tree."""
         return self._under.get(row, 0), self._tops.get(row, 0)
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
@@ -186,7 +186,7 @@ class Subtree:
         Args:
             wanted: by slot, the bits of its rows below the top.
             own: the bit of the top.
-            is_chosen: nonzero if the top gives a slot already.
+            is_chosen: nonzero if the top already gives a slot.
         """
         if not all(wanted) or not (is_chosen or any(bits & own for bits in wanted)):
             return False
@@ -195,7 +195,7 @@ class Subtree:
     def _reach_of(self, top: int, open_rows: OpenRows) -> tuple[int, int]:
         """Return the rows below a top, itself included, and the top alone, as bits."""
         reach = self._reach.get(top)
-        # Independent of the choices, so it is computed once per search.
+        # The result does not depend on the choices, so it is computed once per search.
         if reach is None:
             below = open_rows.bits([row for row, tops in self._under.items() if tops & top])
             own = open_rows.bits([row for row, one in self._tops.items() if one == top])
@@ -219,15 +219,15 @@ class OnePerTree:
         self._trees: dict[int, int] = {}
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether the row is the only one of its tree."""
-        # A resourceless group takes nothing, so it does not count as a second provider.
+        """Return whether no other row of the row's tree is chosen, or the slot has no amount."""
+        # A resourceless group takes nothing, so its provider is not a second one.
         if not self._gives[depth]:
             return True
         chosen = self._chosen.get(self._root_of(row))
         return not chosen or chosen[-1] == row
 
     def take(self, depth: int, row: int) -> None:
-        """Choose a row of its tree."""
+        """Record the row as chosen in its tree, if the slot has an amount."""
         if self._gives[depth]:
             self._chosen.setdefault(self._root_of(row), []).append(row)
 
@@ -241,7 +241,7 @@ class OnePerTree:
         return frozenset(rows[-1] for rows in self._chosen.values() if rows)
 
     def row_class(self, row: int) -> Hashable:
-        """Return the row itself: no row is interchangeable with another."""
+        """Return the row itself, because no row is interchangeable with another."""
         return row
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
@@ -286,11 +286,11 @@ class NonSharingRequired:
         return self._belonging > 0 or row not in self._sharers or self._later[depth]
 
     def take(self, _depth: int, row: int) -> None:
-        """Count the chosen providers that do not share."""
+        """Count the row if it does not share."""
         self._belonging += row not in self._sharers
 
     def release(self, _depth: int, row: int) -> None:
-        """Undo the last count."""
+        """Undo the count of the row."""
         self._belonging -= row not in self._sharers
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:

@@ -28,8 +28,9 @@ class Remaining:
     """The part of the fleet that remains.
 
     Attributes:
-        providers: those that could give something; all of them while nothing is requested.
-        trees: the trees that they could give it to.
+        providers: the number of providers that could give something; all of them while nothing is
+            requested.
+        trees: the number of trees that they could give it to.
     """
 
     providers: int
@@ -43,8 +44,8 @@ class ExplainStep:
     Attributes:
         group: the suffix of the group that has the constraint; None for the query as a whole.
         constraint: the kind of the constraint.
-        names: the traits, aggregates, provider or class concerned.
-        before: what remained after the previous steps of the same group.
+        names: the traits, aggregates, provider or class that the constraint names.
+        before: what remained before this step.
         after: what remains after this step.
     """
 
@@ -65,9 +66,8 @@ class Explanation:
 
     Attributes:
         fleet: all providers and all trees.
-        steps: group by group, then for the query as a whole; `after` of the last step has the trees
-            with
-        a candidate.
+        steps: the steps of each group, then those of the query as a whole; `after` of the last step
+            has the trees with a candidate.
     """
 
     fleet: Remaining
@@ -85,8 +85,8 @@ def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
     Each tree that could serve all groups is searched for one candidate.
 
     Args:
-        table: N rows.
-        query: the query; unknown names are no error.
+        table: the table, with N rows.
+        query: the query; no provider has classes, traits or aggregates that are unknown.
 
     Raises:
         TooManyWaysError: the step budget is exhausted.
@@ -116,7 +116,7 @@ def _of_group(
         before = after
     first, first_before = slot, before
     for name, amount in group.amounts.items():
-        # Each class of an unsuffixed group may come from another provider, so it starts afresh.
+        # Each class of an unsuffixed group may come from another provider, so it begins anew.
         if is_spread(group):
             slot, before = first, first_before
         for fit in _fits(table, name, amount):
@@ -176,7 +176,7 @@ def _of_whole(
 
 
 def _fits(table: ProviderTable, name: str, amount: int) -> list[GroupMask]:
-    """Return the conditions for allocating an amount; each includes the previous ones."""
+    """Return the conditions under which a provider can give an amount, in the order of steps."""
     columns, every = table.resource(name), table.all_rows
     if columns is None:
         return [GroupMask(ConstraintKind.INVENTORY, (name,), no_rows(table))]
@@ -207,12 +207,12 @@ def _fleet(table: ProviderTable) -> Remaining:
 
 
 def _left(table: ProviderTable, slot: Slot) -> Remaining:
-    """Count the providers that could give a slot, and the trees that they could give it to."""
+    """Return how many providers could give a slot, and to how many trees."""
     return Remaining(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
 
 
 def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Remaining:
-    """Count the providers that could give any slot in any of the trees, and these trees."""
+    """Return how many providers could give any slot in any of the trees, and count these trees."""
     own = no_rows(table)
     for slot in slots:
         own |= slot.own

@@ -1,4 +1,4 @@
-"""RowClass-ahead: the rows that may still give the remaining slots, as bits of integers.
+"""Look-ahead: the rows that may still give the remaining slots, as bits of integers.
 
 Python integers are unbounded, so one operation covers all rows of an anchor.
 """
@@ -8,7 +8,7 @@ from itertools import chain
 
 
 class OpenRows:
-    """The rows that may still be chosen in one search; constraints remove those that cannot work.
+    """The rows that may still be chosen in one search; constraints remove impossible ones.
 
     Attributes:
         bit_of: by row, its bit.
@@ -19,7 +19,7 @@ class OpenRows:
         """Start with all rows open.
 
         Args:
-            choices: rows by depth.
+            choices: by depth, the rows that could give the slot.
         """
         self._rows = list(dict.fromkeys(chain.from_iterable(choices)))
         self.bit_of = {row: 1 << place for place, row in enumerate(self._rows)}
@@ -31,7 +31,7 @@ class OpenRows:
         self.open = list(self._all)
 
     def is_narrowed(self, depth: int) -> bool:
-        """Return whether any row was removed at a depth."""
+        """Return whether any row at a depth was removed since all were opened."""
         return self.open[depth] != self._all[depth]
 
     def bits(self, rows: Sequence[int]) -> int:

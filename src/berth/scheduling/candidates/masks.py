@@ -1,4 +1,4 @@
-"""Masks: what each provider, considered alone, could give to each part of a query."""
+"""Masks: which providers, each considered alone, could give each part of a query."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -45,12 +45,13 @@ class Slot:
     """The part of a query that one provider gives: a suffixed group, or one unsuffixed class.
 
     Attributes:
-        group: index of the group in the query.
+        group: the index of the group in the query.
         amounts: (class, amount) pairs; empty for a resourceless group.
-        is_single: whether the group has a suffix, so that this provider serves it alone.
-        own: (N,) bool: the providers that can give it within their own tree.
-        lent: (N,) bool: the providers that can give it to trees that they share with.
-        borrowers: (N,) bool: the roots of the trees that it may be lent to; None for all.
+        is_single: whether the group has a suffix, so that one provider serves it alone.
+        own: (N,) bool, True for providers that can give the slot within their own tree.
+        lent: (N,) bool, True for providers that can give the slot to trees that they share with.
+        borrowers: (N,) bool, True for the roots of trees that the slot may be lent to; None for
+            all.
     """
 
     group: int
@@ -71,12 +72,11 @@ class QueryMasks:
     """All slots of a query, and the constraints on several providers together.
 
     Attributes:
-        slots: in the order of the groups, and of the classes of the unsuffixed one.
-        together: for each set of traits of which the providers of the unsuffixed group need one
-        together: (N,) bool, the providers that have one. Empty if the group has a single slot,
-            whose
-        mask then includes the traits.
-        roots: (N,) bool: the roots that may be anchors; None for all.
+        slots: the slots in the order of the groups, and of the classes of the unsuffixed group.
+        together: for each set of traits of which the providers of the unsuffixed group together
+            need one, (N,) bool, True for providers that have one. Empty if the group has a single
+            slot, whose masks then include the traits.
+        roots: (N,) bool, True for the roots that may be anchors; None for all.
     """
 
     slots: tuple[Slot, ...]
@@ -88,8 +88,8 @@ def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
     """Return the masks of a query, considering every provider on its own.
 
     Args:
-        table: N rows.
-        query: the query; unknown classes, traits and aggregates are no error.
+        table: the table, with N rows.
+        query: the query; no provider has classes, traits or aggregates that are unknown.
     """
     slots: list[Slot] = []
     together: tuple[Mask, ...] = ()
@@ -109,12 +109,12 @@ def filters_of(
     """Yield the constraints of a group on each provider, apart from amounts, one at a time.
 
     Some follow Placement's implementation: for the unsuffixed group, an aggregate of the root
-    applies to its whole tree; a resourceless group with `in_tree` may be in any tree, provided that
-    the named provider exists; and it matches nothing without required traits or aggregates
-    (docs/adr/0015-candidates.md).
+    applies to its whole tree. A resourceless group with `in_tree` may be in any tree, provided that
+    the named provider exists. A resourceless group without required traits and aggregates matches
+    nothing (docs/adr/0015-candidates.md).
 
     Args:
-        table: N rows.
+        table: the table, with N rows.
         group: the group.
         is_lent: whether to apply the rules for giving to another tree.
     """
@@ -144,7 +144,7 @@ def filters_of(
     if group.forbidden:
         mask = ~has_any(table, group.forbidden)
         yield GroupMask(ConstraintKind.FORBIDDEN, tuple(sorted(group.forbidden)), mask)
-    # Placement's own behaviour: such a group constrains nothing, and it finds nothing.
+    # As in Placement, a group that requests none of these matches no provider.
     if not (group.amounts or group.required or group.member_of):
         yield GroupMask(ConstraintKind.NAMED, (), no_rows(table))
 
@@ -166,7 +166,7 @@ def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
 
 
 def is_member(table: ProviderTable, uuids: Iterable[str]) -> Mask:
-    """Return for each row whether it is in any of the aggregates; unknown ones have no members."""
+    """Return for each row whether it is in any aggregate; an unknown aggregate has no members."""
     numbers = table.aggregate_numbers
     known = [numbers[uuid] for uuid in uuids if uuid in numbers]
     return table.aggregates.has_any(known, table.all_rows)
@@ -187,7 +187,8 @@ def all_of(masks: Iterable[Mask]) -> Mask:
     """Return the conjunction of at least one mask; a single mask is returned itself."""
     first, *others = masks
     if others:
-        # A new array only when there are several: the masks belong to the table or to other slots.
+        # The first operation creates a new array, so the arguments remain unchanged: they belong to
+        # the table or to other slots.
         first = first & others[0]
         for mask in others[1:]:
             first &= mask
@@ -195,7 +196,7 @@ def all_of(masks: Iterable[Mask]) -> Mask:
 
 
 def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
-    """Return for each row whether its traits permit it as an anchor; None if all are."""
+    """Return for each row whether its traits permit it as an anchor; None if all are permitted."""
     masks = [has_any(table, (trait,)) for trait in query.root_required]
     if query.root_forbidden:
         masks.append(~has_any(table, query.root_forbidden))

@@ -10,20 +10,19 @@ UNSUFFIXED: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroup:
-    """The requirements on one provider or, without a suffix, on several providers of one tree.
+    """The requirements on one provider or, without a suffix, on several providers.
 
     Args:
-        suffix: its name in the query; empty for the unsuffixed group.
-        amounts: by resource class, each at least 1, in the unit of its class. Empty for a
-            resourceless
-        group, which only names a provider and needs a suffix.
+        suffix: the name of the group in the query; empty for the unsuffixed group.
+        amounts: the amount of each resource class, at least 1, in the unit of the class. Empty for
+            a resourceless group, which takes nothing from its provider and needs a suffix.
         required: sets of traits; one trait of each set is required.
         forbidden: traits that no provider in use may have.
         member_of: sets of aggregates; the provider must be in one aggregate of each set. For the
-        unsuffixed group it suffices that the root of the tree is.
+            unsuffixed group it suffices that the root of the tree is.
         outside_of: aggregates that must not contain the provider or, for the unsuffixed group, the
-        root of the tree.
-        in_tree: a provider whose tree must contain the providers; None for any tree.
+            root of the tree.
+        in_tree: the uuid of a provider whose tree must contain the providers; None for any tree.
     """
 
     suffix: str = UNSUFFIXED
@@ -41,7 +40,7 @@ class CandidateGroup:
             ValueError: an amount is below 1, or an unsuffixed group has no amounts.
         """
         if any(amount < 1 for amount in self.amounts.values()):
-            raise ValueError(f"group {self.suffix!r}: amounts must be at least 1")
+            raise ValueError(f"group {self.suffix!r}: each amount must be at least 1")
         if not (self.amounts or self.suffix):
             raise ValueError("the unsuffixed group must request a resource class")
 
@@ -51,16 +50,16 @@ class CandidateQuery:
     """Groups, and the constraints that relate them.
 
     Args:
-        groups: in the order in which the query first names them, with distinct suffixes.
+        groups: the groups, with distinct suffixes, in the order in which the query first names
+            them.
         isolates: whether suffixed groups must all be on different providers.
         root_required: traits that the root of the tree must have.
         root_forbidden: traits that the root of the tree must not have.
         same_subtree: sets of suffixes; one provider of each set's groups must be an ancestor of all
-        others, or the only one.
-        limit: maximum number of candidates, at least 1; None for all.
+            others, or the only one.
+        limit: the most candidates to return, at least 1; None for all.
         is_nested_aware: False excludes candidates with two providers of one tree, for clients that
-            use
-        microversions without nested providers.
+            use microversions without nested providers.
     """
 
     groups: tuple[CandidateGroup, ...]
@@ -75,16 +74,17 @@ class CandidateQuery:
         """Reject queries that no parser should produce.
 
         Raises:
-            ValueError: there is no group, a suffix occurs twice, `same_subtree` names unknown or
-            unsuffixed groups, or the limit is below 1.
+            ValueError: there is no group, a suffix occurs twice, no group requests a resource
+                class, a set of `same_subtree` is empty or names an unknown or the unsuffixed group,
+                or the limit is below 1.
         """
         suffixes = {group.suffix for group in self.groups}
         if not self.groups or len(suffixes) != len(self.groups):
-            raise ValueError("a query must have at least one group, and distinct suffixes")
+            raise ValueError("a query must have at least one group, and suffixes must be distinct")
         if not any(group.amounts for group in self.groups):
             raise ValueError("at least one group must request a resource class")
         known = suffixes - {UNSUFFIXED}
         if not all(together and together <= known for together in self.same_subtree):
-            raise ValueError("same_subtree must name suffixes of this query")
+            raise ValueError("each set of same_subtree must name suffixes of this query")
         if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit {self.limit} must be at least 1")
+            raise ValueError(f"limit: must be at least 1, not {self.limit}")

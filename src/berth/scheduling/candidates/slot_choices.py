@@ -1,4 +1,4 @@
-"""The providers that could give each slot at one anchor: those of its tree, and lenders."""
+"""The providers that could give each slot at one anchor: those of its tree and lenders."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,8 +15,9 @@ class AnchorChoices(NamedTuple):
     """The providers that could give each slot at one anchor.
 
     Attributes:
-        choices: rows by slot, those of the tree first.
-        shared: the sharing providers among them, by slot; equal where the same sharers could give.
+        choices: by slot, the rows that could give it, those of the tree first.
+        shared: by slot, the sharing providers among these rows; equal for two anchors at which the
+            same sharers could give the slots.
     """
 
     choices: list[Sequence[int]]
@@ -24,7 +25,7 @@ class AnchorChoices(NamedTuple):
 
 
 class SlotChoices:
-    """The rows by slot at any anchor, with the work common to all trees done once."""
+    """The rows that could give each slot at any anchor; work common to all trees is done once."""
 
     def __init__(self, table: ProviderTable, masks: QueryMasks) -> None:
         """Sort the providers of each slot by tree."""
@@ -53,7 +54,8 @@ class SlotChoices:
     def lent_alone(self, root: int) -> tuple[int, ...] | None:
         """Return the lenders of an anchor whose own tree gives no slot; None for any other anchor.
 
-        Anchors with the same lenders have the same choices, and the same tuple object.
+        Anchors with the same lenders have the same choices, and the same tuple object. The result
+        is None for every anchor if a slot may be lent to some trees only.
         """
         lenders = self._anchored.get(root)
         if lenders is None or self._is_particular or any(own.has(root) for own in self._own):
@@ -70,7 +72,7 @@ class SlotChoices:
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
     def _lent_by(self, lenders: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the lenders of each slot among some sharers; few sets differ from tree to tree."""
+        """Return the lenders of each slot among some sharers, cached: many trees have the same."""
         lent = self._lent.get(lenders)
         if lent is None:
             lent = self._lent[lenders] = [
@@ -83,7 +85,7 @@ class SlotChoices:
     ) -> tuple[frozenset[int], ...]:
         if not self._sharers or not (lenders or root in self._roots_of_sharers):
             return self._nobody
-        # Here the sharers depend on the tree, so the result cannot be cached by lenders.
+        # In these cases the sharers depend on the tree, so lenders cannot be the key of a cache.
         if root in self._roots_of_sharers or self._is_particular:
             return tuple(self._sharers.intersection(rows) for rows in found)
         shared = self._shared.get(lenders)
@@ -99,25 +101,25 @@ class _ByTree:
         gives = slot.own[forest.members]
         self._forest = forest
         self._rows: Rows = forest.members[gives]
-        # A prefix sum over the members in tree order: the rows of a tree are one slice, found in
-        # constant time however many trees there are.
+        # A prefix sum over the members in tree order finds the rows of a tree, which are one slice,
+        # in constant time.
         self._before = np.zeros(gives.size + 1, dtype=np.intp)
         gives.cumsum(out=self._before[1:])
 
     def at(self, root: int) -> list[int]:
-        """Return the rows of one tree, ascending."""
+        """Return the rows of these providers in one tree, ascending."""
         start = self._forest.starts.item(root)
         end = start + self._forest.sizes.item(root)
         found: list[int] = self._rows[self._before.item(start) : self._before.item(end)].tolist()
         return found
 
     def has(self, root: int) -> bool:
-        """Return whether one tree has any."""
+        """Return whether a tree has any such provider."""
         start = self._forest.starts.item(root)
         end = start + self._forest.sizes.item(root)
         return self._before.item(start) < self._before.item(end)
 
     def first_of(self, roots: Rows) -> list[int]:
-        """Return the first row of each tree; every tree must have one."""
+        """Return the first such row of each tree; every tree must have one."""
         first: list[int] = self._rows[self._before[self._forest.starts[roots]]].tolist()
         return first

@@ -1,1 +1,1 @@
-"""Cost functions of the least-cost scheduler, one a module; the lowest sum wins."""
+"""Cost functions of the least-cost scheduler, one per module; the lowest sum wins."""

@@ -19,7 +19,7 @@ def build(*, weight: float = 1.0) -> Cost:
     """Build the cost function.
 
     Args:
-        weight: how much it counts beside others; below 0 it spreads.
+        weight: the weight of the cost in the sum; a negative weight prefers the emptiest host.
     """
     return Cost(NAME, _cost, weight)
 
@@ -29,5 +29,5 @@ def _cost(hosts: HostTable, query: Query, rows: Selection) -> Scores:
     columns = hosts.resource(MEMORY_MB)
     if columns is None:
         return np.zeros(count_of(rows), dtype=np.float64)
-    # A cost must be at least 0, and an overcommitted host has less than that free.
+    # A cost must be at least 0, and the free memory of an overcommitted host is negative.
     return np.maximum(columns.physical_free[rows], 0).astype(np.float64)

@@ -1,4 +1,7 @@
-"""noop: every host costs the same, so the first by name wins (nova-behaviour.md 1.2)."""
+"""noop: a cost of 1 for every host (nova-behaviour.md 1.2).
+
+If it is the policy's only cost, the first host by name wins.
+"""
 
 import numpy as np
 
@@ -14,7 +17,7 @@ def build(*, weight: float = 1.0) -> Cost:
     """Build the cost function.
 
     Args:
-        weight: how much it counts beside others.
+        weight: the weight of the cost in the sum; it changes no choice between hosts.
     """
     return Cost(NAME, _cost, weight)
 

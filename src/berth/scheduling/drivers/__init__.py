@@ -1,1 +1,1 @@
-"""Drivers: ways to make a plan, chosen by the policy."""
+"""Drivers: the algorithms that make plans. The policy names one."""

@@ -1,7 +1,7 @@
 """The availability zone scheduler: a random host of the requested zone.
 
-The Nova scheduler of that name (2011) checked zone and heartbeat only (nova-behaviour.md 1.1). This
-one also applies the policy's filters, and the claim is committed.
+Nova's scheduler of this name (2011) checked only zone and heartbeat (nova-behaviour.md 1.1). This
+one also applies the policy's filters.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityZoneScheduler:
-    """Chooses a host of the request's zone at random; of any zone if the request names none."""
+    """Chooses a random host of the request's zone, or of any zone if the request names none."""
 
     zone: Filter
     name: str = "availability_zone"
@@ -29,9 +29,9 @@ class AvailabilityZoneScheduler:
         return ChanceScheduler().plan(hosts, request, whole, now_s=now_s, seed=seed)
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `FilteringDriver.effective`: puts heartbeat and zone first if they are missing."""
+        """See `FilteringDriver.effective`: adds the missing filters for heartbeat and zone."""
         del operation
-        # By name, so that a filter of the policy keeps its own options.
+        # Filters are compared by name, so that one of the policy keeps its own options.
         names = {rule.name for rule in policy.filters}
         added = [one for one in (service_is_up.build(), self.zone) if one.name not in names]
         return replace(policy, filters=(*added, *policy.filters)) if added else policy
@@ -41,8 +41,8 @@ def build(*, default_availability_zone: str = "nova") -> AvailabilityZoneSchedul
     """Build the driver.
 
     Args:
-        default_availability_zone: the zone of hosts whose aggregates set none; it counts if the
-            policy has no AvailabilityZoneFilter, which has its own option.
+        default_availability_zone: the zone of hosts whose aggregates set none. A policy with
+            AvailabilityZoneFilter uses the option of that filter instead.
     """
     zone = in_availability_zone.build(default_availability_zone=default_availability_zone)
     return AvailabilityZoneScheduler(zone)

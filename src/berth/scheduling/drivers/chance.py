@@ -1,7 +1,7 @@
 """The chance scheduler: a random host of those that pass the filters.
 
-Nova's scheduler of that name only checked whether a host was up, and claimed nothing. This one
-applies all filters and commits the claim; only the choice is random.
+Nova's scheduler of this name only checked whether a host was up, and claimed nothing. This one
+applies all filters of the policy; only the choice among the remaining hosts is random.
 """
 
 from dataclasses import dataclass
@@ -34,12 +34,13 @@ class ChanceScheduler:
 
 def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
     del query
-    # Equal scores, so that all hosts tie and `_any` can choose among them by name.
+    # All scores are equal, so that all hosts tie and `_any` can choose among them in the order of
+    # names.
     return FullRanking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
 
 
 def _any(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
-    # By name, so that the choice does not depend on the order in which hosts were added.
+    # `tied` lists hosts by name, so the choice does not depend on the order of their addition.
     return ranked.tied()[random_source.random.randrange(ranked.size)], []
 
 

@@ -14,7 +14,7 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 RUNNERS_UP_FOR_MAX: Final = 50
-"""Requests for more instances name no runners-up: the record of 1,000 would be huge."""
+"""A decision on more instances than this records no runners-up, which would make it huge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FilterScheduler:
                 shown=shown,
             )
 
-        # Scores may be reused, since this ranking consists of the policy's weighers alone.
+        # The engine may reuse scores, since they come from the policy's weighers alone.
         strategy = SelectionStrategy(rank, pick, incremental=self.incremental)
         return plan_instances(hosts, request, policy, strategy, now_s=now_s, seed=seed)
 

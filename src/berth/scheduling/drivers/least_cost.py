@@ -5,8 +5,8 @@ Source: D1, nova-behaviour.md 1.2.
 Each cost is divided by the greatest cost among the hosts that passed, if that is above 0, and
 multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` uses costs as
 they are, so that sums of different requests and zones can be compared. Unlike in Nova's scheduler
-of 2011, instances placed earlier in the same request count, and an unknown cost function is an
-error.
+of 2011, instances of the same request that were placed before influence the costs, and an unknown
+cost function is an error.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def add_up(
 ) -> FullRanking:
     """Return hosts scored by their negated costs, so that the cheapest host is the best.
 
-    With `divides`, each cost is divided by the greatest one of these hosts.
+    With `divides`, each cost is divided by the greatest among these hosts, unless that is 0.
 
     Raises:
         ValueError: a cost function returned a number that is not finite.
@@ -75,7 +75,7 @@ def add_up(
 
 
 def _as_weigher(cost: Cost) -> Weigher:
-    """Return a cost as a weigher, as decision records list the parts of a score."""
+    """Return a cost in the form of a weigher, which is how decisions record parts of scores."""
 
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return cost.cost(hosts, query, rows)

@@ -1,6 +1,6 @@
 """The multi scheduler: one driver per operation (nova-behaviour.md 1.1).
 
-Nova's scheduler of 2011 chose the driver by the name of the remote call, this one chooses it by the
+Nova's scheduler of 2011 chose the driver by the name of the remote call; this one chooses it by the
 operation of the request.
 """
 
@@ -14,10 +14,11 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class MultiScheduler:
-    """Hands each request to the driver of its operation.
+    """Passes each request to the driver of its operation.
 
-    `routes` has the name of the driver for each operation, `options` the options of each driver.
-    `drivers` are the drivers by name; the policy reader, which knows the installed ones, sets them.
+    `routes` has the name of the driver for each operation, `default` the name of the driver for all
+    others, and `options` the options of each driver. `drivers` are the drivers by name; the policy
+    reader, which knows the installed ones, sets them.
     """
 
     routes: Mapping[Operation, str]
@@ -69,22 +70,25 @@ def build(
         options: the options of these drivers by name, such as `{simple = {max_cores = 64}}`.
 
     Raises:
-        ValueError: an operation is unknown, a route names `multi` itself, or a driver with options
-            has no route.
+        ValueError: an operation is unknown, a route or the default names `multi` itself, or a
+            driver has options and receives no requests.
     """
     known = {operation.value for operation in Operation}
     for name, driver in (routes or {}).items():
         if name not in known:
-            raise ValueError(f"routes.{name}: there is no such operation; {sorted(known)}")
+            raise ValueError(f"routes.{name}: unknown operation; use one of {sorted(known)}")
         # A route to itself would recurse without end.
         if driver == "multi":
-            raise ValueError(f"routes.{name}: multi cannot hand requests to itself")
+            raise ValueError(f"routes.{name}: multi cannot pass requests to itself")
     if default == "multi":
-        raise ValueError("default: multi cannot hand requests to itself")
+        raise ValueError("default: multi cannot pass requests to itself")
     made = MultiScheduler(
         {Operation(key): name for key, name in (routes or {}).items()}, default, options or {}
     )
     # A misspelled driver name would otherwise leave its options without effect and without notice.
     for name in made.options.keys() - made.wanted:
-        raise ValueError(f"options.{name}: no request is handed to a driver of that name")
+        raise ValueError(
+            f"options.{name}: no request is passed to a driver of this name; name it in routes or"
+            " remove its options"
+        )
     return made

@@ -26,7 +26,10 @@ _LIMIT = "max_cores"
 
 @dataclass(frozen=True, slots=True)
 class SimpleScheduler:
-    """Chooses the host with the least use of a resource class; weighers play no part."""
+    """Chooses the host with the least use of a resource class; weighers play no part.
+
+    A host that would exceed `max_cores` of that class is not chosen.
+    """
 
     max_cores: int
     resource_class: str
@@ -54,7 +57,7 @@ class SimpleScheduler:
     def effective(self, policy: Policy, operation: Operation) -> Policy:
         """See `FilteringDriver.effective`: adds the limit as the last filter."""
         del operation
-        # As a filter, so that refusals and explanations treat the limit like any other rule.
+        # The limit is a filter, so refusals and explanations treat it like any other rule.
         return replace(policy, filters=(*policy.filters, self._limit()))
 
     def _limit(self) -> Filter:
@@ -68,7 +71,7 @@ class SimpleScheduler:
 
         def why(hosts: HostTable, query: Query, row: int) -> str:
             (above,) = -left(hosts, query, np.array([row]))
-            return f"it would be {above:,.0f} above {_LIMIT} = {self.max_cores:,}"
+            return f"its use would be {above:,.0f} above {_LIMIT} = {self.max_cores:,}"
 
         def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
             above = -left(hosts, query, rows)
@@ -93,13 +96,13 @@ def build(*, max_cores: int = 16, resource_class: str = VCPU) -> SimpleScheduler
     """Build the driver.
 
     Args:
-        max_cores: the most CPUs that the instances of one host may have together.
-        resource_class: the class that counts processors.
+        max_cores: the most CPUs that the instances on one host may use together.
+        resource_class: the resource class in which CPUs are counted.
 
     Raises:
         ValueError: `max_cores` is below 1.
         InvalidInputError: the name of the class is invalid.
     """
     if max_cores < 1:
-        raise ValueError(f"max_cores: {max_cores} must be at least 1")
+        raise ValueError(f"max_cores: must be at least 1, not {max_cores}")
     return SimpleScheduler(max_cores, check_name(resource_class, "resource_class"))

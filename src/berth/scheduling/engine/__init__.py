@@ -1,7 +1,7 @@
-"""The incremental engine: the evaluation of one request is kept for later requests like it.
+"""The incremental engine: it keeps the evaluation of one request for later requests like it.
 
 Theory of operation. Requests that agree in everything that the rules read share a *request
-profile*. A profile stores for every host which filter removes it first, and its score. To decide,
+profile*. A profile stores for every host its score and which filter removes it first. To decide,
 the engine brings the profile up to date: it asks the same rules about the rows that have changed
 since, which the table's journal lists. It then finds the best hosts by blocked maxima, without a
 scan of all hosts.
@@ -18,9 +18,8 @@ Invariants:
   engine evaluates in full any request that concerns a rule which is not row-local.
 - All rows of a profile are scored on one set of scales, `_reference`. Stored scores are comparable
   with each other at any time, even when the scales are outdated.
-- A profile that fails half-way through an update is dropped: it is valid for no version of the
-  table.
+- A profile whose update fails half-way is dropped, because it matches no version of the table.
 
-Law: a plan of the engine equals the plan of a full evaluation, to the last bit. Arithmetic is
-therefore done operation by operation in the order of `weighing`.
+Law: a plan of the engine equals the plan of a full evaluation, to the last bit. The engine
+therefore computes operation by operation in the order of `weighing`.
 """

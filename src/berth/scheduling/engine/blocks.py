@@ -1,8 +1,8 @@
-"""The greatest of many values, of which few change at a time, found without a scan of all.
+"""Blocked maxima: they find the greatest of many values without a scan when few values change.
 
-The values are cut into blocks, and the maximum of each block is stored. Setting a value costs at
-most a pass over its block; finding the best few costs a pass over the block maxima and over the few
-blocks that can contain them.
+The values are cut into blocks, and the maximum of each block, or an upper bound of it, is stored.
+Setting a value costs at most a pass over its block. Finding the best few costs a pass over the
+block maxima and over the few blocks that can contain the best.
 """
 
 import math
@@ -15,26 +15,33 @@ import numpy as np
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Rows
 
-# Rows whose values an `Extreme` has not entered in its bounds yet; see `Extreme.update`.
+# An `Extreme` raises its bounds when more changed rows than this are pending.
 _PENDING_MAX: Final = 4_096
+
+# Up to this many values are cut into blocks of 32.
 _LITTLE: Final = 1 << 15
+
+# Up to this many values are cut into blocks of 64, and more values into blocks of 128.
 _MUCH: Final = 1 << 18
 
-# Up to this many best values are kept as leaders; for more, candidates are sorted.
+# A search for at most this many positions keeps leaders; a search for more sorts candidates.
 _FEW: Final = 64
 
-# Up to this many blocks the best are found by a partition; beyond, one after another.
+# Up to this many block maxima are partitioned to find the best blocks. From more, the best blocks
+# are taken one after another.
 _DENSE: Final = 4_096
 
-# The least score of a host that may be chosen; excluded hosts have -inf.
+# The least score that a host can have without being excluded; excluded hosts have -inf.
 _LEAST: Final = float(np.finfo(np.float64).min)
 
+# A search for leaders finds at least this many.
 _LED_MIN: Final = 8
 
-# Additional leaders to find when few scores change between two searches.
+# A search finds this many additional leaders while scores change rarely.
 _AHEAD: Final = 24
 
-# Up to this many changed scores per search, that is the case.
+# Scores change rarely if there were at most this many changes per call of `BlockedScores.best`
+# since the last search.
 _STEADY: Final = 2
 
 
@@ -44,14 +51,14 @@ def _shift_of(count: int) -> int:
 
 
 def padded(values: Scores, shift: int) -> Scores:
-    """Return values followed by -inf up to a whole number of blocks, at least one."""
+    """Return the values, padded with -inf to a whole number of blocks, at least one."""
     size = max(-(-values.size >> shift), 1) << shift
     grown = np.full(size, -np.inf, dtype=np.float64)
     grown[: values.size] = values
     return grown
 
 
-# (negative score, position): the smaller, the better, ties in the order of positions.
+# (negative score, position) of a host: the smallest key is the best, and positions break ties.
 _Key = tuple[float, int]
 
 _NO_KEY: Final[_Key] = (-math.inf, -1)
@@ -59,15 +66,16 @@ _ALL: Final[_Key] = (math.inf, -1)
 
 
 class BlockedScores:
-    """Scores by position, and the greatest few of them.
+    """Scores by position, with a search for the greatest few of them.
 
     The best positions of the last search are kept as *leaders* and updated with every change. As
     long as enough of them are left, they are the best: every other position comes after `_last`,
     the worst leader at the time of the search.
 
     Attributes:
-        values: (B << shift,) the scores, followed by -inf.
-        greatest: (B,) the greatest score of each block of 1 << `shift`.
+        shift: the binary logarithm of the block length.
+        values: (B << shift,) the scores, padded with -inf.
+        greatest: (B,) the greatest score of each block.
     """
 
     def __init__(self, scores: Scores) -> None:
@@ -82,20 +90,20 @@ class BlockedScores:
         self.greatest = self._lines.max(axis=1)
 
     def fill(self, scores: Scores) -> None:
-        """Set all scores; their number must be unchanged."""
+        """Replace all scores; their number must not change."""
         self.values[: scores.size] = scores
         np.maximum.reduce(self._lines, axis=1, out=self.greatest)
         self._leaders.clear()
         self._last = _NO_KEY
 
     def put(self, positions: Rows, scores: Scores) -> None:
-        """Set scores; -inf excludes a host."""
+        """Set the scores at some positions; -inf excludes a host."""
         self.values[positions] = scores
         blocks = positions >> self.shift
         self.greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
         self._put += positions.size
-        # More changes than leaders since the last search: another search is cheaper than updating
-        # them.
+        # If more scores have changed since the last search than it can have found leaders, another
+        # search is cheaper than updating the leaders.
         if self._put > _AHEAD + _LED_MIN:
             self._leaders.clear()
             self._last = _NO_KEY
@@ -103,7 +111,7 @@ class BlockedScores:
             self._lead(positions.tolist(), scores.tolist())
 
     def put_one(self, position: int, score: float) -> None:
-        """Set one score."""
+        """Set the score at one position; -inf excludes the host."""
         block = position >> self.shift
         greatest = self.greatest.item(block)
         falls = score < greatest == self.values.item(position)
@@ -118,7 +126,7 @@ class BlockedScores:
     def best(self, count: int) -> list[int]:
         """Return the positions of the `count` greatest scores, best first, ties by position.
 
-        Excluded positions are left out.
+        Excluded positions are left out, so the result may be shorter.
         """
         if count > _FEW:
             return self._sorted(count)
@@ -147,7 +155,7 @@ class BlockedScores:
                 insort(self._leaders, key)
 
     def _searched(self, count: int) -> list[int]:
-        """Return the best positions by sorting the only blocks that can contain them."""
+        """Return the best positions by sorting only the blocks that can contain them."""
         blocks, bound = self._best_blocks(count)
         values = self._lines[blocks].ravel()
         (near,) = (values >= bound).nonzero()
@@ -160,8 +168,9 @@ class BlockedScores:
     def _best_blocks(self, count: int) -> tuple[list[int], float]:
         """Return the blocks with the `count` greatest maxima, ascending, and a bound of scores.
 
-        None of the `count` best scores is below the bound: so many blocks contain at least one
-        score each that is not below it. Ties between blocks go to the first, as among positions.
+        None of the `count` best scores is below the bound, because each of these blocks contains a
+        score that is not below it. The first of several equal blocks is taken, as among positions.
+        If at most `count` blocks contain a score, the bound is the least finite number.
         """
         greatest = self.greatest
         if greatest.size <= count:
@@ -185,13 +194,17 @@ class BlockedScores:
             if score == -math.inf:
                 break
             taken[block] = score
-            greatest[block] = -np.inf  # set aside, so that the next one is found
+            # The block is hidden until all are found, so that `argmax` finds the next one.
+            greatest[block] = -np.inf
         for block, score in taken.items():
             greatest[block] = score
         return sorted(taken), min(taken.values()) if len(taken) == count else _LEAST
 
     def _sorted(self, count: int) -> list[int]:
-        """Return the best positions by sorting all scores from the `count`-th block maximum up."""
+        """Return the best positions by sorting all scores from a bound up.
+
+        The bound is the `count`-th greatest block maximum.
+        """
         bound = _LEAST
         if self.greatest.size > count:
             last = self.greatest.size - count
@@ -209,20 +222,20 @@ class BlockedScores:
 
 
 ValuesOf = Callable[[Rows], Scores]
-"""Takes K rows and returns (K,) float64, -inf for rows that do not count."""
+"""Takes K rows and returns their values, (K,) float64, with -inf for rows to leave out."""
 
 
 class Extreme:
-    """The greatest value over the rows that count, updated as rows change.
+    """The greatest value of all rows, updated as rows change.
 
     The values are not stored, which would cost eight bytes per row, weigher and profile. `_bounds`
     has an upper bound for each block. A row whose value falls leaves the bound of its block too
-    high; a search evaluates the block with the greatest bound, corrects it, and repeats until a
-    bound is exact. `_holder` is a row with the extreme value: only when its value falls is a search
-    needed.
+    high; a search evaluates the block with the greatest bound, corrects the bound, and repeats
+    until a bound is exact. `_holder` is a row with the greatest value, so a search is needed only
+    when the value of this row falls.
 
     Attributes:
-        value: the greatest value; -inf when no row counts.
+        value: the greatest value; -inf when all rows are left out.
     """
 
     def __init__(self, values: Scores, values_of: ValuesOf) -> None:
@@ -241,15 +254,15 @@ class Extreme:
 
         Args:
             rows: (K,) the rows, K >= 1.
-            changed: the same as a set.
-            values: (K,) their values, -inf for rows that do not count.
-            greatest: the greatest of them.
+            changed: the same rows as a set.
+            values: (K,) their values, -inf for rows to leave out.
+            greatest: the greatest of these values.
 
         Returns:
             Whether `value` has changed.
         """
         old = self.value
-        # Bounds are raised in bulk and only before a search, since nothing else reads them.
+        # Bounds are raised in bulk, because only a search relies on them.
         self._pending.append(rows)
         self._pending_rows += rows.size
         if greatest >= old:

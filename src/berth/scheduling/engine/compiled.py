@@ -14,7 +14,7 @@ from berth.scheduling.engine.stages import Stages
 from berth.scheduling.rules.rule import Query
 
 ScoredRow = tuple[int, float, tuple[float, ...], tuple[float, ...]]
-"""(row, score, raw values, normalised values)"""
+"""(row, score, raw values, normalised values) of one host."""
 
 
 class KernelBoard:
@@ -26,9 +26,11 @@ class KernelBoard:
     `Scoring` and `BlockedScores`; change both.
 
     Attributes:
-        can_rescale: it can score all hosts, since all values are in readings and multipliers are
-            equal.
-        can_explain: it can return score parts, since multipliers are equal for all hosts.
+        board: the board of the kernel.
+        can_rescale: the kernel can score all hosts, because all values are in the readings and
+            every multiplier is the same for all hosts.
+        can_explain: the kernel can return score parts, because every multiplier is the same for all
+            hosts.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class KernelBoard:
             self.board.set_told(told)
 
     def set_scales(self, scales: Scales) -> None:
-        """Score on these scales from now on."""
+        """Set the scales on which the board scores hosts from now on."""
         self.board.set_ends(scales.each)
 
     def rescale(self) -> None:
@@ -83,12 +85,13 @@ class KernelBoard:
 
         Args:
             query: a request of the profile.
-            rows: each once; their settled stages are up to date.
-            own: the own values of each row, if any weigher reads the request.
-            scales: of the stored scores.
+            rows: the changed rows, each once; their settled stages must be up to date.
+            own: the own values of each row; empty if no weigher has own values.
+            scales: the scales of the stored scores.
 
         Returns:
-            Whether the scores are finite; otherwise all scores must be rescaled.
+            Whether the new scores are finite. If not, they are not stored, and the caller must
+            rescale all scores.
 
         Raises:
             NonFiniteValueError: a value is not finite.
@@ -115,8 +118,8 @@ class KernelBoard:
         flags = self.board.update(changes)
         if not flags:
             return True
-        # The board has changed stages, but neither extremes nor scores. The caller drops the
-        # profile.
+        # With such a value the board has updated the stages, but neither extremes nor scores, so
+        # the caller drops the profile.
         if flags & kernel.VALUES_UNFIT:
             raise NonFiniteValueError
         if flags & kernel.STAGES_MOVED:
@@ -126,7 +129,7 @@ class KernelBoard:
         return not flags & kernel.SCORES_UNFIT
 
     def can_find(self, count: int) -> bool:
-        """Return whether the kernel can find that many best hosts."""
+        """Return whether the kernel can find this many best hosts."""
         return count <= self._kernel.BEST_MAX
 
     def top(self, count: int) -> list[int]:
@@ -134,7 +137,7 @@ class KernelBoard:
         return self.board.best(count, None)
 
     def top_rows(self, count: int) -> list[int]:
-        """Return the rows at those positions."""
+        """Return the rows with the greatest scores, best first, ties by position."""
         return self.board.best(count, self._order)
 
     def explain(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
@@ -142,7 +145,7 @@ class KernelBoard:
 
         Args:
             rows: the rows.
-            own: the own values of each row, if any weigher reads the request.
+            own: the own values of each row; empty if no weigher has own values.
 
         Raises:
             NonFiniteValueError: a value is not finite.

@@ -23,30 +23,41 @@ from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
-# Rows of all cached profiles together. At about 11 bytes per row and profile this bounds the cache
-# to some 370 MB, unless `_PROFILES_MIN` profiles of a very large fleet take more.
+# All cached profiles together have at most this many rows. At about 11 bytes per row and profile
+# this bounds the cache to some 370 MB, unless `_PROFILES_MIN` profiles of a very large fleet take
+# more.
 _KEPT_ROWS: Final = 1 << 25
 
+# The cache keeps at most this many profiles, however small the fleet.
 _PROFILES_MAX: Final = 512
-# A fleet so large that fewer profiles fit would evaluate nearly every request in full.
+
+# The cache keeps up to this many profiles, however large the fleet: with fewer, it would evaluate
+# nearly every request in full.
 _PROFILES_MIN: Final = 8
-# Profiles of keys that were requested once. One-off requests (a forced host, an unusual hint) would
-# otherwise evict profiles that are requested again.
+
+# At most this many profiles are kept for keys that were requested once. One-off requests (an
+# unusual hint, for example) would otherwise evict profiles that are requested again.
 _PROBATION_MAX: Final = 4
-# Keys that are remembered as requested before; a key costs far less than a profile.
+
+# The engine remembers this many keys as requested before; a key costs far less than a profile.
 _KEYS_MAX: Final = 4_096
-# Engines of one table. The engine of a policy that a reload has replaced is evicted.
+
+# A table keeps the engines of at most this many policies, so a reload does not leave the engine of
+# the replaced policy in memory for good.
 _POLICIES_MAX: Final = 4
+
 _CACHE: Final = "engine"
 
 
 class Engine:
     """Creates, updates and caches the request profiles of one table under one policy.
 
-    Only requests that concern an uncacheable rule bypass the cache.
-
     A profile costs no more than a full evaluation, so it is created at the first request of its
     key. Until the second request it is on probation, where only the newest few are kept.
+
+    Attributes:
+        policy: the policy.
+        assigner: the assigner of the policy's filters.
     """
 
     def __init__(self, hosts: HostTable, policy: Policy) -> None:
@@ -77,16 +88,24 @@ class Engine:
     ) -> RequestProfile | None:
         """Return the up-to-date profile of a request, or None when it must be evaluated in full.
 
+        The result is None if the policy has more than `FILTERS_MAX` filters, if an uncacheable rule
+        applies, if the request has no key, if a value or score is not finite, or if the request has
+        several instances and a filter treats them together.
+
         Args:
             query: the instance to be placed.
             instances: the number of instances of the request.
-            known: the profile of an earlier instance of the same request, when neither instance is
-                on a host yet.
+            known: the profile that was returned for an earlier instance of the same request, if
+                neither instance was on a host before the request.
+
+        Raises:
+            NonFiniteValueError: `known` could not be updated, because a value or score is not
+                finite.
         """
         if not self._is_supported or (self._uncacheable and self._concerns_uncacheable_rule(query)):
             return None
         if known is not None:
-            # The same request has the same key, and computing that takes longer than most updates.
+            # The same request has the same key, and computing a key takes longer than most updates.
             self._readings.catch_up(query)
             if self._is_current(known, query):
                 return known
@@ -94,15 +113,14 @@ class Engine:
             key = self._key(query)
         except (AttributeError, TypeError):
             return None
-        # Readings first: a profile checks their epoch before it uses their lines. Timed verdicts
-        # before profiles too, which then read the turned rows from their logs.
+        # Readings are updated before profiles, because a profile checks their epoch before it uses
+        # their lines. Timed verdicts are too, because a profile reads changed rows from their logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():
             timed.catch_up(query)
         try:
-            # Whatever fails, the cached profile may be updated in part. It is valid for no version
-            # then.
+            # A failure may leave the cached profile updated in part, so the profile is forgotten.
             return self._profile(key, query, instances)
         except NonFiniteValueError:
             self._forget(key)
@@ -125,7 +143,7 @@ class Engine:
     def _concerns_uncacheable_rule(self, query: Query) -> bool:
         """Return whether an uncacheable rule applies to a request."""
         policy, none = self.policy, np.zeros(0, dtype=np.intp)
-        # Whether a rule applies depends on the request alone, so it is asked about no rows.
+        # Whether a rule applies depends on the request alone, so an empty selection will do.
         for rule in self._uncacheable:
             if isinstance(rule, Filter):
                 if rule.keep(self._hosts, query, none) is not None:
@@ -143,7 +161,7 @@ class Engine:
             AttributeError: a rule reads an attribute that requests do not have.
             TypeError: a rule reads a value that has no hashable form.
         """
-        # A weigher with multiplier 0 counts only while an aggregate overrides it.
+        # A weigher with multiplier 0 takes effect only while an aggregate overrides the multiplier.
         switches = [is_off(self._hosts, weigher) for weigher in self._switched]
         own = [part(self._hosts, query) for part in self._other_parts]
         key = (self._flavor_key(query), *own, *switches)
@@ -151,7 +169,7 @@ class Engine:
         return key
 
     def _flavor_key(self, query: Query) -> Hashable:
-        """Return a number for flavor and image, equal for pairs that rules cannot distinguish."""
+        """Return an id that flavors and images share only if rules cannot tell them apart."""
         return self._flavor_keys.get(query.request, lambda: self._number(query))
 
     def _number(self, query: Query) -> int:
@@ -174,7 +192,7 @@ class Engine:
         return True
 
     def drop(self, found: RequestProfile) -> None:
-        """Drop a profile after a rule failed during an update."""
+        """Drop a profile from the cache after an update or a reading of it failed."""
         for kept in (self._profiles, self._probation):
             for key in [key for key, one in kept.items() if one is found]:
                 del kept[key]
@@ -198,7 +216,7 @@ class Engine:
         return found
 
     def _cached(self, key: Hashable) -> RequestProfile | None:
-        """Return a cached profile, or None; one on probation is promoted."""
+        """Return the cached profile of a key, or None; promote a profile on probation."""
         found = self._profiles.get(key)
         if found is not None:
             self._profiles.move_to_end(key)
@@ -210,7 +228,7 @@ class Engine:
         return found
 
     def _admit(self, key: Hashable, made: RequestProfile) -> None:
-        """Cache a new profile, on probation if its key is requested for the first time."""
+        """Cache a new profile, on probation unless its key is remembered as requested before."""
         if key in self._seen_keys:
             self._profiles[key] = made
             self._make_room()
@@ -239,7 +257,7 @@ class Engine:
             self._profiles.popitem(last=False)
 
     def _drop_after_membership_change(self) -> None:
-        """Drop everything after hosts were added, removed or renamed: positions are ranks."""
+        """Drop all cached data if hosts were added, removed or renamed: positions are ranks."""
         if self._membership_epoch != self._hosts.membership_epoch:
             self._membership_epoch = self._hosts.membership_epoch
             self._profiles.clear()
@@ -250,7 +268,7 @@ class Engine:
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:
-    """Return the engine of a policy on a table; it is discarded with the table."""
+    """Return the engine of a policy on a table, and keep it in the caches of the table."""
     engines = hosts.caches.get(_CACHE)
     if not isinstance(engines, _Engines):
         engines = hosts.caches[_CACHE] = _Engines()
@@ -263,24 +281,24 @@ def engine_of(hosts: HostTable, policy: Policy) -> Engine:
 
 
 def _has_same_rules(one: Policy, other: Policy) -> bool:
-    """Return whether two policies have the same rules; the selection strategy does not matter."""
+    """Return whether two policies share their filters, weighers and normalisation."""
     if one.normalisation is not other.normalisation:
         return False
-    # Identity suffices: a policy that differs only in its strategy shares these tuples.
+    # Identity suffices: a copy that differs only in the choice among the best shares these tuples.
     return one.filters is other.filters and one.weighers is other.weighers
 
 
 class _Engines:
-    """The engines of one table, most recent first."""
+    """The engines of one table, the last created first."""
 
     def __init__(self) -> None:
         self.all: list[Engine] = []
 
 
 class ProfileRanking:
-    """The hosts of a request profile, ordered by score; see `Ranked`.
+    """The hosts of a request profile, ordered by score; see `Ranking`.
 
-    The number of a host is its row.
+    The index of a host is its row.
     """
 
     def __init__(self, kept: RequestProfile, query: Query, engine: Engine) -> None:
@@ -292,7 +310,7 @@ class ProfileRanking:
         self.size = kept.count
 
     def best(self, count: int) -> list[int]:
-        """See `Ranked.best`. A shorter result is a prefix of a longer one, so it is cached."""
+        """See `Ranking.best`; the longest result is cached, since shorter ones are its prefixes."""
         if count > self._asked:
             try:
                 self._ordered = self._profile.best(self._query, count)
@@ -303,7 +321,7 @@ class ProfileRanking:
         return self._ordered[:count]
 
     def tied(self) -> list[int]:
-        """See `Ranked.tied`."""
+        """See `Ranking.tied`."""
         try:
             return self._profile.tied(self._query)
         except BaseException:
@@ -311,16 +329,16 @@ class ProfileRanking:
             raise
 
     def row(self, number: int) -> int:
-        """See `Ranked.row`."""
+        """See `Ranking.row`."""
         return number
 
     def find(self, row: int) -> int | None:
-        """See `Ranked.find`."""
+        """See `Ranking.find`."""
         (passes,) = self._profile.stages.passing(np.array([row]))
         return row if passes else None
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
-        """See `Ranked.scored`."""
+        """See `Ranking.scored`."""
         try:
             return self._profile.scored(self._query, numbers)
         except BaseException:
@@ -329,10 +347,11 @@ class ProfileRanking:
 
 
 def _is_cacheable(rule: Filter | Weigher) -> bool:
-    """Return whether verdicts and values of a rule can be cached.
+    """Return whether the engine can cache the verdicts or values of a rule.
 
-    A rule that reads the clock must read nothing else of the request: its verdicts are shared by
-    all profiles.
+    The rule must be row-local and declare known groups of columns only. A rule that reads the time
+    must be a filter with `holds_until` that reads nothing else of the request, because all profiles
+    share its verdicts.
     """
     if not rule.reads.row_local or not set(rule.reads.columns) <= set(GROUPS):
         return False
@@ -342,7 +361,7 @@ def _is_cacheable(rule: Filter | Weigher) -> bool:
 
 
 def _is_of_flavor_or_image(path: str) -> bool:
-    """Return whether a path leads into flavor or image, which many requests share."""
+    """Return whether a path leads into flavor, image or needs, which many requests share."""
     return path.partition(".")[0] in {"flavor", "image", "needs"}
 
 

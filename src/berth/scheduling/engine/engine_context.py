@@ -13,7 +13,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """Table, rules and readings for creating request profiles.
+    """The table, rules and readings from which request profiles are created.
 
     `order` has the row at each position in the order of names, or is None when rows are in that
     order.
@@ -31,7 +31,6 @@ def rows_by_name(hosts: HostTable) -> Rows | None:
     """Return the row at each position in the order of names, or None if rows are in that order."""
     alive = hosts.alive_rows()
     ranks = hosts.rank[alive]
-    # Rows that were loaded in the order of names need no indirection.
     if alive.size == len(hosts) and np.array_equal(ranks, alive):
         return None
     order = np.empty(alive.size, dtype=np.intp)

@@ -1,6 +1,7 @@
 """The interface of the optional compiled kernel (ADR 13).
 
-The engine works without it. The directory `kernel/` of the project has its source and build.
+The engine works without the kernel. The directory `kernel/` of the project contains its source and
+its build script.
 """
 
 from collections.abc import Callable, Generator
@@ -15,29 +16,32 @@ from berth.scheduling.rules.rule import Limit
 from berth.tables.columnar.bitsets import Rows
 
 API: Final = 2
-"""Version of the kernel's interface; a module with another one is not used."""
+"""The version of the kernel's interface; a module with another version is not used."""
 
 _MODULE: Final = "berth_kernel"
 
 Search = Callable[[int, int, int, int], NDArray[np.float64]]
-"""Takes (index, sign, start, stop) and returns a weigher's values for a range of rows.
+"""Takes (index, sign, start, stop) and returns the values of one weigher for a range of rows.
 
-The values are negated if sign is -1, and -inf for rows that do not pass.
+The index is that of the weigher. The values are negated if sign is -1, and -inf for rows that do
+not pass.
 """
 
 
 class Changes(NamedTuple):
-    """Changed rows, each once, and the data to update them.
+    """The arguments of `Board.update`: changed rows and the data to update them.
 
     Attributes:
-        rows: K row numbers.
+        rows: the K rows, each once.
         rank: the position of each row of the table, or None when positions are rows.
         kept: (L, N) the lines of the readings.
-        limits: of the only filter whose verdicts a placement changes, or None to use `stages`.
+        limits: the limits of the only volatile filter; empty when no filter is volatile, None to
+            use `stages`.
         limited_stage: the index of that filter.
-        stages: (K,) the stages of the rows, when there are no limits.
-        own: for each row the values of the weighers without a line, in their order.
-        factors: (W, K) multipliers, when they vary between hosts.
+        stages: (K,) the stages of the rows if `limits` is None, else None.
+        own: for each row the values of the weighers without a line, in their order; empty when all
+            have one.
+        factors: (W, K) the multipliers if they vary between hosts, else None.
         search: returns values of weighers without a line.
     """
 
@@ -63,9 +67,9 @@ class Board(Protocol):
         """Track the greatest of a weigher's values, or of their negatives, among rows that pass.
 
         Args:
-            index: of the weigher.
+            index: the index of the weigher.
             sign: 1, or -1 for the negatives.
-            values: (N,) of every row.
+            values: (N,) the values of all rows.
         """
         ...
 
@@ -74,16 +78,18 @@ class Board(Protocol):
         ...
 
     def update(self, changes: "Changes", /) -> int:
-        """Update changed rows, and return flags named by the module's constants.
+        """Update changed rows, and return a combination of the flags of `Kernel`, or 0.
 
         Raises:
             IndexError: a row is out of range.
-            ValueError: an array has another size or type.
+            ValueError: an array has the wrong size or type.
         """
         ...
 
     def rescale(self, order: Rows | None, kept: NDArray[np.float64], /) -> int:
-        """Score every row, when all weighers have a line, and return flags.
+        """Score every row, and return VALUES_UNFIT, SCORES_UNFIT, both or 0.
+
+        All weighers must have a line.
 
         Args:
             order: the row at each position, or None when positions are rows.
@@ -95,8 +101,8 @@ class Board(Protocol):
         """Set the terms that `tell` returns.
 
         Args:
-            each: (index, value, factor) for every weigher. Idle weighers have index -1, and the
-                value is theirs for every host.
+            each: (index, value, factor) for every weigher. An idle weigher has the index -1 and
+                its value for every host; the value is ignored for any other weigher.
         """
         ...
 
@@ -113,12 +119,21 @@ class Board(Protocol):
         ...
 
     def best(self, count: int, order: Rows | None, /) -> list[int]:
-        """Return the positions of the `count` best, best first, or what `order` has at them."""
+        """Return the positions of the `count` best hosts, best first; with `order`, their rows."""
         ...
 
 
 class Kernel(Protocol):
-    """The contents of the module."""
+    """The contents of the compiled module.
+
+    Attributes:
+        API: the version of its interface.
+        BEST_MAX: the greatest number of hosts that `Board.best` finds.
+        STAGES_MOVED: the flag for a changed stage.
+        EXTREMES_MOVED: the flag for a changed extreme.
+        SCORES_UNFIT: the flag for a score that is not finite.
+        VALUES_UNFIT: the flag for a value that is not finite.
+    """
 
     API: int
     BEST_MAX: int
@@ -128,8 +143,8 @@ class Kernel(Protocol):
     VALUES_UNFIT: int
 
     Board: Callable[..., Board]
-    """Makes a board on arrays that it writes to: stage, settled, counts, passed, scores, greatest,
-    shift, lines, by_share; see `Compiled`."""
+    """Takes stage, settled, counts, passed, scores, greatest, shift, lines and by_share by keyword,
+    and returns a board that writes to these arrays; see `KernelBoard`."""
 
 
 def kernel() -> Kernel | None:
@@ -148,7 +163,11 @@ def using(one: Kernel | None) -> Generator[None]:
 
 
 def find() -> Kernel | None:
-    """Return the installed kernel, or None when there is none with this interface version."""
+    """Return the installed kernel, or None if it is missing or unusable.
+
+    It is unusable if it has another interface version or if the platform's indices are not 64 bits
+    wide.
+    """
     try:
         module = import_module(_MODULE)
     except ImportError:

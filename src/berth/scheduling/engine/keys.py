@@ -1,4 +1,4 @@
-"""Hashable keys of everything that the rules of a policy read of a request."""
+"""Hashable keys that cover everything that the rules of a policy read of a request."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -27,7 +27,10 @@ _OWNERS: Final = MappingProxyType({"flavor": Flavor, "image": Image, "needs": Ne
 
 
 def paths_of(rules: Iterable[Filter | Weigher]) -> tuple[str, ...]:
-    """Return the paths that the rules read, without those that a shorter path covers."""
+    """Return the request paths that the rules read, sorted.
+
+    The result leaves out `now_s` and any path that a shorter one covers.
+    """
     every = {path for rule in rules for path in rule.reads.request if path != _TIME}
     return tuple(sorted(p for p in every if not any(p.startswith(f"{other}.") for other in every)))
 
@@ -57,13 +60,15 @@ def _part_of(path: str) -> KeyPart:
 
 
 def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
-    """Return the row that the instance is on: rules use its uuid only to find that row."""
+    """Return the row that the instance is on, or None; rules use its uuid only to find that row."""
     occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
     return None if occupant is None else occupant.row
 
 
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
-    """Return the rows of the group's members, and whether members are elsewhere or migrating.
+    """Return the rows of an affinity group's members, or None for any other group or none.
+
+    Two flags follow the rows: a member is on a missing host, and the group is split.
 
     Only affinity compares rows of members with each other. Under any other policy a rule reads each
     row by itself, the journal reports its changes, and the key need not contain the rows.
@@ -99,7 +104,7 @@ def _exists(path: str) -> bool:
 
 
 def frozen(value: object) -> Hashable:
-    """Return a hashable value that equals another exactly when the original values are equal.
+    """Return a hashable form of a value; values of one type have equal forms if they are equal.
 
     Raises:
         TypeError: a part of the value has no such form.

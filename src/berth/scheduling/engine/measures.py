@@ -19,18 +19,19 @@ class NonFiniteValueError(Exception):
 
 
 def check_finite(values: Matrix) -> None:
-    """Check that all values are finite; scores do not always reveal it.
+    """Check that all values are finite.
 
     Raises:
         NonFiniteValueError: a value is not finite.
     """
-    # An infinite value becomes finite by clipping, and a weigher with multiplier 0 hides any value.
+    # Scores do not always reveal an infinite value: clipping makes it finite, and a weigher with
+    # multiplier 0 hides it.
     if not are_finite(values):
         raise NonFiniteValueError
 
 
 def are_finite(values: NDArray[np.float64]) -> bool:
-    """Return whether all values are finite, by their greatest and least.
+    """Return whether all values are finite, judged by the greatest and the least.
 
     NaN propagates through both. A sum would be faster, but large finite values may overflow it.
     """
@@ -41,11 +42,12 @@ def are_finite(values: NDArray[np.float64]) -> bool:
 
 
 class Measures:
-    """The values of some weighers: from `Readings`, or computed for weighers that read the request.
+    """The values of a profile's weighers, from `Readings` where these have a line for the weigher.
 
     Attributes:
-        own: the indices of weighers that read the request; their values are *own values*.
-        reads_request: `own` is not empty, so values cost more than indexing an array.
+        own: the indices of weighers without a line, mostly because they read the request; their
+            values are *own values*.
+        reads_request: `own` is not empty, so reading values costs more than indexing an array.
         lines: the line of each weigher in the readings, -1 for those in `own`.
     """
 
@@ -74,7 +76,7 @@ class Measures:
         self._query = query
 
     def values(self, query: Query, rows: Selection) -> Matrix:
-        """Return the values of rows, one line per weigher; see `check_finite`."""
+        """Return the values of rows, one line per weigher; NaN for one that no longer applies."""
         self._query = query
         if self._are_lines:
             kept: Matrix = self._readings.values[:, rows]
@@ -89,7 +91,10 @@ class Measures:
         return found
 
     def own_values(self, query: Query, rows: Rows) -> list[list[float]]:
-        """Return the own values of each row, one per weigher of `own`."""
+        """Return the own values of each row, one per weigher of `own`.
+
+        A weigher that no longer applies has the value NaN.
+        """
         self._query = query
         found = np.empty((len(self.own), rows.size), dtype=np.float64)
         for line, index in enumerate(self.own):
@@ -106,8 +111,8 @@ class Measures:
         Args:
             query: a request of the profile.
             row: the row.
-            known: the values before the row was consumed. Only weighers that read volatile columns
-                are then computed again.
+            known: the own values from before instances were placed on the row or removed from it,
+                if they are cached. Only weighers that read volatile columns then compute again.
         """
         self._query = query
         if self._structure != self._hosts.structure:
@@ -138,7 +143,7 @@ class Measures:
             )
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
-        """Return a weigher's values, or their negatives; -inf for rows that do not pass."""
+        """Return a weigher's values, negated if `sign` is; -inf for rows that do not pass."""
         values = self.of(index, rows)
         # NaN is not checked here: `check_finite` follows wherever scores are computed.
         return np.where(passes, values if sign > 0 else -values, -np.inf)

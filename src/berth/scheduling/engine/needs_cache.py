@@ -23,12 +23,12 @@ class _Known(NamedTuple, Generic[T]):
 
 
 class NeedsCache(Generic[T]):
-    """One value per pair of flavor and image.
+    """A cache with one value per pair of flavor and image.
 
-    Pairs are found by object identity first: flavors contain mappings, so comparing them by value
-    costs more than most of the derived values, and the owner of flavors and images passes the same
-    objects again and again. Requests decoded from the network have new objects each time; these are
-    compared by value with the newest pair of the same ids.
+    A pair is first looked up by object identity, because most callers pass the same objects each
+    time, and flavors contain mappings, so comparing them by value costs more than most of the
+    derived values. Requests decoded from the network have new objects each time; these are compared
+    by value with the newest pair of the same ids.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class NeedsCache(Generic[T]):
         self._newest: dict[tuple[str, str | None], _Known[T]] = {}
 
     def get(self, request: Request, make: Callable[[], T]) -> T:
-        """Return the value for the request's flavor and image, computing it at the first call."""
+        """Return the value for the request's flavor and image; call `make` if it is not cached."""
         flavor, image = request.flavor, request.image
         number = (id(flavor), id(image))
         known = self._known.get(number)
@@ -55,7 +55,7 @@ class NeedsCache(Generic[T]):
 
 
 def _is_same(known: _Known[T], flavor: Flavor, image: Image | None) -> bool:
-    """Return whether two pairs are indistinguishable, including the order of their mappings."""
+    """Return whether a pair equals the known one, including the order of its mappings."""
     if (known.flavor, known.image) != (flavor, image):
         return False
     # Equal dicts may differ in order, and derived values may depend on it.

@@ -1,4 +1,4 @@
-"""Values of weighers that read nothing of the request, shared by all request profiles."""
+"""The values of weighers that read nothing of the request, shared by all request profiles."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from berth.tables.host.hosts import HostTable
 Matrix = NDArray[np.float64]
 """(W, K) float64: the value of each weigher for each row."""
 
-# Up to this many changed rows, plain numbers are faster than arrays.
+# Up to this many changed rows are read one by one, as plain numbers, which is faster than arrays.
 _ONE_BY_ONE: Final = 4
 
 # If more than 1/4 of the rows have changed, all values are read again.
@@ -24,7 +24,7 @@ _CHANGED_SHARE: Final = 4
 
 
 class _OfOne(NamedTuple):
-    """How to read a weigher for one row, and its line or else its idle value.
+    """A weigher's reader of one row, and the weigher's line in the readings or its idle value.
 
     A weigher with neither does not apply to any host.
     """
@@ -37,10 +37,12 @@ class _OfOne(NamedTuple):
 class Readings:
     """The values of the policy's weighers that read nothing of the request.
 
-    Many weighers have the same value for every host of a fleet. If such a weigher's scale has no
-    fixed end, it adds nothing to any score, so it is *idle*: no line is stored until the value of
-    some host differs. It is awake from then on, for good; a weigher that fell idle again would
-    change the lines, and with them all profiles, each time.
+    A weigher with multiplier 0 has no line here. Neither has a weigher that does not apply.
+
+    Many weighers have the same value for every host of a fleet. Under Nova's normalisation, and if
+    its scale has no fixed end, such a weigher adds nothing to any score, so it is *idle*: no line
+    is stored until the value of some host differs. It then remains awake for good: each time that
+    it became idle again, the lines would change, and all profiles would have to be created anew.
 
     Attributes:
         values: (W, N) float64, one line per awake weigher, in the order of the policy.
@@ -64,13 +66,14 @@ class Readings:
         self._positions: JournalCursor | None = None
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
         self._each: list[Scores] = []
+        # The readers of one row by the changed groups, valid while `hosts.structure` is
+        # `_structure`.
         self._of_one: dict[tuple[str, ...], list[_OfOne]] = {}
         self._structure: tuple[int, int, int] | None = None
-        """How one row is read after changes in some groups, on a table of that form."""
         self.epoch = 0
 
     def line(self, weigher: Weigher) -> int | None:
-        """Return the index of a weigher's line in `values`, or None."""
+        """Return the index of a weigher's line in `values`, or None if it has no line."""
         return self._lines.get(id(weigher))
 
     def idle_value(self, weigher: Weigher) -> float | None:
@@ -78,11 +81,11 @@ class Readings:
         return self._idle.get(id(weigher))
 
     def reset(self) -> None:
-        """Drop everything, because rows now hold other hosts."""
+        """Make the next `catch_up` read all values, because rows now hold other hosts."""
         self._positions = None
 
     def catch_up(self, query: Query) -> None:
-        """Update the values for the table; `query` is passed to weighers, which ignore it."""
+        """Update the values from the table; `query` is passed to weighers, which ignore it."""
         positions, self._positions = self._positions, None
         found = None if positions is None else positions.changed()
         if found is None or not self._read_changed(query, found):
@@ -91,7 +94,7 @@ class Readings:
         self._positions = positions
 
     def _read_changed(self, query: Query, found: dict[str, list[int]]) -> bool:
-        """Update changed rows, by group of columns; return False when all must be read again."""
+        """Update the changed rows, given by group; return False when all must be read again."""
         if not found:
             return True
         changed = {row for rows in found.values() for row in rows}
@@ -111,7 +114,7 @@ class Readings:
         return True
 
     def _read_few(self, query: Query, rows: set[int], groups: tuple[str, ...]) -> bool:
-        """Do the same as `_read_changed` for few rows."""
+        """Update a few changed rows; return False when all must be read again."""
         hosts = self._hosts
         if self._structure != hosts.structure:
             self._of_one.clear()
@@ -129,7 +132,7 @@ class Readings:
         return True
 
     def _concerned_by(self, groups: tuple[str, ...], query: Query) -> list[_OfOne]:
-        """Return how to read one row, for each weigher that reads any of the groups."""
+        """Return a reader of one row for each weigher that reads any of the groups."""
         hosts = self._hosts
         found = self._of_one[groups] = [
             _OfOne(
@@ -174,12 +177,12 @@ class Readings:
         self._lines, self._idle = lines, idle
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
         self._of_one.clear()
-        # Views: setting an element of a line is faster than one of a matrix.
+        # The lines are views, because setting an element of a line is faster than one of a matrix.
         self._each = list(self.values)
         return positions
 
     def _only_value(self, weigher: Weigher, values: Scores) -> float | None:
-        """Return the only value of a weigher, if scores may leave the weigher out; else None."""
+        """Return a weigher's value for all hosts if the weigher may be idle, else None."""
         has_ends = (weigher.floor, weigher.ceiling) != (None, None)
         if self._by_share or has_ends or id(weigher) in self._awake or not values.size:
             return None
@@ -188,7 +191,7 @@ class Readings:
 
 
 def _one_by_array(read: Raw, hosts: HostTable, query: Query) -> Callable[[int], float | None]:
-    """Return a reader of one row by way of arrays; unlike `by_array` it keeps None."""
+    """Return a reader of one row that goes through arrays; None if the weigher does not apply."""
 
     def read_one(row: int) -> float | None:
         values = read(hosts, query, np.array((row,), dtype=np.intp))

@@ -21,31 +21,32 @@ from berth.scheduling.rules.rule import Normalisation, Query, Scores, Weigher
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.journal import VOLATILE
 
-# Up to this many candidates, exact evaluation is cheaper than rescaling all scores.
+# Up to this many candidates are evaluated exactly, which is cheaper than rescaling all scores.
 _FEW: Final = 256
 
-# Up to this many changed rows, plain numbers are faster than arrays: each NumPy call costs about a
-# microsecond whatever its arrays hold (ADR 13).
+# Up to this many changed rows are updated one by one, because plain numbers are then faster than
+# arrays: each NumPy call costs about a microsecond whatever its arrays hold (ADR 13).
 _ONE_BY_ONE: Final = 3
 
-# Hosts whose values and score parts are cached, about half a kilobyte each.
+# A profile caches the values and score parts of about this many hosts, half a kilobyte each.
 _SCORED_MAX: Final = 256
 
-# Hosts whose values are computed at once for a request of several instances.
+# For a request of several instances, one call computes the own values of this many best hosts.
 _AHEAD: Final = 32
 
-# Each decision on drifted scores evaluates hosts exactly; after this many, rescaling is cheaper.
+# After this many decisions on drifted scores all scores are rescaled, because each such decision
+# evaluates some hosts exactly.
 _DRIFTED_MAX: Final = 16
 
 # Up to this many hosts the kernel rescales faster than drifted scores are searched.
 _SOON_SCALED: Final = 8_192
 
-# If more than 1/4 of the rows have changed, the profile is created anew.
+# If more than about 1/4 of the rows have changed, the profile is created anew.
 _CHANGED_SHARE: Final = 4
 
 
 class StaleProfileError(Exception):
-    """Too much has changed since the last update: create the profile anew."""
+    """The profile cannot be updated, or not cheaply: create it anew."""
 
 
 class RequestProfile:
@@ -91,10 +92,10 @@ class RequestProfile:
         """Update the profile for the rows that have changed in the table.
 
         Raises:
-            StaleProfileError: create a new profile.
-            NonFiniteValueError: evaluate in full.
+            StaleProfileError: the profile must be created anew.
+            NonFiniteValueError: a value or score is not finite; evaluate the request in full.
         """
-        # Readings gained or lost a line, so the line numbers of this profile are outdated.
+        # If the readings have gained or lost a line, the line indices of this profile are outdated.
         if self._epoch != self._readings.epoch:
             raise StaleProfileError
         volatile, settled = self._changed()
@@ -107,7 +108,8 @@ class RequestProfile:
             return
         if len(changed) * _CHANGED_SHARE > len(self._hosts) + _FEW:
             raise StaleProfileError
-        # Kernel and scoring were set up for multipliers that vary by host, or that do not.
+        # Kernel and scoring are set up either for multipliers that vary between hosts or for equal
+        # ones.
         if settled and self._scoring.has_switched():
             raise StaleProfileError
         listed = list(changed)
@@ -116,7 +118,7 @@ class RequestProfile:
             return
         rows = np.array(listed, dtype=np.intp)
         also = np.array(list(settled), dtype=np.intp) if settled else None
-        # Stages before extremes: an extreme is the greatest value among the rows that pass now.
+        # Stages are updated first, because extremes are those of the rows that pass now.
         passes = self.stages.update(query, rows, also)
         values = self._scoring.measures.values(query, rows)
         scores = self._scoring.scores(values, self._reference, rows)
@@ -125,7 +127,7 @@ class RequestProfile:
         self._remember(listed, values[self._scoring.measures.own].T.tolist())
         self._scoring.update(rows, changed, values, passes)
         if not are_finite(scores):
-            # Values far outside their old scale overflow; on the current scales they need not.
+            # Values far outside their old scale overflow; on the current scale they may not.
             self._rescale(query)
             return
         scores[~passes] = -np.inf
@@ -139,11 +141,11 @@ class RequestProfile:
     def _apply_by_kernel(
         self, query: Query, rows: list[int], settled: set[int], compiled: KernelBoard
     ) -> None:
-        """Update changed rows by the kernel; `catch_up` has the same steps in NumPy."""
+        """Update changed rows in the kernel; `catch_up` has the same steps in NumPy."""
         if settled:
             self.stages.update_settled(query, np.array(list(settled), dtype=np.intp))
-            # Own values of weighers that are not volatile are reused for rows that were only
-            # consumed (`own_values_of_one`). After any other change they may be outdated.
+            # Own values of weighers that read nothing volatile are reused for rows that changed in
+            # volatile columns only (`own_values_of_one`). After other changes they may be outdated.
             self._own.clear()
         own = self._own_values(query, rows)
         self._forget(rows)
@@ -179,7 +181,10 @@ class RequestProfile:
         self._scores.put_one(position, score if passes else -math.inf)
 
     def best(self, query: Query, count: int) -> list[int]:
-        """Return the rows of the `count` best hosts, best first; ties are in the order of names."""
+        """Return the rows of the `count` best hosts, or of all if fewer pass.
+
+        The best host is first; hosts with equal scores are in the order of names.
+        """
         now = self._scoring.scales()
         # On unchanged scales the stored scores are exact.
         if now == self._reference.all:
@@ -215,11 +220,11 @@ class RequestProfile:
     def scored(self, query: Query, rows: Sequence[int]) -> list[ScoredHost]:
         """Return hosts with the parts of their scores, cached until the host or the scales change.
 
-        As in Nova, a single passing host is not weighed.
+        Under Nova's normalisation, a single passing host is not weighed and scores 0.
 
         Args:
             query: a request of this profile.
-            rows: of the hosts.
+            rows: the rows of the hosts.
         """
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
             named = map(self._hosts.identity, rows)
@@ -238,7 +243,7 @@ class RequestProfile:
         return [known[row] for row in rows]
 
     def _score_parts(self, query: Query, rows: list[int]) -> None:
-        """Compute the score parts of rows, reusing own values that are still valid."""
+        """Compute and cache the score parts of rows, reusing own values that are still valid."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
         own = self._known_values(query, rows) if scoring.measures.reads_request else []
         if (
@@ -272,14 +277,15 @@ class RequestProfile:
         unknown = [row for row in rows if row not in known]
         if unknown:
             if len(query.request.instance_uuids) > 1:
-                # The request's other instances will go to the next hosts: one call for all.
+                # The other instances of the request will probably be placed on the next best hosts,
+                # so one call computes the values of all.
                 ahead = self._top_rows(_AHEAD)
                 unknown.extend(row for row in ahead if row not in known and row not in rows)
             known.update(zip(unknown, self._own_values(query, unknown), strict=True))
         return [known[row] for row in rows]
 
     def _remember(self, rows: list[int], own: list[list[float]]) -> None:
-        """Cache own values of changed rows: the best of them will be read again soon."""
+        """Cache the own values of a few changed rows, whose best will be read again soon."""
         if not self._scoring.measures.reads_request or len(rows) > _SCORED_MAX // 2:
             return
         if len(self._own) + len(rows) > _SCORED_MAX:
@@ -302,7 +308,11 @@ class RequestProfile:
         return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
 
     def _changed(self) -> tuple[set[int], set[int]]:
-        """Return the rows changed in volatile columns, and the rows changed in any other."""
+        """Return the rows changed in volatile columns, and the rows changed in any other.
+
+        Raises:
+            StaleProfileError: the journal or a log no longer lists all changes.
+        """
         found = self._positions.changed()
         if found is None:
             raise StaleProfileError
@@ -324,12 +334,12 @@ class RequestProfile:
     def _best_of_drifted(
         self, query: Query, positions: list[int], count: int, now: tuple[Scale, ...]
     ) -> list[int]:
-        """Return the positions of the best hosts although scores are on outdated scales.
+        """Return the positions of the best hosts although stored scores are on outdated scales.
 
-        Let `most` be the greatest amount by which any score can have risen. The hosts at the stored
-        best positions are all at least as good as the worst of them is now. A host whose stored
-        score is more than `most` below that cannot be among the best. All others are evaluated
-        exactly.
+        Let `most` be the greatest amount by which any score can have risen, and let `worst` be the
+        lowest exact score of the hosts with the best stored scores. A host whose stored score is
+        more than `most` below `worst` cannot be among the best. All others are evaluated exactly.
+        If these are many, or after many such decisions, all scores are rescaled instead.
         """
         self._drifted += 1
         if self._drifted <= _DRIFTED_MAX:
@@ -350,12 +360,12 @@ class RequestProfile:
     def _best_above(
         self, bound: float, query: Query, count: int, scales: Scales
     ) -> list[int] | None:
-        """Return the best of the hosts with stored scores of at least `bound`, or None if many."""
+        """Return the best hosts with stored scores of at least `bound`; None if there are many."""
         near = self._scores.at_least(bound)
         if near.size > _FEW:
             return None
         best: list[int] = near[
-            # Ties are broken by position, the order of names, as in a full evaluation.
+            # The position, which follows the order of names, decides between equal scores.
             np.lexsort((near, -self._exact(query, near, scales)))[:count]
         ].tolist()
         return best
@@ -370,7 +380,7 @@ class RequestProfile:
         """Score all hosts on the current scales.
 
         Raises:
-            NonFiniteValueError: scores are too large to be finite.
+            NonFiniteValueError: a value, scale or score is not finite.
         """
         self._drifted = 0
         self._scoring.reference = self._scoring.scales()

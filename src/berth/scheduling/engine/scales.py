@@ -12,15 +12,19 @@ from berth.scheduling.evaluation.weighing import Scale
 from berth.scheduling.rules.rule import Weigher
 
 Ends: TypeAlias = tuple[float, float, float, float, float]
-"""(floor, ceiling, low, span, factor); low 0, span 1 and factor 0 when all values are equal."""
+"""(floor, ceiling, low, span, factor) of a weigher.
+
+Low is 0, span 1 and factor 0 when all values are equal.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """One scale per weigher, as columns: `low`, `span` and `factor` are (W, 1).
+    """The scale of each weigher, `all`, in the forms that scoring uses.
 
-    A weigher whose values are all equal has span 1 and factor 0, so it adds nothing. `each` has the
-    same numbers by weigher.
+    `low`, `span` and `factor` are columns, (W, 1); `each` has the same numbers by weigher, and the
+    bounds of its values. A weigher whose values are all equal has span 1 and factor 0, so it adds
+    nothing.
     """
 
     all: tuple[Scale, ...]
@@ -62,13 +66,14 @@ def drift(
     now: tuple[Scale, ...],
     multipliers_of: Callable[[Weigher], tuple[float, ...]],
 ) -> tuple[float, float]:
-    """Return the least and the greatest change of any score from earlier scales to current ones.
+    """Return a lower and an upper bound of the change of any score from old scales to current ones.
 
     Args:
-        weighers: of the profile.
-        was: their scales when scores were computed.
-        now: their current scales.
-        multipliers_of: returns the least and greatest multiplier of a weigher on any host.
+        weighers: the weighers of the profile.
+        was: the scales of the weighers when scores were computed.
+        now: the current scales of the weighers.
+        multipliers_of: returns the least and the greatest multiplier of a weigher on any host, or
+            the only one.
     """
     least = most = 0.0
     for weigher, old, new in zip(weighers, was, now, strict=True):

@@ -18,14 +18,15 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
 Passing = Callable[[Selection], Mask]
-"""Takes K rows and returns (K,) bool: they pass every filter."""
+"""Takes K rows and returns (K,) bool, True for those that pass every filter."""
 
-# Relative slack, far above the rounding errors of a sum of a few products.
+# The slack for rounding, relative to the sum of the multipliers: far above the rounding errors of a
+# sum of a few products.
 _SLACK: Final = 1e-9
 
 
 class ScoreParts(NamedTuple):
-    """The score of a row, and the contribution of every weigher."""
+    """The score of a row, with the raw value, normalised value and multiplier of every weigher."""
 
     score: float
     raw: tuple[float, ...]
@@ -40,13 +41,14 @@ class Scoring:
     appear in the parts of a score, and nowhere else.
 
     Attributes:
-        weighers: those of the profile that are not idle.
-        names: of all weighers of the profile.
-        measures: the values of the weighers.
-        plain_factors: the multipliers of all weighers, unless an aggregate overrides them.
+        weighers: the weighers of the profile that are not idle.
+        names: the names of all weighers of the profile.
+        measures: the values of the weighers that are not idle.
+        plain_factors: the policy's multipliers of all weighers, which an aggregate may override.
         reference: the scales of the stored scores.
-        varies: an aggregate overrides a multiplier, so multipliers differ between hosts.
-        by_share: values are shares in [0, 1], so there are no extremes.
+        slack: more than the rounding error of any score.
+        varies: an aggregate overrides a multiplier, so multipliers may differ between hosts.
+        by_share: values are shares in [0, 1], so extremes are not tracked.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Scoring:
         passing: Passing,
         readings: Readings,
     ) -> None:
-        """Take the weighers of a profile; `begin` finds their extremes."""
+        """Create the scoring of a profile without extremes; `begin` finds them."""
         self.names = tuple(weigher.name for weigher in weighers)
         self._all_weighers = tuple((weigher, readings.idle_value(weigher)) for weigher in weighers)
         weighers = self.weighers = tuple(
@@ -91,9 +93,9 @@ class Scoring:
 
         Args:
             rows: (K,) the rows, K >= 1.
-            changed: the same as a set.
-            values: (W, K).
-            passes: (K,) they pass every filter.
+            changed: the same rows as a set.
+            values: (W, K) the values of the weighers.
+            passes: (K,) True for rows that pass every filter.
         """
         if self.by_share or not self.weighers:
             return
@@ -120,7 +122,7 @@ class Scoring:
                 self._scales = None
 
     def begin(self, board: Board | None = None) -> None:
-        """Find the extremes among the rows that pass; a kernel board maintains them if given."""
+        """Find the extremes among the rows that pass; the kernel board, if any, tracks them."""
         self._board = board
         if self.by_share:
             return
@@ -164,7 +166,11 @@ class Scoring:
     # ---- scales and scores --------------------------------------------------------------------
 
     def scales(self) -> tuple[Scale, ...]:
-        """Return the scales of the hosts that pass now."""
+        """Return the scales of the weighers, for the hosts that pass now.
+
+        Raises:
+            NonFiniteValueError: the span of a scale is not finite.
+        """
         if self._scales is None:
             found = self._find_scales()
             # Equal scales become the same object, which makes later comparisons an identity test.
@@ -174,7 +180,7 @@ class Scoring:
     def _find_scales(self) -> tuple[Scale, ...]:
         if self.by_share:
             return (UNSCALED,) * len(self.weighers)
-        # A side without a tracked extreme has a fixed end, so any value will do there.
+        # A side without a tracked extreme has a fixed end, so `scale_of` ignores its value.
         ends = self._board.extremes() if self._board is not None else self._extremes()
         found = tuple(
             scale_of(least, most, weigher.floor, weigher.ceiling)
@@ -192,8 +198,8 @@ class Scoring:
         """Return the scores of rows, summing the weighers in the order of the policy.
 
         Args:
-            values: (W, K).
-            scales: of the weighers.
+            values: (W, K) the values of the weighers.
+            scales: the scales of the weighers.
             rows: the K rows.
         """
         # Values far outside their scale may overflow; the caller checks the result.
@@ -205,9 +211,10 @@ class Scoring:
             return _summed(gains)
 
     def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
-        """Do the same as `scores` weigher by weigher, skipping operations that change no value.
+        """Return the scores of rows, skipping operations that change no value; see `scores`.
 
-        One line of many rows fits in a cache; for few rows, a number is faster than a column.
+        The scores are computed weigher by weigher: one line of many rows fits in the processor's
+        cache, and for few rows a number is faster than a column.
         Skipping is exact: adding 0, dividing by 1 and clipping at infinity return the same bits.
         """
         total = np.zeros(values.shape[1], dtype=np.float64)
@@ -243,12 +250,12 @@ class Scoring:
         return score
 
     def parts(self, rows: Sequence[int], raw: Sequence[Sequence[float]]) -> list[ScoreParts]:
-        """Return the current scores of rows, and the contributions of every weigher.
+        """Return the score of each row on the current scales, with its parts.
 
         The rows are few, so plain numbers are used, which round exactly as arrays do.
 
         Args:
-            rows: K rows, whose multipliers may differ.
+            rows: the rows.
             raw: for each row the values of all weighers that are not idle.
         """
         scales = self.scales()
@@ -268,7 +275,7 @@ class Scoring:
     def _with_idle(
         self, values: Sequence[float], normalised: Sequence[float]
     ) -> tuple[list[float], list[float]]:
-        """Insert the values of idle weighers."""
+        """Return the values and normalised values of a row, those of idle weighers inserted."""
         given, shares = iter(values), iter(normalised)
         return (
             [next(given) if idle is None else idle for _, idle in self._all_weighers],
@@ -306,7 +313,7 @@ class Scoring:
         return found
 
     def extent(self, weigher: Weigher) -> tuple[float, ...]:
-        """Return the least and the greatest multiplier of a weigher on any host."""
+        """Return the least and the greatest multiplier of a weigher, or the one of all hosts."""
         found = multipliers(self._hosts, weigher, self._hosts.all_rows)
         if isinstance(found, float | int):
             return (found,)

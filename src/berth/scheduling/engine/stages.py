@@ -17,22 +17,22 @@ from berth.tables.host.hosts import HostTable
 Small = NDArray[np.uint8]
 
 FILTERS_MAX: Final = 250
-"""A stage must fit in a byte, together with `passed` and the stage of unused rows."""
+"""The most filters for which every stage, `passed` and that of unused rows included, is a byte."""
 
 
 class Stages:
     """The verdicts of the filter chain on all rows for one request profile.
 
     The stage of a host is the index of the first filter that removes it, or `passed`. The result of
-    the filters that read nothing volatile is stored separately as `settled`: after a placement only
-    the volatile filters are asked again.
+    the filters that read nothing volatile is stored separately as `settled`, so only the volatile
+    filters are asked again after a placement.
 
     Attributes:
         passed: the stage of hosts that pass every filter.
         stage: (N,) the stage of each row; `passed` + 1 for unused rows.
-        settled: (N,) the stage by the filters that read nothing volatile.
+        settled: (N,) the stage of each row if only the filters that read nothing volatile ran.
         counts: the number of rows in each stage.
-        groups: the groups of columns that any verdict depends on.
+        groups: the groups of columns that verdicts depend on, apart from timed verdicts.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Stages:
 
     @property
     def reads_groups(self) -> bool:
-        """Whether a verdict depends on the hosts of the request's server group members."""
+        """Whether a verdict depends on the hosts of the members of the request's server group."""
         indices = (*self._lasting, *self._volatile)
         return any("group_rows" in self._filters[i].reads.request for i in indices)
 
@@ -89,7 +89,8 @@ class Stages:
         Args:
             query: a request of the profile.
             rows: (K,) the changed rows, each once.
-            settled_too: those of them that changed in columns that are not volatile.
+            settled_too: the rows among them that changed in columns that are not volatile, or None
+                if there are none.
         """
         if settled_too is not None:
             self.update_settled(query, settled_too)
@@ -102,7 +103,7 @@ class Stages:
         return passes
 
     def update_settled(self, query: Query, rows: Rows) -> None:
-        """Ask the filters that read nothing volatile again; `evaluate` or the like must follow."""
+        """Ask the filters that read nothing volatile again; the caller must then update `stage`."""
         self.settled[rows] = self._settle(query, rows)
 
     def evaluate(self, query: Query, rows: Rows) -> Small:
@@ -115,9 +116,10 @@ class Stages:
         return stage
 
     def limits(self, query: Query) -> list[Limit] | None:
-        """Return the limits that express the only volatile filter, or None if that is impossible.
+        """Return the limits that express the only volatile filter, that of `limited_stage`.
 
-        The filter is that of `limited_stage`.
+        The list is empty if no filter is volatile. The result is None if several are, or if limits
+        cannot express the filter.
         """
         if not self._volatile:
             return []
@@ -160,7 +162,7 @@ class Stages:
         return passes
 
     def _first(self, query: Query) -> tuple[Small, Small]:
-        """Evaluate all rows, and find the filters that apply to the profile at all."""
+        """Return the stages and the settled stages of all rows, and note the filters that apply."""
         everyone = self._hosts.all_rows
         settled = np.full(len(self._hosts), self.passed, dtype=np.uint8)
         if not self._hosts.alive.all():

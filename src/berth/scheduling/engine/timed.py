@@ -1,4 +1,4 @@
-"""Cursors into the journal, and verdicts that change by time alone, shared by all profiles."""
+"""Cursors into the journal, and the verdicts of time-dependent filters for all profiles."""
 
 import math
 from collections.abc import Iterable
@@ -11,13 +11,14 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.journal import VOLATILE, Journal
 from berth.tables.host.hosts import HostTable
 
+# A log of changed verdicts that has twice this many rows is trimmed to this many.
 _LOG_MAX: Final = 65_536
 
 
 class JournalCursor:
     """A reader's positions in the journal, in each group of columns that it reads.
 
-    Volatile groups are tracked separately: the others seldom change, and are then skipped.
+    Volatile groups are tracked separately, so most calls skip the others, which seldom change.
     """
 
     def __init__(self, journal: Journal, groups: Iterable[str]) -> None:
@@ -28,7 +29,10 @@ class JournalCursor:
         self._lasting = at
 
     def changed(self) -> dict[str, list[int]] | None:
-        """Return the rows changed since the last call, by group; None when entries were trimmed."""
+        """Return the rows changed since the last call, by group.
+
+        The result is None if the journal no longer has all of these changes.
+        """
         journal = self._journal
         if journal.step == self._step:
             return {}
@@ -59,11 +63,11 @@ class TimedVerdicts:
 
     @property
     def position(self) -> int:
-        """The current position in the log."""
+        """The position of the end of the log."""
         return self._forgotten + len(self._turned)
 
     def since(self, position: int) -> list[int] | None:
-        """Return the rows whose verdict changed after a position, or None when trimmed."""
+        """Return the rows whose verdict changed after a position, or None if they were trimmed."""
         start = position - self._forgotten
         return self._turned[start:] if start >= 0 else None
 
@@ -71,7 +75,7 @@ class TimedVerdicts:
         """Update the verdicts for the table and the time of the query."""
         changed = self._positions.changed()
         # The cursor has passed the changed rows. If the filter fails on them, the next call must
-        # evaluate all rows, so the verdicts count as expired meanwhile.
+        # evaluate all rows, so the verdicts are marked as expired until this call succeeds.
         until_s, self._until_s = self._until_s, -math.inf
         # Before `_evaluated_s` and from `until_s` on, time alone may have changed verdicts.
         if changed is None or not self._evaluated_s <= query.now_s < until_s:
@@ -82,7 +86,7 @@ class TimedVerdicts:
         if changed:
             rows = np.array(list({row for rows in changed.values() for row in rows}))
             verdicts = self._verdicts(query, rows)
-            # The verdicts of these rows are known from this time on only. A later query with an
+            # The verdicts of these rows are known only from this time on. A later query with an
             # earlier time must evaluate all rows again.
             self._evaluated_s = query.now_s
             until_s = min(until_s, self._holds_until(query, rows))

@@ -1,1 +1,1 @@
-"""Evaluating a request: filter, weigh, rank, choose and explain. Pure, and without a cache."""
+"""The evaluation of a request without a cache: filter, weigh, rank, choose and explain."""

@@ -1,7 +1,7 @@
 """Alternates: the hosts to try first if a build fails (nova-behaviour.md 2.5).
 
-They are the next best hosts of the decision and are not claimed. Before one is used, every filter
-runs on it again, on the table as it is by then.
+Alternates are the next best hosts of a decision and are not claimed. Before one is used, every
+filter runs on it again, on the table as it is at that time.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from berth.tables.host.hosts import HostTable
 
 HostAndNode = tuple[str, str]
 
-# Rankings are read for at most this many chosen hosts in addition to the alternates at first.
+# A ranking is first read for the wanted alternates and at most this many chosen hosts.
 _FEW: Final = 8
 _WITH_ALTERNATES: Final = frozenset(
     {Operation.CREATE, Operation.RETRY, Operation.RESIZE, Operation.MIGRATE}
@@ -24,8 +24,8 @@ _WITH_ALTERNATES: Final = frozenset(
 def has_alternates(request: Request) -> bool:
     """Return whether a decision on the request names alternates.
 
-    It names none for a request that names its host, or for operations after which Nova makes a new
-    decision.
+    It names none if the request names its host, or if Nova makes a new decision after a failure of
+    the operation.
     """
     if request.force_hosts or request.force_nodes or request.destination is not None:
         return False
@@ -33,7 +33,7 @@ def has_alternates(request: Request) -> bool:
 
 
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int | None:
-    """Return the ranking's number of the first alternate that still passes, or None."""
+    """Return the index in the ranking of the first alternate that is still in it, or None."""
     for name, node in request.alternates:
         for row in sorted(hosts.rows_of_name(name)):
             number = ranked.find(row) if hosts.node(row) == node else None
@@ -48,14 +48,14 @@ def alternates_of(
     """Return the alternates of each chosen row: the best hosts without an instance of the request.
 
     Args:
-        hosts: the table, with all instances of the request on it.
-        ranked: the ranking of hosts for one more instance.
+        hosts: the table.
+        ranked: the ranking of a single instance, or the ranking after several were placed.
         chosen: the rows that were chosen for instances.
         wanted: the number of alternates for each row.
 
     Returns:
-        The (host, node) pairs by row, best first, all in the cell of the row: a build cannot be
-        retried in another cell.
+        At most `wanted` (host, node) pairs by row, best first. All are in the cell of the row,
+        because a build cannot be retried in another cell.
     """
     found: dict[int, tuple[HostAndNode, ...]] = dict.fromkeys(chosen, ())
     if not wanted or not ranked.size:
@@ -77,7 +77,7 @@ def alternates_of(
 def _best_beside(
     hosts: HostTable, ranked: Ranking, row: int, wanted: int
 ) -> tuple[HostAndNode, ...] | None:
-    """Return the alternates of a single row, or None if a host of another cell ranks among them."""
+    """Return the alternates of the only chosen row, or None if one would be in another cell."""
     cell = hosts.cell_name(row) if hosts.has_cells else None
     pairs: list[HostAndNode] = []
     for number in ranked.best(min(wanted + 1, ranked.size)):
@@ -101,7 +101,7 @@ def _best_others(ranked: Ranking, chosen: Collection[int], count: int) -> list[i
         rows = [row for row in map(ranked.row, ranked.best(looked)) if row not in chosen]
         if len(rows) >= count or looked == ranked.size:
             return rows
-        # Four times as many each round, so that many chosen hosts at the top take few rounds.
+        # Each round reads four times as many, so even many chosen hosts at the top take few rounds.
         looked = min(4 * looked, ranked.size)
 
 

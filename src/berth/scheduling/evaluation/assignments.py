@@ -1,4 +1,4 @@
-"""The assignment of an instance: the resources of its host, from all filters that assign some."""
+"""Assignments: the resources of its host that an instance gets from the filters."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ _GROUPS = "needs.groups"
 
 
 class Assigner:
-    """The assignments of several filters, merged; built once for many instances."""
+    """Computes the assignments of instances: the merged results of all filters that assign."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
-        # Filters may share an assign function, whose result must count once only.
+        # Filters may share an assign function, whose result must be merged only once.
         self._asked = tuple(
             dict.fromkeys(rule.assign for rule in filters if rule.assign is not None)
         )
@@ -25,8 +25,8 @@ class Assigner:
         if query.needs.groups and not self._knows_groups:
             raise InvalidInputError(
                 "flavor.extra_specs",
-                "ask for groups of resources, and the policy has no filter that finds providers"
-                " for them; add GranularGroupsFilter to it",
+                "request groups of resources, but no filter of the policy finds providers for"
+                " them; add GranularGroupsFilter to the policy",
             )
         given: list[Assignment] = []
         for one in self._asked:
@@ -48,6 +48,7 @@ def assign(
         filters: the filters that apply to the request; the row passes all of them.
 
     Raises:
-        InvalidInputError: the request asks for groups, and no filter of the policy handles them.
+        InvalidInputError: the flavor requests groups of resources, and none of the filters handles
+            them.
     """
     return Assigner(filters)(hosts, query, row)

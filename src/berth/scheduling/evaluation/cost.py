@@ -1,4 +1,4 @@
-"""Costs, which the least-cost scheduler adds up instead of weights (D1, nova-behaviour.md 1.2)."""
+"""Costs: what the least-cost scheduler adds up instead of weighing (D1, nova-behaviour.md 1.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ CostOf = Callable[[HostTable, Query, Selection], Scores]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One cost function, with its weight in the sum."""
+    """A cost function and the weight of its result in the sum."""
 
     name: str
     cost: CostOf

@@ -15,21 +15,19 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
 NO_HOST: Final = "No valid host was found"
-
-
 GROUP_BROKEN: Final = "The policy of the server group would be broken"
-
 
 _BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
 
 
 def without_reasons(message: str) -> str:
-    """Return a message without the reasons of a refusal, for another zone to read.
+    """Return the message of a refusal without its reasons, as another zone may read it.
 
     The reasons count hosts and reveal how much capacity would suffice. Any other message, such as
-    an agent's report to the owner of an instance, contains neither and stays as it is.
+    an agent's report to the owner of an instance, contains neither and is returned unchanged.
     """
-    # By its beginning: the message crosses processes as text, without its refusal.
+    # A refusal is recognised by the beginning of its message, because the message crosses processes
+    # as text, without the refusal.
     for beginning in _BEGINNINGS:
         if message.startswith(beginning):
             return f"{beginning}."
@@ -53,8 +51,8 @@ def explain_refusal(
     """Return the refusal of an instance for which no host is left.
 
     Every filter runs on every host. A host that exactly one filter removes would pass after a
-    single change to the request, and that filter proposes the change. Changes are for this one
-    instance: in a request for many, they make one more fit.
+    single change to the request, and that filter proposes the change. Each change is for this one
+    instance: in a request for several, it makes one more fit.
 
     Args:
         hosts: the table, with the request's earlier instances on it.
@@ -71,7 +69,7 @@ def explain_refusal(
         *_by_filters(hosts, query, chain, reduction, verdicts),
         *_by_names(hosts, query, chain, reduction, placed),
     ]
-    # Pairs are searched only if no single change helps: the search runs for each pair of filters.
+    # Pairs are searched only if no single change helps, because the search asks the filters again.
     if all(one.filter == "count" for one in relaxations):
         relaxations += relaxations_in_pairs(hosts, query, chain.filters, verdicts, reduction.mask)
     total = int(np.count_nonzero(hosts.alive))
@@ -98,7 +96,7 @@ def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
 def _counts(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
 ) -> list[FilterCount]:
-    """Return the hosts before and after each filter, with reasons for a few removed hosts."""
+    """Return the counts before and after each filter, with reasons for a few removed hosts."""
     mask = reduction.mask.copy()
     before = int(np.count_nonzero(mask))
     counts: list[FilterCount] = []
@@ -135,9 +133,9 @@ def _by_filters(
 def _by_names(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, placed: Sequence[int]
 ) -> list[Relaxation]:
-    """Return the hosts that would fit if the request dropped its restrictions to names.
+    """Return the relaxations that drop restrictions to names, with the hosts that would then fit.
 
-    A request that no longer forces hosts must pass the filters that force skips, and so must its
+    A request that no longer forces hosts must pass the filters that forcing skips, and so must its
     earlier instances on their hosts.
     """
     found: list[Relaxation] = []
@@ -158,7 +156,7 @@ def _by_names(
 
 
 def _stay(query: Query, chain: FilterChain, placed: Sequence[int]) -> bool:
-    """Return whether instances placed by force may stay on their hosts without it."""
+    """Return whether the placed instances' hosts also pass the filters that forcing skips."""
     return not placed or bool(chain.passes_skipped_filters(query)[list(placed)].all())
 
 
@@ -176,7 +174,7 @@ def _fewer(placed: int, asked: int) -> list[Relaxation]:
 
 
 def _message(refusal: Refusal) -> str:
-    """Return the message, one line without names of hosts, as the owner of the request reads it."""
+    """Return the message for the owner of the request: one line without names of hosts."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
     said = [f"{NO_HOST} for {asked:,} {noun}"]

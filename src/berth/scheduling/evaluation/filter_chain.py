@@ -1,4 +1,4 @@
-"""The filter chain: the filters in the policy's order, each on the hosts that the last one left."""
+"""The filter chain: the filters in the policy's order, and the hosts that each of them leaves."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,11 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The hosts that passed, and the number of hosts after the reduction and after each filter."""
+    """The hosts that passed the filters.
+
+    `left` has the number of hosts after the reduction, then after each filter that ran. `filters`
+    has all filters of the chain, also those after one that left no host.
+    """
 
     mask: Mask
     filters: tuple[Filter, ...]
@@ -30,8 +34,8 @@ class Survivors:
 class FilterChain:
     """The filters of one request. A verdict that placements cannot change is computed once.
 
-    Every instance starts from all hosts again: an affinity may make a host fit the next instance
-    that did not fit the one before.
+    Every instance starts from all hosts again, because a placement may make a host pass an affinity
+    filter that removed it before.
 
     Attributes:
         filters: the filters that apply to the request; forced requests and rebuilds skip some.
@@ -45,10 +49,10 @@ class FilterChain:
         self.filters = self.holding(forced=reduction.forced)
 
     def holding(self, *, forced: bool) -> tuple[Filter, ...]:
-        """Return the filters that apply to a forced request, or to any other.
+        """Return the filters that apply to a forced request, or to a request that is not forced.
 
-        Force skips no filter if hosts are only checked. A rebuild, which claims nothing, runs only
-        the filters with `run_on_rebuild` (nova-behaviour.md 2.2).
+        Forcing skips no filter if hosts are only checked. A rebuild, which claims nothing, runs
+        only the filters with `run_on_rebuild` (nova-behaviour.md 2.2).
         """
         if self._reduction.check_type == REBUILD:
             return tuple(f for f in self._all if f.run_on_rebuild)
@@ -66,7 +70,7 @@ class FilterChain:
             else:
                 mask &= verdict
                 left.append(int(np.count_nonzero(mask)))
-            # Later filters could remove nothing; an explanation runs all of them.
+            # Later filters have nothing to remove. An explanation runs all filters (`verdicts`).
             if not left[-1]:
                 break
         return Survivors(mask, self.filters, tuple(left))
@@ -78,7 +82,7 @@ class FilterChain:
         return [everyone if verdict is None else verdict for verdict in asked]
 
     def passes(self, query: Query, *, forced: bool) -> Mask:
-        """Return which hosts pass every filter, as if the request were forced or not."""
+        """Return which hosts pass the filters of a forced request, or of one that is not forced."""
         return self._passed(query, self.holding(forced=forced))
 
     def passes_skipped_filters(self, query: Query) -> Mask:
@@ -98,7 +102,8 @@ class FilterChain:
     def _verdict(self, rule: Filter, query: Query) -> Mask | None:
         if not rule.once_per_request:
             return rule.keep(self._hosts, query, self._hosts.all_rows)
-        # By identity, since a policy may have one filter twice, with different options.
+        # Filters are told apart by identity, because a policy may have one twice with different
+        # options.
         key = id(rule)
         if key not in self._once:
             self._once[key] = rule.keep(self._hosts, query, self._hosts.all_rows)

@@ -1,8 +1,8 @@
 """Pairs of changes, for requests that no single change would make fit (nova-behaviour.md 7, #1).
 
 A host that exactly two filters remove would pass after one change for each filter. Each of the two
-names the hosts that are nearest for it. The result names the one that is nearest for both together,
-with the changes for that very host, so that both are true at once.
+filters names the hosts for which its change is smallest. Of these hosts, the result names the one
+with the smallest two changes together, so both changes are true of the same host.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +16,20 @@ from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_name
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable
 
-# The pairs of filters that are reported; those that remove most hosts come first.
+# At most this many pairs of filters are reported, those that remove the most hosts first.
 _PAIRS_MAX = 3
 
-# The size of a change without an amount. Amounts have a size of at most 1, so they are nearer.
+# The size of a change without an amount. A change of an amount has a size of at most 1, so it is
+# preferred.
 _BEYOND = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class _PairedChange:
-    """A host, the change that each filter proposes, and for which of them it is near."""
+    """A host that two filters remove, and the change that each of them proposes for it.
+
+    `near` tells for each filter whether the host is among those that the filter calls nearest.
+    """
 
     row: int
     changes: tuple[Relaxation, ...]
@@ -39,13 +43,13 @@ def relaxations_in_pairs(
     verdicts: Sequence[Mask],
     allowed: Mask,
 ) -> list[Relaxation]:
-    """Return the pairs of changes that together would make the request fit.
+    """Return pairs of changes that would make the request fit together.
 
     Args:
         hosts: the table.
         query: the query of the instance that found no host.
         filters: the filters that ran.
-        verdicts: the verdict of each filter, (N,).
+        verdicts: (N,) for each filter, True for hosts that pass it.
         allowed: (N,) the hosts that the request allows by name.
     """
     failed = np.zeros(len(hosts), dtype=np.int64)
@@ -59,7 +63,7 @@ def relaxations_in_pairs(
         rows = np.flatnonzero(twice & ~lacks & ~also)
         if rows.size:
             found.append((one, other, rows))
-    # Only the largest pairs are evaluated: each asks both filters about every nearest host.
+    # Only the largest pairs are evaluated, because that asks both filters about every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
     return list(_told(hosts, query, found[:_PAIRS_MAX]))
 
@@ -76,7 +80,7 @@ def _told(
         yield Relaxation(
             filter=" + ".join(part.filter for part in nearest.changes),
             subject=", ".join(part.subject for part in nearest.changes),
-            text=f"{both}: {count_hosts(1)}, of {rows.size:,} that lack both",
+            text=f"{both}: {count_hosts(1)}, of {rows.size:,} that need both",
             hosts=1,
             examples=example_names(hosts, np.array([nearest.row])),
             parts=nearest.changes,
@@ -86,7 +90,7 @@ def _told(
 def _offers(
     hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
 ) -> Iterator[_PairedChange]:
-    """Yield the changes for each host that is among the nearest of either filter, by name."""
+    """Yield the changes for each host that is nearest for either filter, in the order of names."""
     near = [_near(hosts, query, rule, rows) for rule in pair]
     found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
     for row in found[hosts.rank[found].argsort()].tolist():
@@ -99,17 +103,17 @@ def _offers(
 def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
     """Return the few rows that are nearest for a filter; the first row if it names none."""
     names = {name for change in rule.relax(hosts, query, rows) for name in change.examples}
-    # Relaxations name hosts and not rows, so all nodes of a name count.
+    # Relaxations name hosts and not rows, so all nodes of a named host are included.
     named = [row for name in names for row in hosts.rows_of_name(name)]
     found = rows[np.isin(rows, named)] if named else rows[:1]
     return frozenset(found.tolist() or rows[:1].tolist())
 
 
 def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | None:
-    """Return the host with the smallest changes, of equal ones the first by name.
+    """Return the host with the smallest changes, or None if there is no host.
 
-    For changes without amounts (less of several classes, for example) the filter itself knows which
-    host is nearest, unless it proposes the same for all.
+    Of hosts with equally small changes, one that the filters name as nearest is preferred, then the
+    first by name. A filter that proposes the same change for all hosts is not considered.
     """
     if not offers:
         return None
@@ -132,8 +136,8 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
 def _size(offer: _PairedChange, greatest: Mapping[str, float]) -> float:
     """Return the size of the two changes together.
 
-    Amounts in different units cannot be added, so each counts as a part of the requested amount, or
-    of the greatest change of its kind.
+    Amounts in different units cannot be added, so each is measured as a fraction of the requested
+    amount, or of the greatest change of its kind.
     """
     return sum(
         _BEYOND if one.change is None else abs(one.change) / greatest[one.subject]

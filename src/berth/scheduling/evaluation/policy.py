@@ -11,15 +11,15 @@ from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 from berth.tables.host.hosts import HostTable
 
 CONTENDED_SUBSET_SIZE: Final = 64
-"""The most hosts among which a scheduler chooses at random while it loses claims to others."""
+"""The default of `Policy.contended_subset_size`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The result of a driver: one placement per instance, or a refusal and no placement.
 
-    `amounts` are the needs of one instance. `filters` counts the hosts along the chain for the last
-    instance that was evaluated.
+    `amounts` are the resource amounts of one instance by class. `filters` has the number of hosts
+    before and after each filter for the last instance that was evaluated.
     """
 
     amounts: Mapping[str, int]
@@ -29,7 +29,7 @@ class Plan:
 
 
 class Driver(Protocol):
-    """Makes plans. A driver has no state: everything it needs is in the call."""
+    """Makes plans. A driver has no state; each call passes everything that it needs."""
 
     @property
     def name(self) -> str:
@@ -51,20 +51,22 @@ class Driver(Protocol):
             seed: the seed of every random choice in the plan; equal seeds give equal plans.
 
         Raises:
-            InvalidInputError: flavor or image have a spec that cannot be parsed.
+            InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
+                groups of resources and no filter of the policy handles them.
         """
         ...
 
 
 @runtime_checkable
 class FilteringDriver(Protocol):
-    """A driver with filters of its own, in addition to the policy's.
+    """A driver that adds filters of its own to those of the policy.
 
-    Its `plan` takes the policy as read from the file and applies these filters itself.
+    Callers pass the policy to `plan` as it was read from the file; the driver then adds its filters
+    itself.
     """
 
     def effective(self, policy: "Policy", operation: Operation) -> "Policy":
-        """Return the policy with the filters that the driver adds for an operation."""
+        """Return the policy with its filters and those that the driver adds for an operation."""
         ...
 
 
@@ -74,8 +76,9 @@ class Policy:
 
     `hash` is a digest of the whole document that the policy was read from. A host is chosen at
     random among the best `host_subset_size`, and among up to `contended_subset_size` while other
-    schedulers win claims on the chosen hosts. `alternates` is the number of hosts that a decision
-    names to be tried first if a build fails.
+    schedulers win claims on the chosen hosts. `runners_up` is the number of next best hosts that a
+    decision records with their scores. `alternates` is the number of hosts that a decision names to
+    be tried first if a build fails.
     """
 
     name: str
@@ -98,12 +101,12 @@ class Policy:
         return driver.effective(self, operation) if isinstance(driver, FilteringDriver) else self
 
     def with_subset_size(self, hosts: int) -> "Policy":
-        """Return the policy with a subset of at least this many of the best hosts."""
+        """Return the policy with a `host_subset_size` of at least `hosts`."""
         return self if hosts <= self.host_subset_size else replace(self, host_subset_size=hosts)
 
     @property
     def service_down_time_s(self) -> float:
-        """Seconds without a heartbeat after which a compute service counts as down."""
+        """Seconds without a heartbeat after which a compute service is considered down."""
         found = self._option("service_down_time_s")
         return float(found) if isinstance(found, int | float) else 60.0
 

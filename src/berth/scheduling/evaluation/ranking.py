@@ -12,15 +12,16 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
-# Blocks of this many values are reduced to their greatest one to find the few best. A larger block
-# leaves more candidates to sort, a smaller one more blocks to compare.
+# To find the few best values, each block of this many is reduced to its greatest value. Larger
+# blocks leave more candidates to sort, and smaller ones more blocks to compare.
 _BLOCK = 128
 
 
 class Ranking(Protocol):
     """Hosts in the order of their scores, hosts with equal scores in the order of their names.
 
-    A host is identified by a number that has a meaning within the ranking only.
+    Each host has an index, which identifies it in this ranking only. Methods take indices as
+    `number` and `numbers`.
     """
 
     @property
@@ -29,23 +30,23 @@ class Ranking(Protocol):
         ...
 
     def best(self, count: int) -> list[int]:
-        """Return the `count` best hosts, best first; fewer if the ranking has fewer."""
+        """Return the indices of the `count` best hosts, best first; of all if there are fewer."""
         ...
 
     def tied(self) -> list[int]:
-        """Return all hosts with the best score, by name."""
+        """Return the indices of all hosts with the best score, in the order of names."""
         ...
 
     def row(self, number: int) -> int:
-        """Return the table row of a host."""
+        """Return the table row of the host with an index."""
         ...
 
     def find(self, row: int) -> int | None:
-        """Return the number of the host in a table row, or None if it is not ranked."""
+        """Return the index of the host in a table row, or None if it is not ranked."""
         ...
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
-        """Return hosts with their scores and the parts of these."""
+        """Return the hosts with some indices, each with its score and the parts of the score."""
         ...
 
 
@@ -61,8 +62,8 @@ class WeigherScores:
     def part(self, index: int) -> ScorePart:
         """Return the weigher's part of one host's score.
 
-        A raw value that is not finite becomes 0, or the greatest or least finite number: records
-        are JSON, which cannot express it.
+        A raw value of NaN becomes 0, and infinity becomes the greatest or least finite number,
+        because records are JSON, which cannot express either.
         """
         multiplier = self.multiplier
         if not isinstance(multiplier, float | int):
@@ -90,7 +91,7 @@ class FullRanking:
         return self.rows.size
 
     def best(self, count: int) -> list[int]:
-        """See `Ranking.best`; a host's number is its index."""
+        """See `Ranking.best`; the index of a host is its index in `rows`."""
         return best_first(self.scores, self.hosts.rank[self.rows], count)
 
     def tied(self) -> list[int]:
@@ -131,7 +132,8 @@ def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:
         return []
     near = _near_best(scores, count)
     near_scores = scores[near]
-    # Hosts tied at the lowest score that still counts are chosen by rank, all above it by score.
+    # All scores above the lowest of the `count` greatest are chosen. Of the hosts tied at that
+    # score, those with the lowest ranks are chosen.
     least = np.partition(near_scores, near.size - count)[near.size - count]
     above = near[near_scores > least]
     tied = near[near_scores == least]

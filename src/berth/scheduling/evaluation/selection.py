@@ -6,7 +6,7 @@ from berth.scheduling.evaluation.ranking import Ranking
 
 
 class RandomSource:
-    """The only source of randomness of a plan; seeded at its first use, which few plans make."""
+    """The only source of randomness of a plan, created at its first use: few plans need it."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -16,7 +16,7 @@ class RandomSource:
     def random(self) -> Random:
         """The generator, which is the same for the whole plan."""
         if self._random is None:
-            # Choices among equals must replay from the recorded seed; they are not secret.
+            # Random choices must be reproducible from the recorded seed, and are not secret.
             self._random = Random(self._seed)  # noqa: S311
         return self._random
 
@@ -34,7 +34,7 @@ def choose_host(
         shown: the number of runners-up.
 
     Returns:
-        The ranking's numbers of the chosen host and of the runners-up, best first.
+        The indices in the ranking of the chosen host and of the runners-up, best first.
     """
     size = max(subset_size, 1)
     order = ranked.best(size + shown)

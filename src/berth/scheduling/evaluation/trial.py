@@ -37,7 +37,7 @@ class Trial:
     ) -> None:
         """Release everything, the last instance first."""
         hosts = self._hosts
-        # In reverse order, since a row may hold several instances of the request.
+        # Savepoints are restored in reverse order, since a row may hold several of the instances.
         for row, taken in reversed(self._taken):
             if isinstance(taken, Assignment):
                 release_hold(hosts, row, self._needs.amounts, taken)
@@ -47,22 +47,23 @@ class Trial:
             hosts.remove_resident(uuid)
 
     def place(self, row: int, resident: Resident) -> None:
-        """Put an instance on a row; a moved instance stays on its own row as well.
+        """Place an instance on a row; an instance that is on another host stays there as well.
 
-        It holds the resources of its assignment, or the request's amounts without one.
+        The instance holds the requested amounts, as far as its assignment does not replace them,
+        and the resources of the assignment.
 
         Raises:
             NotFoundError: there is no host in the row.
         """
         hosts, assignment = self._hosts, resident.assignment
-        # Raises before anything changes if the row has no host.
+        # `identity` raises, before anything changes, if the row has no host.
         hosts.identity(row)
         if assignment is None:
             self._taken.append((row, hosts.try_use(row, self._needs.amounts)))
         else:
             hold(hosts, row, self._needs.amounts, assignment)
             self._taken.append((row, assignment))
-            # The assignment is held already and must not count a second time with the resident.
+            # The assignment is now held, so the resident must not hold it a second time.
             resident = replace(resident, assignment=None)
         if hosts.occupants.by_uuid.get(resident.uuid) is None:
             hosts.add_resident(row, resident)

@@ -31,7 +31,7 @@ class Scale:
 _NONE: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 UNSCALED: Final = Scale(0.0, 1.0)
-"""The scale of values that are shares already."""
+"""The scale of values that are already shares."""
 
 
 def weigh(
@@ -54,7 +54,7 @@ def weigh(
     """
     scores = np.zeros(rows.size, dtype=np.float64)
     by_share = normalisation is Normalisation.SHARE
-    # Under Nova's rule a single host has nothing to compare with; its share is meaningful, though.
+    # By share, even a single host has a meaningful score.
     if rows.size <= (not by_share):
         return FullRanking(hosts, rows, scores)
     parts: list[WeigherScores] = []
@@ -96,12 +96,12 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
     if normalisation is Normalisation.NOVA:
         return weigher.raw
     if weigher.share is None:
-        raise ValueError(f"{weigher.name} has no share form")
+        raise ValueError(f"{weigher.name} has no form as a share of the host's capacity")
     return weigher.share
 
 
 def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
-    """Return the function that binds a weigher's reader of one row, or None without such a form."""
+    """Return the function that makes a weigher's reader of one row, or None if there is none."""
     is_nova = normalisation is Normalisation.NOVA
     of_one = weigher.raw_of_one if is_nova else weigher.share_of_one
     rule = weigher.raw if is_nova else weigher.share
@@ -109,9 +109,9 @@ def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | Non
 
 
 def multipliers(hosts: HostTable, weigher: Weigher, rows: Selection) -> float | Scores:
-    """Return the multiplier of each row, as one number if it is the same for all.
+    """Return the multiplier of each row, or one number if no aggregate overrides the policy.
 
-    The metadata of a host's aggregates overrides the policy; the lowest of several counts
+    The metadata of a host's aggregates overrides the policy; the lowest of several values applies
     (nova-behaviour.md 2.4).
     """
     usual = weigher.multiplier
@@ -142,10 +142,9 @@ def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
 
 
 def _finite_shares(shares: Scores) -> Scores:
-    """Return shares with 0 for NaN, and the nearest bound for infinity.
+    """Return shares with 0 for NaN, and with the nearest bound, 0 or 1, for infinity.
 
-    Shares of Berth's own weighers are finite. The engine keeps finite values only, and a plugin's
-    other values are scored here.
+    The shares of Berth's own weighers are finite; those of a plugin may not be.
     """
     if np.isfinite(shares).all():
         return shares
@@ -153,11 +152,11 @@ def _finite_shares(shares: Scores) -> Scores:
 
 
 def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:
-    """Map raw values to [0, 1] by (raw - low) / (high - low).
+    """Return raw values mapped to [0, 1] by (raw - low) / (high - low).
 
     Low and high are the fixed ends, to which raw values are clamped, or else the least and the
-    greatest value. Equal values all become 0, and so does NaN; infinity counts as the greatest or
-    least finite value.
+    greatest value. Equal values all become 0, and so does NaN; infinity is replaced by the greatest
+    or the least finite value.
 
     Args:
         raw: (K,), K >= 1.

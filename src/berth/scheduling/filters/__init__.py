@@ -1,1 +1,1 @@
-"""Filters: hard rules, one a module, each a value made by its `build`."""
+"""Filters: hard rules. `build` functions make them; a module has one filter or a few alike."""

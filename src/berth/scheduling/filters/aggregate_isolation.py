@@ -1,6 +1,6 @@
-"""Filters for aggregates that list, in their metadata, the only requests they are open to.
+"""Filters for aggregates whose metadata lists the projects, flavors or images that they admit.
 
-A host is reserved if one of its aggregates has the filter's metadata key: then only requests with a
+A host is reserved if one of its aggregates has the filter's metadata key: only requests with a
 listed value pass. A host without the key is open to all (nova-behaviour.md 2.6).
 """
 
@@ -26,7 +26,8 @@ _IMAGES = "AggregateImagePropertiesIsolation"
 def build_project() -> Filter:
     """Build AggregateMultiTenancyIsolation: the host's aggregates list the request's project.
 
-    Every metadata key that begins with `filter_tenant_id` lists projects. It has no options.
+    Every metadata key that begins with `filter_tenant_id` lists projects. The filter has no
+    options.
     """
     return Filter(
         name=_PROJECTS,
@@ -48,14 +49,14 @@ def _keep_project(hosts: HostTable, query: Query, rows: Selection) -> Mask | Non
 
 
 def _why_project(hosts: HostTable, query: Query, row: int) -> str:
-    project = query.request.project_id or "a request of no project"
+    project = query.request.project_id or "a request without a project"
     projects = listed(hosts, _project_keys(hosts), row)
-    return f"it is kept for the projects {projects}, not for {project}"
+    return f"it is reserved for the projects {projects}, not for {project}"
 
 
 def _relax_project(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     # The owner of the request reads relaxations and must not learn of other projects.
-    return without(_PROJECTS, "project_id", "being kept for other projects", hosts, rows)
+    return without(_PROJECTS, "project_id", "the reservation for other projects", hosts, rows)
 
 
 # ---- flavors --------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ def _relax_project(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relax
 def build_flavor() -> Filter:
     """Build AggregateTypeAffinityFilter: the host's aggregates list the request's flavor.
 
-    The metadata key `instance_type` lists names of flavors. It has no options.
+    The metadata key `instance_type` lists names of flavors. The filter has no options.
     """
     return Filter(
         name=_FLAVORS,
@@ -83,7 +84,7 @@ def _keep_flavor(hosts: HostTable, query: Query, rows: Selection) -> Mask | None
 
 def _why_flavor(hosts: HostTable, query: Query, row: int) -> str:
     flavor = query.request.flavor.name
-    return f"it is kept for the flavors {listed(hosts, _FLAVOR_KEYS, row)}, not for {flavor}"
+    return f"it is reserved for the flavors {listed(hosts, _FLAVOR_KEYS, row)}, not for {flavor}"
 
 
 def _relax_flavor(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
@@ -92,7 +93,7 @@ def _relax_flavor(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxa
         Relaxation(
             filter=_FLAVORS,
             subject="flavor",
-            text=f"a flavor that hosts are kept for: {count_hosts(rows.size)}",
+            text=f"a flavor that hosts are reserved for: {count_hosts(rows.size)}",
             hosts=int(rows.size),
             examples=example_names(hosts, rows),
         )
@@ -111,12 +112,11 @@ def build_image(
 
     A metadata key with the name of an image property must list the property's value; images
     without that property, or with an empty one, pass. Since Liberty, Nova compares only the
-    properties that it knows. This filter compares all: the metadata key names the property, whether
-    Nova defines it or the operator does.
+    properties that it defines itself. This filter also compares properties that operators define.
 
     Args:
-        aggregate_image_properties_isolation_namespace: if given, only keys that begin with it and
-            the separator count; property and key still carry the whole name.
+        aggregate_image_properties_isolation_namespace: if given, only properties whose name begins
+            with it and the separator are compared. The metadata key has the same full name.
         aggregate_image_properties_isolation_separator: the text after the namespace.
     """
     namespace = aggregate_image_properties_isolation_namespace
@@ -130,13 +130,13 @@ def build_image(
         reads=Reads(request=("image.properties",), columns=("aggregates",)),
         # Placements change no aggregate, so one verdict serves all instances of a request.
         once_per_request=True,
-        # A rebuild may bring another image, which the host must be open to as well.
+        # A rebuild may change the image, and the host must admit the new one.
         run_on_rebuild=True,
     )
 
 
 class _ImageIsolation:
-    """The rule for keys with one prefix."""
+    """The rule for image properties whose names begin with a prefix."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -156,7 +156,7 @@ class _ImageIsolation:
             for key, admitted in self._verdicts(hosts, query, np.array([row]))
             if not admitted[0]
         ]
-        return f"it is kept for images with {'; '.join(unmet)}"
+        return f"it is reserved for images with {'; '.join(unmet)}"
 
     def relax(self, hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         verdicts = list(self._verdicts(hosts, query, rows))
@@ -168,7 +168,7 @@ class _ImageIsolation:
         return found
 
     def _properties(self, query: Query) -> dict[str, str]:
-        """Return the image's properties that metadata keys may list."""
+        """Return the image's properties that have a value and whose name has the prefix."""
         image = query.request.image
         if image is None:
             return {}

@@ -1,4 +1,4 @@
-"""Filters that keep a request inside certain aggregates, or outside of them.
+"""Filters that confine a request to certain aggregates, or keep it out of them.
 
 They do what three of Nova's request pre-filters do (nova-behaviour.md 2.8).
 """
@@ -33,15 +33,16 @@ def build_tenant(
     limit_tenants_to_placement_aggregate: bool = True,
     placement_aggregate_required_for_tenants: bool = False,
 ) -> Filter:
-    """Build TenantAggregateFilter: the host is in an aggregate of the project, if it has any.
+    """Build TenantAggregateFilter: the host is in one of the project's aggregates.
 
-    Nova's pre-filter `require_tenant_aggregate`: a metadata key that begins with
-    `filter_tenant_id` names the project. Unlike AggregateMultiTenancyIsolation, this filter does
-    not keep other projects out of the aggregate; it keeps the project inside.
+    An aggregate belongs to the projects that its metadata names under a key that begins with
+    `filter_tenant_id`, as in Nova's pre-filter `require_tenant_aggregate`. Unlike
+    AggregateMultiTenancyIsolation, this filter does not keep other projects out of the aggregate.
 
     Args:
         limit_tenants_to_placement_aggregate: False turns the filter off.
-        placement_aggregate_required_for_tenants: a project without an aggregate gets no host.
+        placement_aggregate_required_for_tenants: True removes every host for a project that has
+            no aggregate; False removes none for it.
     """
     required = placement_aggregate_required_for_tenants
 
@@ -57,8 +58,8 @@ def build_tenant(
         mine = project_aggregates(hosts, query)
         project = f"project {query.request.project_id}"
         if mine:
-            return f"{project} is kept in {names_of(hosts, mine)}, and the host is not in there"
-        return f"{project} has no aggregate ({TENANT_PREFIX}), and must have one"
+            return f"{project} is confined to {names_of(hosts, mine)}, and the host is outside"
+        return f"{project} has no aggregate ({TENANT_PREFIX}), and the policy requires one"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         what = f"the limit of project {query.request.project_id} to its aggregates"
@@ -82,9 +83,9 @@ def build_tenant(
 def build_zone() -> Filter:
     """Build AvailabilityZoneAggregateFilter: the host is in an aggregate of the requested zone.
 
-    Nova's pre-filter `map_az_to_placement_aggregate`. A zone without an aggregate, such as the
-    default zone, restricts nothing: the request may land in any zone. AvailabilityZoneFilter knows
-    the default zone and is the better choice unless that is intended. It has no options.
+    The filter does what Nova's pre-filter `map_az_to_placement_aggregate` does. It does not
+    restrict requests for a zone without an aggregate, such as the default zone: they may land in
+    any zone. AvailabilityZoneFilter knows the default zone. The filter has no options.
     """
     return Filter(
         name=_ZONE,
@@ -102,7 +103,7 @@ def _keep_zone(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     mine = zone_aggregates(hosts, query)
     if not mine:
-        # Not None: whether the zone has an aggregate is up to the table, not to the query.
+        # None is for queries that the filter ignores on every table; here the table decides.
         return np.ones(count_of(rows), dtype=np.bool_)
     return hosts.memberships.has_any(mine, rows)
 
@@ -110,7 +111,7 @@ def _keep_zone(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 def _why_zone(hosts: HostTable, query: Query, row: int) -> str:
     zone, named = query.request.availability_zone, names_of(hosts, zone_aggregates(hosts, query))
     mine = ", ".join(sorted(hosts.zones.get(row))) or "no availability zone"
-    return f"zone {zone} is made by {named}, and the host is in {mine}"
+    return f"zone {zone} consists of the aggregates {named}, and the host is in {mine}"
 
 
 def _relax_zone(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
@@ -122,10 +123,10 @@ def _relax_zone(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxati
 
 
 def build_isolated(*, enable_isolated_aggregate_filtering: bool = True) -> Filter:
-    """Build IsolatedAggregatesFilter: no aggregate of the host requires a trait beyond the request.
+    """Build IsolatedAggregatesFilter: the request requires the traits that the aggregates demand.
 
-    Nova's pre-filter `isolate_aggregates`: an aggregate with the metadata `trait:X=required` is
-    reserved for requests that require the trait X.
+    An aggregate with the metadata `trait:X=required` is reserved for requests that require the
+    trait X, as in Nova's pre-filter `isolate_aggregates`.
 
     Args:
         enable_isolated_aggregate_filtering: False turns the filter off.
@@ -153,9 +154,12 @@ def build_isolated(*, enable_isolated_aggregate_filtering: bool = True) -> Filte
 
 
 def _closed(hosts: HostTable, query: Query) -> Mapping[str, frozenset[int]]:
-    """Return the aggregates that require a trait which the request does not, by metadata key."""
+    """Return, by metadata key, the ids of the aggregates whose trait the request does not require.
+
+    Keys with traits that the request requires are left out.
+    """
     needs = query.needs
-    # Traits of a granular group count, too: Nova takes them from all request groups.
+    # Traits of granular groups are included, because Nova takes them from all request groups.
     mine = needs.traits_required.union(*(group.traits_required for group in needs.groups))
     keys = (key for key in hosts.memberships.by_key if key.startswith(_SCOPE))
     return {
@@ -172,7 +176,7 @@ def _closed(hosts: HostTable, query: Query) -> Mapping[str, frozenset[int]]:
 def _why_isolated(hosts: HostTable, query: Query, row: int) -> str:
     here = hosts.memberships.by_row.get(row)
     kept_for = [
-        f"{hosts.aggregates[number].name} is kept for {key.removeprefix(_SCOPE)}"
+        f"{hosts.aggregates[number].name} is reserved for {key.removeprefix(_SCOPE)}"
         for key, ids in sorted(_closed(hosts, query).items())
         for number in sorted(ids & here)
     ]
@@ -180,4 +184,4 @@ def _why_isolated(hosts: HostTable, query: Query, row: int) -> str:
 
 
 def _relax_isolated(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
-    return without(_ISOLATED, "aggregates", "keeping aggregates for traits", hosts, rows)
+    return without(_ISOLATED, "aggregates", "the reservation of aggregates for traits", hosts, rows)

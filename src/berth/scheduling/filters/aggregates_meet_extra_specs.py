@@ -1,9 +1,9 @@
 """AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates meets the extra specs.
 
-A spec counts if its key has no scope or the scope `aggregate_instance_extra_specs`; other scopes
-belong to other rules. At least one aggregate of the host must have the key, with a word that
-matches. As in Nova, **every** key without a scope counts, also one that was meant for another rule
-(nova-behaviour.md 2.6): use scopes, or do not combine this filter with such rules.
+The filter reads specs whose key has no scope or the scope `aggregate_instance_extra_specs`; other
+scopes belong to other rules. At least one aggregate of the host must have the key, with a word that
+matches. As in Nova, the filter reads **every** key without a scope, even one that was meant for
+another rule (nova-behaviour.md 2.6): use scopes, or do not combine this filter with such rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def build() -> Filter:
 
 
 def _keys(query: Query) -> Iterator[tuple[str, str, str]]:
-    """Yield each extra spec that counts: its name, the metadata key and the requirement."""
+    """Yield each extra spec to be met: its name, the metadata key and the requirement."""
     for name, requirement in query.request.flavor.extra_specs.items():
         scope, colon, rest = name.partition(":")
         if not colon:

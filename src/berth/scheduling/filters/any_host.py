@@ -1,4 +1,4 @@
-"""AllHostsFilter: every host passes; it makes a policy explicit (nova-behaviour.md 1.2, 2.6)."""
+"""AllHostsFilter: every host passes (nova-behaviour.md 1.2, 2.6)."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:
-    return "it is removed by no rule of this name"
+    return "AllHostsFilter removes no host"
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

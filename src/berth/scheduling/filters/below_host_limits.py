@@ -1,8 +1,8 @@
 """IoOpsFilter, NumInstancesFilter and their Aggregate variants: a limit on a host's instances.
 
-A host takes no further instance once it builds, or has, as many as the limit
-(nova-behaviour.md 2.6). The Aggregate variants take the limit from the metadata of the host's
-aggregates.
+A host takes no further instance once it is building (IoOps) or has (NumInstances) as many instances
+as the limit (nova-behaviour.md 2.6). The Aggregate variants take the limit from the metadata of the
+host's aggregates.
 """
 
 import math
@@ -23,7 +23,7 @@ def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
     """Build IoOpsFilter: the host builds fewer instances than the limit.
 
     Args:
-        max_io_ops_per_host: the most instances that a host may build at once.
+        max_io_ops_per_host: the most instances that a host may build simultaneously.
 
     Raises:
         ValueError: the limit is below 0.
@@ -32,10 +32,12 @@ def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
 
 
 def build_aggregate_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
-    """Build AggregateIoOpsFilter: the lowest `max_io_ops_per_host` of the aggregates is the limit.
+    """Build AggregateIoOpsFilter: a host's aggregates set the limit with `max_io_ops_per_host`.
+
+    The lowest value among the aggregates applies.
 
     Args:
-        max_io_ops_per_host: the limit of hosts whose aggregates set none.
+        max_io_ops_per_host: the limit for hosts whose aggregates set none.
 
     Raises:
         ValueError: the limit is below 0.
@@ -56,10 +58,12 @@ def build_num_instances(*, max_instances_per_host: int = 50) -> Filter:
 
 
 def build_aggregate_num_instances(*, max_instances_per_host: int = 50) -> Filter:
-    """Build AggregateNumInstancesFilter: the aggregates' lowest `max_instances_per_host` counts.
+    """Build AggregateNumInstancesFilter: aggregates set the limit with `max_instances_per_host`.
+
+    The lowest value among the host's aggregates applies.
 
     Args:
-        max_instances_per_host: the limit of hosts whose aggregates set none.
+        max_instances_per_host: the limit for hosts whose aggregates set none.
 
     Raises:
         ValueError: the limit is below 1.
@@ -74,9 +78,9 @@ class _Counted:
 
     Args:
         key: the name of the option, which is also the key of aggregate metadata.
-        on: (hosts) -> (N,) the number on each row.
-        has: the words before the number in a reason.
-        limit_min: the lowest limit that is accepted.
+        on: (hosts) -> (N,) the count on each row.
+        has: the words before the count in a reason.
+        limit_min: the lowest accepted limit.
     """
 
     key: str
@@ -96,13 +100,13 @@ def _limit_filter(
 
     Args:
         name: the filter's name.
-        counted: what is counted. Instances that this process has placed count at once, before
-            the ledger's change feed reports them.
+        counted: what is counted. Instances that this process has placed are included
+            immediately, before the ledger's change feed reports them.
         limit: the value of the option.
         by_aggregate: take the lowest limit that the host's aggregates set, if any.
 
     Raises:
-        ValueError: the limit is too low to make sense.
+        ValueError: the limit is below `counted.limit_min`.
     """
     if limit < counted.limit_min:
         raise ValueError(f"{counted.key}: {limit} must be at least {counted.limit_min}")

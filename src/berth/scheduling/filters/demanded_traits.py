@@ -1,8 +1,8 @@
 """Filters that turn properties of a flavor or an image into traits that a host must have.
 
-They do what Nova's request pre-filters do before Nova asks Placement (nova-behaviour.md 2.8): a
-property such as `hw_disk_bus=virtio` demands the trait COMPUTE_STORAGE_BUS_VIRTIO, named as in
-os-traits.
+They do what Nova's request pre-filters do before Nova queries Placement (nova-behaviour.md 2.8): a
+property such as `hw_disk_bus=virtio` demands the trait COMPUTE_STORAGE_BUS_VIRTIO. Traits are named
+as in os-traits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from berth.tables.host.hosts import HostTable
 Demands = Callable[[Query], Mapping[str, str]]
 """(query) -> the traits that a host must have, each with its source (`hw_disk_bus=virtio`)."""
 
-# oslo.utils accepts the same words as true, in any case.
+# oslo.utils reads the same words as true, in upper or lower case.
 _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 _SHOWN_MAX = 80
 _IMAGE = ("image.properties",)
@@ -56,10 +56,10 @@ _OLD_VIFS: Mapping[str, str] = {
 
 
 def build_image_type_support(*, query_placement_for_image_type_support: bool = True) -> Filter:
-    """Build ImageTypeSupportFilter: the host can run images of this disk format.
+    """Build ImageTypeSupportFilter: the host supports the image's disk format.
 
-    Nova's pre-filter `require_image_type_support`: the image property `disk_format` demands the
-    trait COMPUTE_IMAGE_TYPE_<FORMAT>.
+    The image property `disk_format` demands the trait COMPUTE_IMAGE_TYPE_<FORMAT>, as in Nova's
+    pre-filter `require_image_type_support`.
 
     Args:
         query_placement_for_image_type_support: False turns the filter off.
@@ -77,9 +77,9 @@ def build_image_type_support(*, query_placement_for_image_type_support: bool = T
 
 
 def build_image_metadata(*, image_metadata_prefilter: bool = True) -> Filter:
-    """Build ImageMetadataFilter: the host offers the image's devices and architecture.
+    """Build ImageMetadataFilter: the host supports the image's devices and architecture.
 
-    Nova's pre-filter `transform_image_metadata`.
+    The filter does what Nova's pre-filter `transform_image_metadata` does.
 
     Args:
         image_metadata_prefilter: False turns the filter off.
@@ -104,9 +104,9 @@ def _canonical(key: str, value: str) -> str:
 
 
 def build_packed_virtqueue() -> Filter:
-    """Build PackedVirtqueueFilter: packed virtqueues, if flavor or image ask for them.
+    """Build PackedVirtqueueFilter: the host has packed virtqueues if flavor or image request them.
 
-    Nova's pre-filter `packed_virtqueue_filter`; it has no options.
+    The filter does what Nova's pre-filter `packed_virtqueue_filter` does, and has no options.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -117,9 +117,9 @@ def build_packed_virtqueue() -> Filter:
 
 
 def build_virtio_sound() -> Filter:
-    """Build VirtioSoundFilter: virtio sound devices, if flavor or image ask for one.
+    """Build VirtioSoundFilter: the host has virtio sound devices if flavor or image request one.
 
-    Nova's pre-filter `virtio_sound_filter`; it has no options.
+    The filter does what Nova's pre-filter `virtio_sound_filter` does, and has no options.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -130,9 +130,10 @@ def build_virtio_sound() -> Filter:
 
 
 def build_ephemeral_encryption() -> Filter:
-    """Build EphemeralEncryptionFilter: encrypted local disks, if flavor or image ask for them.
+    """Build EphemeralEncryptionFilter: the host can encrypt local disks if a request demands it.
 
-    Nova's pre-filter `ephemeral_encryption_filter`; it has no options.
+    The flavor or the image demands it, and may name a format. The filter does what Nova's
+    pre-filter `ephemeral_encryption_filter` does, and has no options.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -199,33 +200,33 @@ def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Fi
 
 
 def image_properties(query: Query) -> Mapping[str, str]:
-    """Return the properties of the image; empty without an image."""
+    """Return the properties of the request's image; empty if it has no image."""
     image = query.request.image
     return {} if image is None else image.properties
 
 
 def said(key: str, value: str) -> str:
-    """Format a property as `key=value`, with the value cut to 80 characters."""
+    """Return a property as `key=value`, with the value cut to 80 characters."""
     return f"{key}={value[:_SHOWN_MAX]}"
 
 
 def trait_of(prefix: str, value: str) -> str:
-    """Return the trait of a value, named as in os-traits: `ne2k-pci` becomes NE2K_PCI."""
+    """Return the name of a value's trait as in os-traits: `ne2k-pci` becomes PREFIX_NE2K_PCI."""
     return f"{prefix}_{value.replace('-', '_').upper()}"
 
 
 def asked_by_both(query: Query, key: str) -> tuple[str, str]:
-    """Return the value that flavor and image give a key, and its source: `hw:KEY=x and hw_KEY=x`.
+    """Return the value that the flavor or the image gives a key, and the properties that give it.
 
     Args:
         query: the query whose flavor and image are read.
         key: the key without its prefix (`sound_model`).
 
     Returns:
-        The value, empty for none, and the properties that give it, as text.
+        The value, empty if neither gives one, and its sources as text (`hw:KEY=x and hw_KEY=x`).
 
     Raises:
-        InvalidInputError: flavor and image give different values.
+        InvalidInputError: the flavor and the image give different values.
     """
     said_by = _said_by(query, key)
     values = {value for _, value in said_by if value}
@@ -236,10 +237,17 @@ def asked_by_both(query: Query, key: str) -> tuple[str, str]:
 
 
 def is_asked_by_either(query: Query, key: str) -> tuple[bool, str]:
-    """Return whether flavor or image ask for a feature, and which of them; see `asked_by_both`.
+    """Return whether the flavor or the image requests a feature, and the properties that say so.
+
+    Args:
+        query: the query whose flavor and image are read.
+        key: the key without its prefix (`virtio_packed_ring`).
+
+    Returns:
+        True if the feature is requested, and its properties as text, whatever their value.
 
     Raises:
-        InvalidInputError: one asks for the feature and the other rules it out.
+        InvalidInputError: one requests the feature and the other rules it out.
     """
     said_by = _said_by(query, key)
     answers = {_is_true(value) for _, value in said_by}
@@ -249,7 +257,7 @@ def is_asked_by_either(query: Query, key: str) -> tuple[bool, str]:
 
 
 def _said_by(query: Query, key: str) -> list[tuple[str, str]]:
-    """Return the extra spec and the image property of a key, as far as they exist."""
+    """Return the name and value of a key's extra spec and image property, as far as they exist."""
     both = (
         (f"hw:{key}", query.request.flavor.extra_specs.get(f"hw:{key}")),
         (f"hw_{key}", image_properties(query).get(f"hw_{key}")),

@@ -1,4 +1,4 @@
-"""NUMATopologyFilter: the guest's NUMA cells fit the host's (nova-behaviour.md 2.6, 6.2)."""
+"""NUMATopologyFilter: the guest's NUMA cells fit on the host's (nova-behaviour.md 2.6, 6.2)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,11 +18,11 @@ NAME = "NUMATopologyFilter"
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
     """Build the filter.
 
-    A guest that asks for devices gets cells near them, as the NUMA policy of its devices requires.
+    A guest that requests devices gets cells near them, as the NUMA policy of its devices requires.
 
     Args:
-        pci_aliases: the policy's names for kinds of devices.
-        numa_packing: use cells with instances before empty ones.
+        pci_aliases: the aliases by which flavors request kinds of PCI devices.
+        numa_packing: True prefers the host's fullest cells, False its emptiest.
 
     Raises:
         ValueError: an alias cannot be parsed.

@@ -1,9 +1,10 @@
 """ResourcesFilter: the host has room for one instance in every requested resource class.
 
-On a host with child providers, any of them may provide a class that the root cannot. Allocation
-ratios and reserved amounts count, and no single instance may get more than the host physically has
-(no self-overcommit, nova-behaviour.md 3). The filter replaces Nova's Core, Ram and Disk filters and
-Placement's capacity check, and must be in every policy: the ledger would refuse what it removes.
+On a host with child providers, any of them may provide a class that the root cannot. The filter
+applies allocation ratios and reserved amounts, and no single instance may get more than the host
+physically has (no self-overcommit, nova-behaviour.md 3). It replaces Nova's Core, Ram and Disk
+filters and Placement's capacity check. It must be in every policy, because the ledger rejects
+claims on the hosts that it removes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ def build() -> Filter:
         why=_why,
         relax=_relax,
         reads=Reads(request=("needs.amounts",), columns=("used",)),
-        # A forced host is no exception for the ledger, which would refuse the claim.
+        # The ledger checks claims on forced hosts, too, and would reject this one.
         on_forced=True,
         limits=_limits,
         assign=assign,
@@ -78,7 +79,10 @@ def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
 
 
 def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -> list[Relaxation]:
-    """Return how much less of one class would fit the hosts that lack only this class."""
+    """Return the smallest reduction of one class that fits on one of the rows; empty without rows.
+
+    The rows are hosts that lack only this class.
+    """
     if not rows.size:
         return []
     best = int(room.max())
@@ -89,10 +93,10 @@ def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -
 def _less_of_several(
     hosts: HostTable, amounts: Mapping[str, int], rows: Rows, room: Mapping[str, Ints]
 ) -> list[Relaxation]:
-    """Return the amounts that fit the nearest host, if every host lacks several classes at once.
+    """Return the reductions to amounts that fit on the nearest host; every host lacks two or more.
 
-    The nearest host has the least sum of missing shares of the requested amounts: amounts of
-    different classes cannot be added.
+    The nearest host has the least sum of missing shares of the requested amounts, because amounts
+    of different classes cannot be added.
     """
     missing = np.sum([(amounts[name] - room[name]) / amounts[name] for name in amounts], axis=0)
     near = np.flatnonzero(missing == missing.min())

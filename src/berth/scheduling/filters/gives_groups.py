@@ -2,7 +2,8 @@
 
 A group with a suffix comes from one provider of the host's tree; the unsuffixed group may be spread
 over the tree (nova-behaviour.md 2.8, 6.4); see the package `granular`. A policy for hosts with
-child providers must have this filter: the ledger would refuse what it removes.
+child providers must have this filter, because the ledger rejects claims on the hosts that it
+removes.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def build() -> Filter:
             ),
             columns=("used", "traits"),
         ),
-        # A forced host is no exception for the ledger, which would refuse the claim.
+        # The ledger checks claims on forced hosts, too, and would reject this one.
         on_forced=True,
         assign=assign,
     )
@@ -47,7 +48,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 
 def _concerns(needs: Needs) -> bool:
-    """Return whether the filters of resources and traits cannot decide alone."""
+    """Return whether the filter applies: otherwise ResourcesFilter decides alone."""
     return bool(needs.groups or needs.traits_required or needs.traits_forbidden or needs.traits_any)
 
 

@@ -1,9 +1,9 @@
 """ComputeCapabilitiesFilter: the host's attributes meet the extra specs.
 
-`capabilities:a:b = requirement` must match the key `b` of the host's attribute (or stat) `a`. A key
-without a scope counts only on hosts that have an attribute or stat of that name; other scopes
-belong to other rules (nova-behaviour.md 2.6). `hw:maxphysaddr_bits = n` requires at least n bits
-in the host's `cpu_info`.
+The key `b` of the host's attribute (or stat) `a` must match the requirement of
+`capabilities:a:b = requirement`. A key without a scope is compared only on hosts that have an
+attribute or stat of that name; other scopes belong to other rules (nova-behaviour.md 2.6).
+`hw:maxphysaddr_bits = n` requires at least n address bits in the host's `cpu_info`.
 
 Some attributes (`free_ram_mb`, `num_instances`, ...) change with every placed instance. Nova still
 runs this filter once per request, and so does Berth: all instances of a request are compared with
@@ -42,7 +42,7 @@ def build() -> Filter:
         reads=Reads(
             request=("flavor.extra_specs",), columns=("host", "used", "instances", "service")
         ),
-        # As in Nova, although some attributes change with each placement; see above.
+        # Nova runs this filter once per request, although placements change some attributes.
         once_per_request=True,
     )
 
@@ -86,7 +86,7 @@ def _is_known(hosts: HostTable, name: str) -> bool:
 
 
 def _match_rows(hosts: HostTable, name: str, requirement: str, rows: Selection) -> Mask:
-    # Requirements are matched as text in Python, so once for each distinct value.
+    # Matching runs in Python, which is slow, so each distinct value is matched only once.
     values, places = np.unique(ROW_ATTRIBUTES[name](hosts)[rows], return_inverse=True)
     verdicts = np.array([matches(value.item(), requirement) for value in values], np.bool_)
     kept: Mask = verdicts[places]
@@ -132,7 +132,7 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 
 def _flaw(key: str, requirement: str) -> str:
-    """Return in brackets why no host can meet an extra spec; empty if some may."""
+    """Return in parentheses why no host can meet an extra spec; empty if some may."""
     flaw = flaw_of(_wanted(key, requirement))
     return f" ({flaw})" if flaw else ""
 

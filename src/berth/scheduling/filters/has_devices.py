@@ -21,11 +21,11 @@ NAME = "PciPassthroughFilter"
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
     """Build the filter.
 
-    NUMATopologyFilter checks whether devices are near enough to the guest's NUMA cells.
+    NUMATopologyFilter checks whether the devices are near enough to the guest's NUMA cells.
 
     Args:
-        pci_aliases: the policy's names for kinds of devices.
-        numa_packing: use cells with instances before empty ones.
+        pci_aliases: the aliases by which flavors request kinds of PCI devices.
+        numa_packing: True prefers the host's fullest cells, False its emptiest.
 
     Raises:
         ValueError: an alias cannot be parsed.

@@ -1,4 +1,4 @@
-"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor asks for all that is free.
+"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor asks for exactly what is free.
 
 Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md 2.6).
 Free is the physical total minus what is reserved and used; allocation ratios play no part.
@@ -17,17 +17,17 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_core() -> Filter:
-    """Build ExactCoreFilter: the flavor's VCPUs equal the host's free ones; it has no options."""
+    """Build ExactCoreFilter, which has no options: the flavor's VCPUs equal the free VCPUs."""
     return _exact_filter("ExactCoreFilter", CPUS)
 
 
 def build_ram() -> Filter:
-    """Build ExactRamFilter: the flavor's memory equals the host's free one; it has no options."""
+    """Build ExactRamFilter, which has no options: the flavor's memory equals the free memory."""
     return _exact_filter("ExactRamFilter", MEMORY)
 
 
 def build_disk() -> Filter:
-    """Build ExactDiskFilter: the flavor's disks equal the host's free one; it has no options."""
+    """Build ExactDiskFilter, which has no options: the flavor's disks equal the free disk space."""
     return _exact_filter("ExactDiskFilter", DISK)
 
 

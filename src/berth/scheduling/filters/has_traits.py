@@ -1,4 +1,8 @@
-"""TraitsFilter: the host has every required trait, one of each choice and no forbidden one."""
+"""TraitsFilter: the host has every required trait, one of each choice, and no forbidden trait.
+
+A child provider may have the required and the chosen traits; forbidden traits are looked up on the
+root provider only.
+"""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet

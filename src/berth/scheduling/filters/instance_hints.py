@@ -13,7 +13,7 @@ from berth.tables.host.hosts import HostTable
 def build_different_host() -> Filter:
     """Build DifferentHostFilter: no instance of the hint `different_host` is on the host.
 
-    It has no options (nova-behaviour.md 2.6).
+    The filter has no options (nova-behaviour.md 2.6).
     """
     return _hint_filter("DifferentHostFilter", "different_host", shares_host=False)
 
@@ -21,13 +21,13 @@ def build_different_host() -> Filter:
 def build_same_host() -> Filter:
     """Build SameHostFilter: at least one instance of the hint `same_host` is on the host.
 
-    It has no options (nova-behaviour.md 2.6).
+    The filter has no options (nova-behaviour.md 2.6).
     """
     return _hint_filter("SameHostFilter", "same_host", shares_host=True)
 
 
 def _hint_filter(name: str, hint: str, *, shares_host: bool) -> Filter:
-    """Build the filter of one hint; `shares_host` keeps the hosts of the named instances."""
+    """Build the filter for a hint: keep the hosts of the named instances, or all other hosts."""
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         named = query.request.hints.get(hint)

@@ -1,8 +1,8 @@
 """ComputeStatusFilter: the host does not have the trait COMPUTE_STATUS_DISABLED.
 
-Nova's pre-filter `compute_status_filter` (nova-behaviour.md 2.8), for fleets whose traits come from
-Placement. Hosts of Berth's own agents never have the trait: ComputeFilter checks whether their
-service is disabled.
+The filter does what Nova's pre-filter `compute_status_filter` does (nova-behaviour.md 2.8), for
+fleets whose traits come from Placement. Hosts of Berth's own agents never have the trait:
+ComputeFilter checks whether their service is disabled.
 """
 
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ _SPEC = "trust:trusted_host"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options; each attestation has its own time of expiry."""
+    """Build the filter, which has no options: each attestation has its own time of expiry."""
     return Filter(
         name=NAME,
         keep=_keep,
@@ -53,12 +53,12 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
     host = hosts.host(row)
     service = hosts.service(host.name)
     found = None if service is None else service.attestations.get(host.node)
-    asked = f"{_SPEC}={_asked(query)} is asked for"
+    asked = f"the flavor requires {_SPEC}={_asked(query)}"
     if found is None:
         return f"it is not attested; {asked}"
     if found.level_at(query.now_s) != found.level:
         past_s = query.now_s - found.valid_until_s
-        return f"its attestation as {found.level!r} ran out {past_s:,.0f} s ago; {asked}"
+        return f"its attestation as {found.level!r} expired {past_s:,.0f} s ago; {asked}"
     return f"it is attested as {found.level!r}; {asked}"
 
 

@@ -1,9 +1,9 @@
-"""InstanceTypeFilter of 2011: memory and disk are free, and extra specs equal capabilities.
+"""InstanceTypeFilter: memory and disk are free, and extra specs equal the host's attributes.
 
-Every extra spec must equal the host's attribute of the same name as text; a host without the
-attribute is removed. Free amounts are physical, without allocation ratios, and in the flavor's
-units: the filter of 2011 compared MB and GB with bytes, so that nearly every host passed
-(nova-behaviour.md 1.2).
+The filter is Nova's of 2011. Every extra spec must equal the host's attribute of the same name as
+text; a host without the attribute is removed. Free amounts are physical, without allocation ratios,
+and in the flavor's units: the filter of 2011 compared MB and GB with bytes, so nearly every host
+passed (nova-behaviour.md 1.2).
 """
 
 from collections.abc import Iterator, Sequence

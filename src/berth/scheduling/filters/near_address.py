@@ -43,7 +43,7 @@ def build() -> Filter:
 
 
 def _network(query: Query) -> Network | None:
-    """Return the requested network, or None without a hint.
+    """Return the requested network, or None without the hint `build_near_host_ip`.
 
     The default for IPv6 is /64, the usual size of a subnet: Nova's default of /24 is an IPv4 size.
     """
@@ -54,16 +54,21 @@ def _network(query: Query) -> Network | None:
     cidr = _hint(query, _CIDR) or _DEFAULTS[address.version]
     network = _with_prefix(address, cidr)
     if network is None:
-        reason = f"{cidr[:80]!r} must be a prefix length, such as {_DEFAULTS[address.version]}"
+        reason = (
+            f"{cidr[:80]!r} must be a mask or a prefix length, such as {_DEFAULTS[address.version]}"
+        )
         raise InvalidInputError(f"hints.{_CIDR}", reason)
     return network
 
 
 def _address(near: str) -> IPv4Address | IPv6Address:
-    """Return the parsed address; one with a link (`fe80::1%eth0`) is local to a single host."""
+    """Return the parsed address.
+
+    An address with a scope id (`fe80::1%eth0`) is refused, because it is local to a single host.
+    """
     reason = f"{near[:80]!r} must be an IPv4 or IPv6 address"
     if "%" in near:
-        raise InvalidInputError(f"hints.{_NEAR}", f"{reason}, without a link")
+        raise InvalidInputError(f"hints.{_NEAR}", f"{reason} without a scope id such as %eth0")
     try:
         return ip_address(near)
     except ValueError as error:

@@ -30,7 +30,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     kept = np.ones(count_of(rows), dtype=np.bool_)
     for name, node in query.request.retried:
         for row in hosts.rows_of_name(name):
-            # By node, so that the other nodes of the host are tried.
+            # Only the node where the build failed is removed, so the host's other nodes are tried.
             if hosts.node(row) == node:
                 kept &= ~is_row(row, rows)
     return kept

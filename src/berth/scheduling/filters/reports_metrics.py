@@ -1,4 +1,4 @@
-"""MetricsFilter: the host reports every metric that MetricsWeigher is configured to weigh."""
+"""MetricsFilter: the host reports every metric that the option `weight_setting` names."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from berth.tables.host.hosts import HostTable
 NAME = "MetricsFilter"
 
 _NONE: Mapping[str, float] = MappingProxyType({})
-# A reason names this many of the reported metrics, so that it stays one line.
+# A reason names at most this many of the reported metrics, so that it fits on one line.
 _NAMED_MAX = 10
 
 
@@ -21,7 +21,8 @@ def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
     """Build the filter (nova-behaviour.md 2.6).
 
     Args:
-        weight_setting: the setting of MetricsWeigher: the ratio of each metric.
+        weight_setting: the option of MetricsWeigher, which gives the ratio of each metric. The
+            filter reads only the names, and without any it passes every host.
     """
     names = tuple(sorted(weight_setting))
 

@@ -18,7 +18,7 @@ def build(
 ) -> Filter:
     """Build the filter (nova-behaviour.md 2.6).
 
-    Without isolated images, nothing may run on isolated hosts if these are restricted.
+    If no image is isolated, nothing may run on isolated hosts while these are restricted.
 
     Args:
         isolated_images: the ids of images that run on isolated hosts only.
@@ -44,8 +44,8 @@ def build(
         image_id = isolated(query)
         if image_id is not None:
             return f"image {image_id} is isolated, and the host is not"
-        kept_for = f"the images {', '.join(sorted(images))}" if images else "no image"
-        return f"it is isolated for {kept_for}"
+        kept_for = f": {', '.join(sorted(images))}" if images else ", and the policy names none"
+        return f"it is reserved for isolated images{kept_for}"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         what = "isolating the hosts" if isolated(query) is None else "isolating the image"
@@ -58,7 +58,7 @@ def build(
         relax=relax,
         reads=Reads(request=("image.image_id",), columns=("host",)),
         once_per_request=True,
-        # A rebuild may bring another image.
+        # A rebuild may change the image.
         run_on_rebuild=True,
         options={"isolated_images": images, "isolated_hosts": names},
     )

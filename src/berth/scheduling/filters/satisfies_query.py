@@ -1,7 +1,7 @@
 """JsonFilter: the host satisfies the JSON query of the request.
 
-The hint `query` is one text; `scheduling.rules.json_query` has its grammar. A query that cannot be
-parsed fails the request: it is not the fault of any host.
+The hint `query` has one value; `scheduling.rules.json_query` describes its grammar. A query that
+cannot be parsed fails the request instead of removing every host.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from berth.tables.host.hosts import HostTable
 
 NAME = "JsonFilter"
 _HINT = "query"
-# Queries may be long, and reasons quote them.
+# A reason quotes at most this many characters of a query.
 _SHOWN_MAX = 200
 
 
@@ -42,7 +42,7 @@ def build() -> Filter:
 def _asked(query: Query) -> JsonOperation | None:
     texts = query.request.hints.get(_HINT, ())
     if len(texts) > 1:
-        raise InvalidInputError(f"hints.{_HINT}", f"has {len(texts)} values; give one text")
+        raise InvalidInputError(f"hints.{_HINT}", f"has {len(texts)} values; give one")
     return parse(texts[0]) if texts and texts[0].strip() else None
 
 

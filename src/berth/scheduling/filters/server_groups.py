@@ -1,8 +1,8 @@
 """ServerGroupAffinityFilter and ServerGroupAntiAffinityFilter: the hard policies of groups.
 
-Under affinity, a member on a host that is missing from the table counts, too: until that host is
-back, no other host fits. A member that is moving between two hosts may end on either, so no host
-fits another member until the move has ended (docs/adr/0007-guards.md).
+A member on a host that is missing from the table is still a member: under affinity, no other host
+fits until that host is back. A member that is moving between two hosts may end on either, so no
+host fits another member under affinity until the move has ended (docs/adr/0007-guards.md).
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ ANTI_AFFINITY = "ServerGroupAntiAffinityFilter"
 def build_affinity() -> Filter:
     """Build ServerGroupAffinityFilter: all members of the group share one host.
 
-    It has no options (nova-behaviour.md 6.1).
+    The filter has no options (nova-behaviour.md 6.1).
     """
     return Filter(
         name=AFFINITY,
         keep=_keep_together,
         why=_why_together,
         relax=_relax_together,
-        # The first member to be placed changes the verdict of every other row: `group_rows`.
+        # `group_rows`: the placement of the first member changes the verdict on every other row.
         reads=Reads(request=("group", "group_rows"), columns=("instances",)),
     )
 
@@ -38,7 +38,7 @@ def build_affinity() -> Filter:
 def build_anti_affinity() -> Filter:
     """Build ServerGroupAntiAffinityFilter: at most `max_server_per_host` members share a host.
 
-    It has no options (nova-behaviour.md 6.1).
+    The filter has no options (nova-behaviour.md 6.1).
     """
     return Filter(
         name=ANTI_AFFINITY,
@@ -65,7 +65,7 @@ def _keep_together(hosts: HostTable, query: Query, rows: Selection) -> Mask | No
 def _why_together(hosts: HostTable, query: Query, row: int) -> str:
     if query.group is not None and is_split(hosts, query.group.uuid):
         return "a member of the group is moving between two hosts and may end on either"
-    return "it has no member of the group, and other hosts have"
+    return "the members of the group are on other hosts"
 
 
 def _relax_together(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
@@ -81,7 +81,7 @@ def _keep_apart(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     kept: Mask = members < group.max_server_per_host
     here = hosts.occupants.by_uuid.get(query.instance_uuid)
     if here is not None:
-        # A member that is moved counts as a member of its own host, and may stay there.
+        # A member that is being moved is still on its present host, and may stay there.
         kept |= is_row(here.row, rows)
     return kept
 
@@ -90,7 +90,7 @@ def _why_apart(hosts: HostTable, query: Query, row: int) -> str:
     group = query.group
     members = hosts.occupants.group_rows(group.uuid).get(row, 0) if group else 0
     most = group.max_server_per_host if group else 0
-    return f"it has {members} of at most {most} members of the group"
+    return f"it has {members} members of the group, and the limit is {most}"
 
 
 def _relax_apart(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

@@ -11,7 +11,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
 NAME = "ComputeFilter"
-# The engine must evaluate again shortly before a verdict may change, never after.
+# The engine re-evaluates this long before a verdict may change, so rounding cannot make it late.
 _ROUNDING_S = 0.001
 
 
@@ -22,13 +22,13 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
         service_down_time_s: seconds without a heartbeat after which a service counts as down.
 
     Raises:
-        ValueError: the time is not above 0, so that every service would count as down.
+        ValueError: `service_down_time_s` is not above 0.
     """
     if service_down_time_s <= 0:
         raise ValueError(f"service_down_time_s: {service_down_time_s} must be above 0")
 
     def is_up(hosts: HostTable, query: Query, rows: Selection) -> Mask:
-        # Absolute, because clocks differ: a heartbeat from the future counts as in Nova.
+        # Clocks differ, so heartbeats may lie in the future; Nova compares the distance, too.
         fresh = np.abs(query.now_s - hosts.last_seen_s[rows]) <= service_down_time_s
         up: Mask = fresh & ~hosts.forced_down[rows]
         return up
@@ -40,7 +40,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
     def holds_until(hosts: HostTable, query: Query, rows: Selection) -> float:
         seen_s = hosts.last_seen_s[rows]
         turns_s = np.concatenate((seen_s - service_down_time_s, seen_s + service_down_time_s))
-        # Close to the moment of change, rounding decides the verdict either way.
+        # A change that is due within the rounding may not have taken effect in the verdict yet.
         later = turns_s[turns_s >= query.now_s - _ROUNDING_S]
         return float(later.min(initial=math.inf)) - _ROUNDING_S
 

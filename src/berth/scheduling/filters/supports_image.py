@@ -14,7 +14,7 @@ from berth.tables.host.profiles import Profile
 
 NAME = "ImagePropertiesFilter"
 
-# Old names, which Nova translates in the same way.
+# The present name of each old name, as Nova translates it.
 _HYPERVISORS: Mapping[str, str] = {"xapi": "xen", "powervm": "phyp"}
 _MODES: Mapping[str, str] = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 
@@ -28,12 +28,12 @@ _COMPARISON = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,
 def build(*, image_properties_default_architecture: str = "") -> Filter:
     """Build the filter (nova-behaviour.md 2.6).
 
-    A hypervisor version or number of address bits counts only if the image also names an
+    A hypervisor version or a number of address bits is compared only if the image also has an
     architecture, hypervisor or mode; a host that does not report its address bits passes.
 
     Args:
         image_properties_default_architecture: the architecture of images that name none; empty for
-            none.
+            no default.
     """
 
     def wanted(query: Query) -> tuple[tuple[str, ...], str]:
@@ -60,7 +60,7 @@ def build(*, image_properties_default_architecture: str = "") -> Filter:
         host = hosts.host(row)
         runs = ", ".join("/".join(one) for one in host.supported_instances) or "nothing"
         bits = query.request.image.properties.get(_BITS) if query.request.image else None
-        also = f" and {bits} bits of address" if bits else ""
+        also = f" and {bits} address bits" if bits else ""
         return (
             f"the image asks for {' '.join([*asked, version]).strip()}{also}; "
             f"the host runs {runs}, version {version_text(host.hypervisor_version)}"
@@ -73,7 +73,7 @@ def build(*, image_properties_default_architecture: str = "") -> Filter:
         relax=_relax,
         reads=Reads(request=("image.properties",), columns=("host",)),
         once_per_request=True,
-        # A rebuild may bring another image.
+        # A rebuild may change the image.
         run_on_rebuild=True,
     )
 
@@ -107,7 +107,10 @@ def version_text(version: int) -> str:
 
 
 def _satisfies(version: int, predicate: str) -> bool:
-    """Return whether a version meets `>=6.0,<7`; a host without a version passes, as in Nova."""
+    """Return whether a version meets a predicate such as `>=6.0,<7`.
+
+    A host without a version passes, as in Nova; a predicate that cannot be parsed is never met.
+    """
     if version <= 0 or not predicate.strip():
         return True
     have = _parts(version_text(version))
@@ -125,7 +128,7 @@ def _has_bits(profile: Profile, wanted: str) -> bool:
 
 def _parts(text: str) -> tuple[int, ...]:
     parts = [int(part) for part in text.split(".")]
-    # Trailing zeros are dropped, so that 6.0 equals 6.
+    # Without trailing zeros, 6.0 equals 6.
     while parts and not parts[-1]:
         parts.pop()
     return tuple(parts)

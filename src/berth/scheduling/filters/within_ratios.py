@@ -7,8 +7,8 @@ Aggregate variants take the ratio from the metadata of the host's aggregates.
 
 Unlike Nova's, these filters set no limits for the host to check. The ledger checks its own limit
 with the host's ratio, which is the lowest of its aggregates' ratios if they set any.
-ResourcesFilter checks the same limit and is in every policy, so a host with a higher ratio here is
-removed all the same.
+ResourcesFilter checks the same limit and is in every policy, so a higher ratio here lets no further
+host pass.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_core() -> Filter:
-    """Build CoreFilter: the flavor's VCPUs fit under the host's own ratio; it has no options."""
+    """Build CoreFilter, which has no options: the flavor's VCPUs fit under the host's ratio."""
     return _ratio_filter("CoreFilter", CPUS)
 
 
 def build_ram() -> Filter:
-    """Build RamFilter: the flavor's memory fits under the host's own ratio; it has no options."""
+    """Build RamFilter, which has no options: the flavor's memory fits under the host's ratio."""
     return _ratio_filter("RamFilter", MEMORY)
 
 
 def build_disk() -> Filter:
-    """Build DiskFilter: the flavor's disks fit under the host's own ratio; it has no options."""
+    """Build DiskFilter, which has no options: the flavor's disks fit under the host's ratio."""
     return _ratio_filter("DiskFilter", DISK)
 
 
@@ -57,8 +57,8 @@ def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) 
     """Build the filter for one quantity.
 
     A host with unknown CPUs (a total of 0) passes the CPU filters, as in Nova; for any other
-    quantity a total of 0 leaves no room. A flavor that asks for nothing is still refused by a
-    host that exceeds its limit already.
+    quantity a total of 0 leaves no room. A host that already exceeds its limit is removed even for
+    a flavor that asks for nothing.
 
     Args:
         name: the filter's name.
@@ -86,7 +86,7 @@ def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) 
 
 
 class _RatioLimit:
-    """The limit of one quantity under one kind of ratio."""
+    """The limit on one quantity, by the hosts' own ratios or by those of their aggregates."""
 
     def __init__(self, quantity: Quantity, *, by_aggregate: bool) -> None:
         self._quantity = quantity
@@ -95,8 +95,8 @@ class _RatioLimit:
     def keep(self, hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         asked = self._quantity.asked(query.request.flavor)
         total, taken = self._total_and_taken(hosts, rows)
-        # Subtracted before it is compared, as in Nova: a small request would be lost in a sum with
-        # a huge amount in use. A huge ratio overflows to
+        # As in Nova, the amount in use is subtracted and not added to the request: in a sum with a
+        # huge amount in use, a small request would be lost to rounding. A huge ratio overflows to
         # infinity, which compares as intended.
         with np.errstate(over="ignore"):
             free = total * self._ratio(hosts, rows) - taken
@@ -111,7 +111,7 @@ class _RatioLimit:
         total, taken = self._total_and_taken(hosts, here)
         what = f"{self._quantity.resource_class}: {say(asked)} asked"
         if total[0] < asked:
-            return f"{what}, {total[0]:,} at most at once"
+            return f"{what}, at most {total[0]:,} per instance"
         ratio = float(self._ratio(hosts, here)[0])
         free = say(float(total[0]) * ratio - float(taken[0]))
         return f"{what}, {free} free of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"

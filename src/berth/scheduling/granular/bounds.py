@@ -1,7 +1,7 @@
-"""Bounds: for all rows at once, which hosts can certainly serve all groups, and which perhaps.
+"""Bounds: which of many hosts can certainly serve all groups, and which of them perhaps.
 
-A few array operations decide most requests: the two answers differ only if groups of different
-kinds compete for a class, or the unsuffixed group competes with one of them.
+A few array operations decide most requests. The two answers may differ if groups of different kinds
+compete with each other, or if the unsuffixed group competes with one of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,23 +17,23 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.class_columns import Ints
 
 KINDS_MAX: Final = 4
-"""Number of kinds up to which all their combinations are counted; beyond it, the search decides."""
+"""The most kinds of which every subset is tested; for more kinds, the search decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """(K,) bool each: the hosts that certainly fit, and those that perhaps fit, a superset."""
+    """The hosts that certainly fit and the hosts that perhaps fit, a superset; (K,) bool each."""
 
     certain: Mask
     possible: Mask
 
 
 def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
-    """Return the rows that certainly, and those that perhaps, have a provider for every group.
+    """Return the rows that certainly and the rows that perhaps have a provider for every group.
 
     The verdict on a row depends on that row only.
     """
-    # On unsettled rows only a search knows what the unsuffixed group takes of the children.
+    # On unsettled rows only a search finds what the unsuffixed group takes from the children.
     certain = ~providers.unsettled
     possible = np.ones(providers.count, dtype=np.bool_)
     for one in _parts(request, providers):
@@ -56,7 +56,7 @@ def _parts(request: TreeRequest, providers: ProviderArrays) -> Iterator[Bounds]:
 
 
 def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
-    """Return the bounds of a group that no other competes with."""
+    """Return the bounds of a group with which no other group competes."""
     below = providers.any_child(providers.children_fit(kind))
     certain = providers.roots_fit(kind, providers.most)
     possible = providers.roots_fit(kind, providers.least) if providers.most else certain
@@ -77,9 +77,9 @@ def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     """Return the bounds of groups that each need a provider of their own.
 
     By Hall's theorem, all groups find one if and only if, for every set of kinds, the providers
-    that fit at least one of them are as many as the groups of these kinds.
+    that fit at least one of the kinds are at least as many as the groups of these kinds.
     """
-    # With more kinds only some of their sets are counted, which proves nothing.
+    # With more kinds only some sets of them are tested, which does not prove that all groups fit.
     certain = np.full(providers.count, len(kinds) <= KINDS_MAX)
     possible = np.ones(providers.count, dtype=np.bool_)
     children = [providers.children_fit(kind) for kind in kinds]
@@ -96,9 +96,9 @@ def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
 def _together(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     """Return the bounds of kinds that compete for a class and may share providers.
 
-    Two necessary conditions are tested. Groups at least as large as those of some kind find no more
-    room than that kind would, and all groups together find no more than there is. Neither is
-    sufficient, so no row certainly fits.
+    Two necessary conditions are tested. For each kind, all groups that are at least as large must
+    fit if they are assumed to be of that kind. For each class, all groups together must not need
+    more than the room of the providers. Neither is sufficient, so no row certainly fits.
     """
     possible = np.ones(providers.count, dtype=np.bool_)
     for kind in kinds:
@@ -125,7 +125,7 @@ def _is_as_large(one: GroupKind, other: GroupKind) -> bool:
 
 def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
     """Return how many such groups each child has room for; 0 for a child that does not fit."""
-    # A group without amounts fits any number of times; the bound only has to exceed any count.
+    # A group without amounts fits any number of times, for which a value above any count will do.
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
         np.minimum(times, providers.child_room(name) // amount, out=times)
@@ -151,7 +151,7 @@ def _any_of(masks: Sequence[Mask]) -> Mask:
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield every set of kinds; above KINDS_MAX, only the single kinds and all of them."""
+    """Yield every set of kinds; for more than KINDS_MAX kinds, only single ones and all."""
     if count > KINDS_MAX:
         yield from ((one,) for one in range(count))
         yield tuple(range(count))

@@ -13,17 +13,19 @@ from berth.scheduling.granular.tree_request import GroupKind, TreeRequest, tree_
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
-# Suffixes named in a message; flavors may have up to 64.
+# A message names at most this many suffixes; a flavor may have up to 64.
 _NAMED_MAX = 3
-# Kinds of groups for which changes are sought, because each costs several passes over the fleet.
+
+# Changes are sought for at most this many kinds of groups, because each kind costs several passes
+# over the fleet.
 _KINDS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """One change to the groups of a request, with the hosts on which they would fit.
+    """One change to a request, with the hosts on which its groups would then fit.
 
-    `by` is the change of the amount in the unit of `subject`, negative; None if it is no amount.
+    `by` is the change of an amount or of the number of groups, below 0; None for other changes.
     """
 
     subject: str
@@ -33,7 +35,7 @@ class GroupChange:
 
 
 def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
-    """Return why a row cannot serve all groups, in words for operators."""
+    """Return why a row cannot serve all groups, as text for an operator."""
     request = tree_request_of(needs)
     views = provider_views(hosts, request, row)
     unmet = [
@@ -54,11 +56,14 @@ def why_not(hosts: HostTable, needs: Needs, row: int) -> str:
         return f"it has room for {fits} of the {len(groups)} groups{own}"
     if groups:
         return "its providers cannot serve the groups in addition to the unsuffixed amounts"
-    return "no provider of the unsuffixed amounts meets the traits"
+    return "the providers of the unsuffixed amounts do not meet the traits"
 
 
 def changes(hosts: HostTable, needs: Needs, rows: Rows) -> Iterator[GroupChange]:
-    """Yield single changes to the groups that would let some of the rows serve all of them."""
+    """Yield single changes to a request, with the rows that would then serve all groups.
+
+    The rows of a change may be empty.
+    """
     request = tree_request_of(needs)
     for kind in request.kinds[:_KINDS_MAX]:
         yield from _less(hosts, needs, kind, rows)
@@ -97,7 +102,7 @@ def _fits(hosts: HostTable, needs: Needs, row: int) -> bool:
 
 
 def _lack(request: TreeRequest, kind: GroupKind, views: Sequence[ProviderView]) -> str:
-    """Return what one group of a kind needs that no provider has."""
+    """Return, as text, what one group of a kind needs that no provider has."""
     group = kind.group
     able = [
         provider
@@ -106,7 +111,7 @@ def _lack(request: TreeRequest, kind: GroupKind, views: Sequence[ProviderView]) 
     ]
     traits = _traits_text(group)
     if not able:
-        return f"no provider is {traits}"
+        return f"there is no provider {traits}"
     texts: list[str] = []
     for place, amount in kind.wants:
         name = request.classes[place]
@@ -128,12 +133,15 @@ def _traits_text(group: ResourceGroup) -> str:
 
 def _won(hosts: HostTable, needs: Needs, rows: Rows) -> Rows:
     """Return the rows that could certainly serve the changed needs."""
-    # Without the search: an explanation may miss a host, but must not take seconds.
+    # The search is left out, because an explanation may miss a host but must not take seconds.
     return rows[fits_groups(hosts, needs, rows, exact=False)]
 
 
 def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
-    """Yield how much less of a class in each group of a kind would fit, found by bisection."""
+    """Yield for each class the least reduction in all groups of a kind that would fit.
+
+    The reduction is found by bisection. A class that would have to be dropped is left out.
+    """
     for name, amount in kind.group.amounts.items():
         fits, won = 0, rows[:0]
         too_much = amount
@@ -152,7 +160,7 @@ def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterat
 
 
 def _fewer(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
-    """Yield how many fewer groups of a kind would fit."""
+    """Yield the change that drops the fewest groups of a kind, if dropping them would help."""
     for dropped in range(1, kind.count + 1):
         gone = set(kind.suffixes[-dropped:])
         groups = tuple(group for group in needs.groups if group.suffix not in gone)

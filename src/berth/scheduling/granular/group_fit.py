@@ -1,4 +1,4 @@
-"""Which hosts can serve all groups of a request, what a chosen host gives, and how often."""
+"""The fit of groups: which hosts can serve all of them, how often, and what a host gives."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -26,21 +26,21 @@ from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
-# Bounds the cache; clearing it costs one recomputation for each kind of request.
+# The cache is cleared when it has this many requests. Each request is then prepared once again.
 _KEPT_MAX: Final = 4_096
 
 
 def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
     """Return for each row whether its providers can serve all that an instance needs.
 
-    A class of the unsuffixed group that no provider of a row could give on its own is ignored; the
-    filter of resources rejects such rows.
+    A class of the unsuffixed group that no provider of a row could give on its own is ignored,
+    because ResourcesFilter removes such rows.
 
     Args:
         hosts: the table.
         needs: the needs of one instance.
         rows: K rows.
-        exact: whether to search the rows that the bounds leave open; without, these are False.
+        exact: whether to search the rows that are still open; if not, the result is False for them.
 
     Returns:
         (K,) bool.
@@ -52,8 +52,8 @@ def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool 
     bounds = bounds_of(request, providers)
     kept = bounds.certain
     if not needs.isolate:
-        # Three stages of increasing cost: bounds on all rows, greedy packing on the open ones, and
-        # the search for what is still open.
+        # There are three stages of increasing cost: bounds on all rows, greedy packing on the rows
+        # that they leave open, and the search on the rest.
         easy = np.flatnonzero(bounds.possible & ~kept & ~providers.unsettled)
         if easy.size:
             kept[easy] = packs(request, ProviderArrays(hosts, request, _rows_at(rows, easy)))
@@ -61,7 +61,7 @@ def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool 
     known: dict[tuple[ProviderView, ...], bool] = {}
     for index, row in zip(between.tolist(), _rows_at(rows, between).tolist(), strict=True):
         views = provider_views(hosts, request, row)
-        # Hosts with equal providers share one search: fleets have few distinct states.
+        # Hosts with equal providers share one search.
         if views not in known:
             known[views] = search(request, views) is not None
         kept[index] = known[views]
@@ -84,7 +84,7 @@ def cached_tree_request(hosts: HostTable, needs: Needs) -> TreeRequest:
     if known is None:
         if len(kept.known) >= _KEPT_MAX:
             kept.known.clear()
-        # The needs are kept as well, so that no other object can get the same id.
+        # The needs are kept as well, so that no other object can have the same id.
         known = kept.known[id(needs)] = (needs, tree_request_of(needs))
     return known[1]
 
@@ -123,11 +123,11 @@ def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapa
 def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     """Return what an instance receives from the providers of a row; see `rule.Assign`.
 
-    None if the root gives exactly the unsuffixed amounts.
+    The result is None if there are no groups and the root gives all unsuffixed amounts.
 
     Raises:
-        InvalidInputError: no provider serves some group, which only happens if the policy lacks the
-        filter that checks this.
+        InvalidInputError: the providers cannot serve the request, which can only happen if the
+            policy lacks GranularGroupsFilter.
     """
     needs = query.needs
     if not needs.groups and not hosts.trees.on_row(row):
@@ -136,7 +136,9 @@ def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     found = search(request, provider_views(hosts, request, row))
     if found is None:
         raise InvalidInputError(
-            "policy", "hosts have child providers; add the GranularGroupsFilter to the policy"
+            "policy",
+            "the providers of the chosen host cannot serve the request; add GranularGroupsFilter to"
+            " the policy, which removes such hosts",
         )
     if not found.groups and not any(found.unsuffixed.values()):
         return None
@@ -173,7 +175,7 @@ def _add(taken: dict[int, Mapping[str, int]], provider: int, amounts: Mapping[st
 
 
 COUNT_MAX = 10_000
-"""Number of instances at which counting on one host stops."""
+"""The number of instances at which counting on one host stops."""
 
 
 def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:
@@ -186,7 +188,7 @@ def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> li
     counts: list[int] = []
     for row in rows:
         views = provider_views(hosts, request, row)
-        # Hosts with equal providers are counted once.
+        # Hosts with equal providers share one count.
         if views not in known:
             known[views] = _count(request, views)
         counts.append(known[views])

@@ -1,7 +1,7 @@
-"""Greedy packing: the first arrangement that the search would try, for many rows at once.
+"""Greedy packing: the first arrangement that the search would try, computed for many rows together.
 
 Groups that may share providers usually fit if each in turn goes to the provider with the smallest
-remainder. The search tries this arrangement first, so both agree on every row on which it fits.
+remainder. The search tries this arrangement first, so it agrees on every row on which packing fits.
 """
 
 import numpy as np
@@ -16,20 +16,20 @@ from berth.tables.columnar.class_columns import Ints
 def packs(request: TreeRequest, providers: ProviderArrays) -> Mask:
     """Return the rows on which all groups fit when each in turn takes its best fit.
 
-    Valid only for settled rows, and for groups that may share providers.
+    The result is valid only for settled rows and for groups that may share providers.
     """
     return _Packing(request, providers).run()
 
 
 class _Packing:
-    """The remaining capacity of every provider, with those of each row adjacent."""
+    """The remaining capacity of every provider; the providers of each row are adjacent."""
 
     def __init__(self, request: TreeRequest, providers: ProviderArrays) -> None:
         self._request = request
         self._providers = providers
         count = providers.count
         owners = np.concatenate((np.arange(count), providers.owners))
-        # A stable sort keeps the root first among equals, as in the search.
+        # A stable sort keeps the root before the children of its row, as in the search.
         self._order: Rows = owners.argsort(kind="stable")
         self._owners: Rows = owners[self._order]
         self._starts: Rows = np.searchsorted(self._owners, np.arange(count))

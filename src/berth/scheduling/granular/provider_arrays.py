@@ -17,13 +17,12 @@ class ProviderArrays:
     Attributes:
         count: K.
         owners: (C,) for each child, the index of its row.
-        unsettled: (K,) bool: rows on which a child may have to serve the unsuffixed group in a way
-            that
-        affects other groups, which only a search can decide.
-        most, least: by class, (K,): the largest and the smallest amount that the unsuffixed group
-            takes of
-        each root; only for classes that it has in common with suffixed groups. They are equal on
-        settled rows without a suitable child.
+        unsettled: (K,) bool, True for rows on which a child may have to serve the unsuffixed group
+            in a way that affects other groups, which only a search can decide.
+        most: by class, (K,), the greatest amount that the unsuffixed group may take from each root;
+            only for classes that it has in common with suffixed groups.
+        least: like `most`, the least amount. On settled rows without a suitable child the two are
+            equal.
     """
 
     def __init__(self, hosts: HostTable, request: TreeRequest, rows: Selection) -> None:
@@ -43,8 +42,8 @@ class ProviderArrays:
             amount = needs.amounts[name]
             below = self.any_child(_fits(self._trees.resource(name), amount, self._slots))
             root = _fits(self._hosts.resource(name), amount, self._rows)
-            # The root cannot give the class but a child can: which child does affects the other
-            # groups.
+            # If the root cannot give the class and a child can, the choice of the child affects the
+            # other groups.
             self.unsettled |= ~root & below
             if name in shared:
                 self.most[name] = np.where(root, amount, 0)
@@ -54,14 +53,14 @@ class ProviderArrays:
                 self.unsettled |= self._lacks(names)
 
     def _lacks(self, names: AbstractSet[str]) -> Mask:
-        """Return the roots that have none of the traits while one of their children has one."""
+        """Return the rows whose root has none of the traits while a child has one."""
         root = self._hosts.traits.has_any(names, self._rows)
         return ~root & self.any_child(self._trees.traits.has_any(names, self._slots))
 
     # ---- children -----------------------------------------------------------------------------
 
     def children_fit(self, kind: GroupKind) -> Mask:
-        """Return the children that could serve one group of a kind."""
+        """Return which children could serve one group of a kind."""
         group = kind.group
         fits = np.ones(self._slots.size, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -81,24 +80,24 @@ class ProviderArrays:
         return _of(self._trees.resource(name), "free", self._slots)
 
     def any_child(self, children: Mask) -> Mask:
-        """Return the rows that have any of the given children."""
+        """Return which rows have any of the given children."""
         found = np.zeros(self.count, dtype=np.bool_)
         found[self.owners[children]] = True
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Return the number of the given children by row."""
+        """Return for each row how many of the given children it has."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:
-        """Return the sum of values of children by row."""
+        """Return for each row the sum of the values of its children."""
         sums = np.bincount(self.owners, weights=values, minlength=self.count)
         return sums.astype(np.int64)
 
     # ---- roots --------------------------------------------------------------------------------
 
     def roots_fit(self, kind: GroupKind, taken: Mapping[str, Ints]) -> Mask:
-        """Return the roots that could serve one group of a kind after amounts are taken."""
+        """Return which roots could serve one group of a kind after amounts are taken."""
         group = kind.group
         fits = np.ones(self.count, dtype=np.bool_)
         for name, amount in group.amounts.items():

@@ -1,8 +1,9 @@
 """The exact search: which provider of one tree serves which group.
 
 The unsuffixed group comes first, one class at a time, from the root if possible. Then come the
-suffixed groups, largest first, each from the provider with the smallest remainder, so that whole
-devices stay whole. If that fails, the other arrangements are tried, up to a step limit.
+suffixed groups, in the order of the request's kinds. Each is served by the provider with the
+smallest remainder, so that unused devices stay whole. If that fails, the other arrangements are
+tried, up to a step limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +13,14 @@ from typing import Final, NamedTuple
 from berth.scheduling.granular.tree_request import GroupKind, TreeRequest, Wants
 
 STEPS_MAX: Final = 2_000
-"""Placements of a group that are tried on one tree before the search gives up."""
+"""The number of placements that are tried on one tree before the search gives up."""
 
 ROOT: Final = 0
 """The index of the root among the providers."""
 
 
 class ClassCapacity(NamedTuple):
-    """The capacity of one class on a provider, in its unit; `free` may be negative."""
+    """The capacity of one class on a provider, in the unit of the class; `free` may be negative."""
 
     free: int
     unit_max: int
@@ -45,17 +46,17 @@ class ProviderView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """The providers that serve a request, as indices: by unsuffixed class and by suffix."""
+    """The indices of the providers that serve a request, by unsuffixed class and by suffix."""
 
     unsuffixed: Mapping[str, int]
     groups: Mapping[str, int]
 
 
 def search(request: TreeRequest, views: Sequence[ProviderView]) -> GroupAssignment | None:
-    """Return providers for all groups of a request; None if none were found.
+    """Return providers for all groups of a request, or None if the search found none.
 
-    A class or trait of the unsuffixed group that no provider of the tree has on its own is ignored:
-    the filters of resources and traits reject such hosts.
+    A class or trait of the unsuffixed group that no provider of the tree has is ignored, because
+    the filters for resources and traits remove such hosts.
 
     Args:
         request: the request.
@@ -83,7 +84,10 @@ class _Search:
         self._steps = 0
 
     def run(self) -> GroupAssignment | None:
-        """Try the ways to serve the unsuffixed group until one leaves room for all other groups."""
+        """Return the first assignment in which the unsuffixed group leaves room for all others.
+
+        The result is None if there is none within the step limit.
+        """
         for _ in self._spread(self._request.unsuffixed):
             chosen = self._place_groups()
             if chosen is not None:
@@ -133,9 +137,9 @@ class _Search:
         """Return the providers for a class: the root, then the best fits; None to ignore the class.
 
         If the choice cannot affect anything else, only the first is returned. A forbidden trait of
-        the root is left to the filter of traits.
+        the root is not considered, because the filter for traits removes such hosts.
         """
-        # Without competition every further option would only repeat the same search.
+        # Without competition, every further option would only repeat the same search.
         matters = place in self._request.shared or self._required or self._any
         if not matters and self._can_give(ROOT, place, amount):
             return (ROOT,)
@@ -162,7 +166,7 @@ class _Search:
     # ---- groups with a suffix -----------------------------------------------------------------
 
     def _place_groups(self) -> Sequence[int] | None:
-        """Return the provider of each group, or None."""
+        """Return the provider of each group, or None if the groups do not fit."""
         if self._request.needs.isolate:
             return self._match()
         self._chosen = []
@@ -196,7 +200,7 @@ class _Search:
         return sorted(able, key=lambda number: self._remainder(number, kind.wants))
 
     def _remainder(self, number: int, wants: Wants) -> float:
-        """Return how many such groups the provider's free capacity equals, summed over classes."""
+        """Return the provider's free capacity divided by the amounts, summed over classes."""
         left, offers = self._left[number], self._views[number].offers
         remainder = 0.0
         for place, amount in wants:
@@ -208,7 +212,7 @@ class _Search:
         return remainder
 
     def _match(self) -> Sequence[int] | None:
-        """Assign each group a provider of its own, by augmenting paths (Kuhn's algorithm)."""
+        """Return a provider of its own for each group, by Kuhn's algorithm, or None."""
         wanted = {id(kind): self._best_first(kind) for kind in self._request.kinds}
         given: dict[int, int] = {}
         for item in range(len(self._items)):
@@ -222,7 +226,7 @@ class _Search:
     ) -> bool:
         """Assign a provider to a group, reassigning others if needed; return whether it worked."""
         mine = wanted[id(self._items[item])]
-        # Unused providers first: they keep the preferred order and need no recursion.
+        # Unused providers are tried first, because they need no recursion.
         free = next((provider for provider in mine if provider not in given), None)
         if free is not None:
             given[free] = item
@@ -237,7 +241,7 @@ class _Search:
         return False
 
     def _pack(self) -> bool:
-        """Place the remaining groups, several on one provider where they fit."""
+        """Place the remaining groups, if possible several on one; return whether all fit."""
         number = len(self._chosen)
         if number == len(self._items):
             return True
@@ -272,6 +276,6 @@ class _Search:
 
     def _state(self) -> tuple[int, tuple[object, ...]]:
         """Return the number of placed groups and the sorted states of all providers."""
-        # Sorted, because it does not matter which of several equal providers was used.
+        # The states are sorted, because equal providers are interchangeable.
         looks = sorted(self._look(provider) for provider in range(len(self._views)))
         return len(self._chosen), tuple(looks)

@@ -29,9 +29,10 @@ class GroupKind:
 class TreeRequest:
     """The demand of one instance on a tree.
 
+    `classes` are the names of all requested classes, sorted; demands refer to them by index.
     `kinds` are in the order in which they are placed. `unsuffixed` is the demand of the unsuffixed
     group, and `shared` are the indices of the classes that it has in common with suffixed groups.
-    `traits` are the names of all traits that matter.
+    `traits` are the names of all traits that the request requires or forbids.
     """
 
     needs: Needs
@@ -43,14 +44,14 @@ class TreeRequest:
 
     @property
     def groups(self) -> int:
-        """The number of suffixed groups."""
+        """The number of suffixed groups of all kinds."""
         return len(self.needs.groups)
 
     def parts(self) -> list[list[GroupKind]]:
-        """Return the kinds, grouped so that kinds with a class in common are together."""
+        """Return the kinds in lists, such that kinds with a class in common are in one list."""
         parts: list[list[GroupKind]] = []
         for kind in self.kinds:
-            # Kinds without a common class never compete, so each part can be decided on its own.
+            # Kinds without a common class do not compete, so each part can be decided separately.
             met = [part for part in parts if any(_meet(kind, other) for other in part)]
             parts = [part for part in parts if part not in met]
             parts.append([*chain.from_iterable(met), kind])
@@ -91,7 +92,7 @@ def _alike(groups: Iterable[ResourceGroup]) -> list[tuple[ResourceGroup, tuple[s
 
 
 def _order(kind: GroupKind) -> tuple[int, int, Sequence[tuple[int, int]], tuple[str, ...]]:
-    """Return the sort key of a kind: most traits first, as few providers fit, then the largest."""
+    """Return the sort key of a kind: most traits first, then most classes, then the largest."""
     group = kind.group
     traits = len(group.traits_required) + len(group.traits_forbidden)
     largest = [(place, -amount) for place, amount in kind.wants]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, PageSize, ThreadPolicy
 
-# Topologies recur: most guests of a NUMA flavor have the same one.
+# The demands of this many topologies are cached: most guests of a NUMA flavor have the same one.
 _KEPT = 1024
 
 
@@ -15,9 +15,9 @@ _KEPT = 1024
 class CellDemand:
     """The demand of one guest cell on a host cell.
 
-    `shared` and `dedicated` are numbers of CPUs. `emulator` is 1 for the guest cell beside which
-    the isolated emulator threads run, and 0 for all others. `memory_mb` is in MiB. `is_pinned`
-    means that the guest has dedicated CPUs, `floats` that it has floating ones.
+    `shared` and `dedicated` are numbers of CPUs. `emulator` is 1 for the guest cell on whose host
+    cell the isolated emulator threads run, and 0 for all others. `memory_mb` is in MiB. `is_pinned`
+    means that the guest has dedicated CPUs, and `floats` that it has floating ones.
     """
 
     shared: int
@@ -37,7 +37,7 @@ def demands_of(topology: GuestTopology) -> tuple[CellDemand, ...]:
         CellDemand(
             shared=len(cell.shared_cpus),
             dedicated=len(cell.dedicated_cpus),
-            # Isolated emulator threads run beside guest cell 0, as in Nova.
+            # Isolated emulator threads run on the host cell of guest cell 0, as in Nova.
             emulator=int(topology.isolates_emulator and not number),
             memory_mb=cell.memory_mb,
             page_size=topology.page_size,

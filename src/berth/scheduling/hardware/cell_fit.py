@@ -1,6 +1,6 @@
 """Whether a guest cell fits on a host cell, and what it receives (nova-behaviour.md 6.2).
 
-`cell_masks` states the same rules for many hosts at once; change both.
+`cell_masks` applies the same rules to many hosts together; change both.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _KB_PER_MB = 1024
 
 @dataclass(frozen=True, slots=True)
 class OvercommitRatios:
-    """The factors by which a host overcommits CPUs and memory."""
+    """The factors by which a host overcommits CPUs and memory; `UNBOUND` if it reports none."""
 
     cpus: float = UNBOUND
     memory: float = UNBOUND
@@ -54,14 +54,17 @@ def fit_cell(
 
 
 def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
-    """Return the page size to use in KiB, 0 if none was requested, and None if memory is short."""
+    """Return the page size to use in KiB, or 0 if none was requested.
+
+    None if the cell is short of memory, or if the demand is not a multiple of the page size.
+    """
     wanted_kb = demand.memory_mb * _KB_PER_MB
     if demand.page_size is None:
-        # As in Nova, a guest without a page size uses the smallest pages, in whole pages.
+        # As in Nova, the memory must be a multiple of the smallest page size.
         smallest_kb = cell.shape.smallest_kb
         fits = wanted_kb <= free_kb(cell, demand) and not wanted_kb % max(smallest_kb, 1)
         return 0 if fits else None
-    # Largest pages first, as in Nova.
+    # The largest pages are tried first, as in Nova.
     for size_kb, left_kb in sorted(allowed_pages(cell, demand), reverse=True):
         if wanted_kb <= left_kb and not wanted_kb % size_kb:
             return size_kb
@@ -83,8 +86,8 @@ def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
 def free_kb(cell: FreeCell, demand: CellDemand) -> int:
     """Return the memory in KiB that a guest without a page size may take from a cell.
 
-    With dedicated CPUs this is the free memory. Otherwise it is all memory of the cell, because
-    memory may then be overcommitted, but not against a single guest.
+    With dedicated CPUs this is the free memory. Otherwise it is all memory of the cell: memory may
+    then be overcommitted, but no single guest may have more than the cell.
     """
     shape = cell.shape
     if not shape.smallest_kb:
@@ -97,10 +100,10 @@ def free_kb(cell: FreeCell, demand: CellDemand) -> int:
 
 
 def floats(cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios) -> bool:
-    """Return whether a cell has enough shared CPUs, within the host's ratios."""
+    """Return whether a cell has enough shared CPUs and memory within the host's ratios."""
     shape = cell.shape
     return (
-        # Overcommitting applies between guests: one guest never has more CPUs than the cell.
+        # Only several guests together may overcommit: one guest never has more CPUs than the cell.
         demand.shared <= shape.shared_cpus
         and cell.shared_used + demand.shared <= shape.shared_cpus * ratios.cpus
         and cell.memory_used_mb + demand.memory_mb <= shape.cell.memory_mb * ratios.memory

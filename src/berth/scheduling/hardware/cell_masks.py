@@ -1,11 +1,12 @@
-"""Which hosts' NUMA cells can take a guest topology, for many hosts at once.
+"""Which hosts' NUMA cells can take a guest topology, computed for many hosts together.
 
 Source: nova-behaviour.md 6.2.
 
-Whether a guest cell fits on a host cell is arithmetic on columns. Whether all guest cells find
-different host cells follows from Hall's theorem: every set of guest cells must fit, taken together,
-on at least as many host cells. Equal guest cells are counted instead of distinguished, so no
-permutations are tried. `cell_fit` states the same rules for a single cell; change both.
+Arithmetic on columns decides whether a guest cell fits on a host cell. Hall's theorem decides
+whether all guest cells find different host cells: the members of every set of guest cells must fit
+on at least as many host cells as the set has members. Equal guest cells are counted instead of
+distinguished, so no permutations are tried. `cell_fit` applies the same rules to a single cell;
+change both.
 """
 
 from collections.abc import Sequence
@@ -23,17 +24,17 @@ from berth.tables.host.hosts import HostTable
 from berth.tables.host.numa import Places
 
 _KB_PER_MB = 1024
-# Number of kinds of guest cells up to which all their sets are tested: 2**5 - 1 array operations.
+# Up to this many kinds of guest cells, all their sets are tested: 2**5 - 1 array operations.
 _HALL_MAX = 5
 
 UNBOUND = 1e9
-"""The allocation ratio of hosts that report none; it exceeds any possible demand."""
+"""The allocation ratio of hosts that report none, which is so large that it never limits."""
 
 At = Places | slice
 
 
 def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
-    """Return for each row whether its cells suffice for all guest cells at once.
+    """Return for each row whether its cells suffice for all guest cells together.
 
     Args:
         fits: (K, C) bool for each kind of guest cell: the host cells that it fits on.
@@ -130,7 +131,7 @@ def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
     cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
     fits: Mask = cells.free[at] >= wanted + more
     if more and not wanted:
-        # The emulator's CPU is taken beside pinned ones, so there must be some.
+        # An emulator CPU is only taken in addition to pinned CPUs, so a cell without any fails.
         fits[:] = False
     if demand.threads is ThreadPolicy.ISOLATE:
         # On hosts that report one set as both shared and dedicated, Nova keeps siblings idle
@@ -148,7 +149,7 @@ def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
-    """Return the cells with enough shared CPUs, within the host's ratios."""
+    """Return the cells with enough shared CPUs and memory within the host's ratios."""
     cells = hosts.numa.columns
     shared_cpus = cells.shared_cpus[at]
     fits: Mask = shared_cpus >= demand.shared
@@ -168,11 +169,11 @@ def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
 
 
 def _by_matching(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
-    """Match guest cells to host cells, once for each distinct pattern of rows."""
+    """Return the result of `enough_cells` by matching, once for each distinct pattern of fits."""
     bits = 1 << np.arange(fits[0].shape[1], dtype=np.uint64)
     masks = np.stack([one @ bits for one in fits], axis=1)
-    # The number of sets grows exponentially with the kinds; matchings do not, and rows with the
-    # same pattern share one.
+    # The number of sets grows exponentially with the number of kinds, but the cost of a matching
+    # does not. Rows with the same pattern share a matching.
     kinds, which = np.unique(masks, axis=0, return_inverse=True)
     verdicts = [
         is_matchable([mask for mask, count in zip(kind, counts, strict=True) for _ in range(count)])

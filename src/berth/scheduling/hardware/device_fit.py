@@ -2,9 +2,8 @@
 
 Source: nova-behaviour.md 6.3.
 
-Demands are served one after another, each from the first suitable pools. There is no search: a
-demand may take a device that a later one would have needed, in exactly the cases in which it does
-in Nova.
+Demands are served one after another, each from the first suitable pools. There is no search, so a
+demand may take a device that a later one needs, in exactly the cases in which it does so in Nova.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ class DeviceDemand:
         return any(_meets(kind, spec) for spec in self.specs)
 
     def may_use(self, kind: DeviceKind) -> bool:
-        """Return whether a device of this kind may be given out for this demand.
+        """Return whether a device of this kind may serve this demand.
 
         Physical functions and vDPA devices require a spec that names their type. Devices managed by
         another host are never given out.
@@ -51,10 +50,10 @@ class DeviceDemand:
 def device_demands(
     needs: Sequence[DeviceNeed], aliases: Sequence[PciAlias]
 ) -> tuple[DeviceDemand, ...]:
-    """Return the demands that a guest's device requests stand for.
+    """Return a guest's device requests as demands, with each alias resolved to its specs.
 
     Raises:
-        InvalidInputError: the policy has no such alias.
+        InvalidInputError: a request names an alias that `aliases` does not have.
     """
     known = {alias.name: alias for alias in aliases}
     found: list[DeviceDemand] = []
@@ -88,7 +87,7 @@ def give_devices(
     Args:
         pools: the free devices of the host, in the order in which pools are used.
         demands: served in this order.
-        near: the guest's cells; None for a guest without a topology, for which any device will do.
+        near: the guest's cells; None for a guest without a topology, which may get any device.
     """
     shares: list[DeviceShare] = []
     left = {pool.key: pool.free for pool in pools}
@@ -126,7 +125,7 @@ def _meet(
 def _near_enough(
     pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: NearCells
 ) -> list[FreePool]:
-    """Return the pools that the policy permits, restricted to close ones if these suffice."""
+    """Return the pools that the demand's policy permits, only the close ones if these suffice."""
     policy = demand.numa_policy
 
     def inside(cells: frozenset[int | None]) -> list[FreePool]:
@@ -149,7 +148,7 @@ def _near_enough(
 
 
 def _exclude(pools: Sequence[FreePool], left: dict[str, int], taken: Sequence[DeviceShare]) -> None:
-    """Exclude pools that cannot be used beside the given devices (see `host.pci.free_pools`)."""
+    """Empty the pools that cannot be used together with the taken devices, as `free_pools` does."""
     used = {share.pool for share in taken}
     busy = {
         (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)

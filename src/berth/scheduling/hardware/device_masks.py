@@ -1,8 +1,10 @@
-"""Which hosts have the requested devices, for many hosts at once (nova-behaviour.md 6.3).
+"""Which hosts have the requested devices, computed for many hosts together.
+
+Source: nova-behaviour.md 6.3.
 
 Columns count free devices by kind. If no kind can serve two of the demands and none excludes
-another, serving them in turn is equivalent to comparing sums. Otherwise hosts are evaluated one by
-one (`device_fit.give_devices`).
+another, serving the demands in turn is equivalent to comparing sums. Otherwise hosts are evaluated
+one by one (`device_fit.give_devices`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +31,7 @@ class DeviceSources:
 
 
 def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[DeviceSources]:
-    """Return, for each demand, the kinds of devices that any host has for it."""
+    """Return, for each demand, the kinds of devices for it that some host has."""
     kinds = tuple(hosts.pci.kinds)
     found: list[DeviceSources] = []
     for demand in demands:
@@ -52,7 +54,7 @@ def are_independent(sources: Sequence[DeviceSources]) -> bool:
 def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
     """Return for each of the rows whether it has enough devices for each demand, close or not.
 
-    This is sufficient if the demands are apart, and necessary in any case.
+    A host that fails never has all devices. A host that passes has them if `are_independent`.
     """
     enough = np.ones(count_of(rows), dtype=np.bool_)
     for one in sources:
@@ -68,7 +70,7 @@ def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> 
 def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
     """Return for each cell of the rows whether a guest on that cell alone has close enough devices.
 
-    The demands must be apart.
+    The demands must be independent; see `are_independent`.
 
     Returns:
         (K, C) bool; undefined where a row has no such cell.
@@ -109,8 +111,7 @@ class _Layout:
         # The wider choice applies only where the close devices do not suffice; see `_near_enough`.
         if policy is NumaPolicy.SOCKET:
             return np.where(matching >= count, usable, self._in_socket(usable))
-        # Devices whose cell the host does not report satisfy `legacy` only once close ones fall
-        # short.
+        # Devices whose cell the host does not report are used only where close ones do not suffice.
         homeless = _homeless(source.matching), _homeless(source.usable)
         wider = matching + _sum(hosts, homeless[0], rows)[:, np.newaxis]
         usable_wider = usable + _sum(hosts, homeless[1], rows)[:, np.newaxis]
@@ -134,7 +135,7 @@ class _Layout:
             same = self.sockets == self.sockets[:, index, np.newaxis]
             found += np.where(same, near[:, index, np.newaxis], 0)
         unknown = ((self.ids >= 0) & (self.sockets < 0)).any(axis=1)
-        # With one unknown socket no cell can be proven to be in the same one.
+        # On a host with an unknown socket, no cell is known to be in the same socket as another.
         found[unknown] = 0
         return found
 

@@ -42,7 +42,7 @@ def why_no_hardware(
     devices: Sequence[DeviceDemand],
     row: int,
 ) -> str:
-    """Return what a row lacks, in words for operators."""
+    """Return what a row lacks for a guest's topology and devices, as text for operators."""
     cells = hosts.numa.cells(row)
     if topology is None or not cells:
         return "it reports no NUMA cells"
@@ -50,7 +50,7 @@ def why_no_hardware(
     if asked > len(cells):
         return f"{asked} NUMA cells asked, it has {len(cells)}"
     ratios = OvercommitRatios.of(hosts, row)
-    # From the most specific reason to the least: the first that applies explains the refusal.
+    # The first reason that applies is returned, so the most specific ones come first.
     masks: list[int] = []
     for number, (guest, demand) in enumerate(
         zip(topology.cells, demands_of(topology), strict=True)
@@ -63,7 +63,7 @@ def why_no_hardware(
     if topology.wants_threads and all(cell.shape.threads <= 1 for cell in cells):
         return "none of its cores has several threads, which the image requires"
     if not is_matchable(masks):
-        return f"its NUMA cells have room for each of the {asked} guest cells, but not for all"
+        return f"its NUMA cells can take each of the {asked} guest cells, but not all together"
     names = ", ".join(sorted({demand.alias for demand in devices}))
     return f"no NUMA cells with room have the devices ({names}) near enough"
 
@@ -75,7 +75,7 @@ def relax_hardware(
     devices: Sequence[DeviceDemand],
     rows: Rows,
 ) -> list[Relaxation]:
-    """Return the single changes to a topology with which some of the rows could take it."""
+    """Return the single changes to a topology that would let some of the rows take it."""
     if topology is None:
         return []
 
@@ -99,7 +99,7 @@ def relax_hardware(
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of a topology, in words, and the rows that could take it then."""
+    """One change of a topology, as text, and the rows that could then take the guest."""
 
     subject: str
     text: str
@@ -145,7 +145,7 @@ _Amount = tuple[str, str, _Shrink, int, int]
 
 
 def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
-    """Yield the amounts to reduce: subject, words, function, largest reduction, and step."""
+    """Yield the amounts to reduce: subject, noun, function, largest reduction, and step."""
     cells = topology.cells
 
     def with_cells(change: Callable[[GuestCell], GuestCell]) -> GuestTopology:
@@ -170,7 +170,7 @@ def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
         isinstance(topology.page_size, PageSizeClass)
         and topology.page_size is not PageSizeClass.SMALL
     ):
-        # In MiB: the size of the smallest huge pages in use (2 MiB on x86).
+        # The smallest huge pages in use have 2 MiB (on x86).
         step = 2
     yield "memory", "MB less memory", less_memory, max(memory_mb - step, 0), step
 
@@ -180,7 +180,7 @@ def _fewer(cpus: frozenset[int], less: int) -> frozenset[int]:
 
 
 def _least(works: Callable[[int], bool], most: int) -> int:
-    """Return the smallest number from 1 to `most` that works; 0 for none."""
+    """Return the smallest number from 1 to `most` that works, or 0 if none does."""
     if most < 1 or not works(most):
         return 0
     # Bisection is valid because a larger reduction works whenever a smaller one does.
@@ -195,7 +195,7 @@ def _least(works: Callable[[int], bool], most: int) -> int:
 
 
 def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:
-    """Return what a row lacks, in words for operators."""
+    """Return which requested devices a row lacks, as text for operators."""
     here = np.array([row])
     reasons: list[str] = []
     for source in sources_of(hosts, demands):
@@ -203,20 +203,20 @@ def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) 
         if free < demand.count:
             reasons.append(f"{demand.alias}: {demand.count:,} asked, {free:,} free")
     names = ", ".join(sorted({demand.alias for demand in demands}))
-    return "; ".join(reasons) or f"its devices are not enough for all of {names} at once"
+    return "; ".join(reasons) or f"its devices do not suffice for all of {names} together"
 
 
 def relax_devices(
     filter_name: str, hosts: HostTable, demands: Sequence[DeviceDemand], rows: Rows
 ) -> list[Relaxation]:
-    """Return the single changes to the requested devices with which some of the rows pass."""
+    """Return the single changes to the requested devices that would let some of the rows pass."""
     sources = sources_of(hosts, demands)
     free = [usable_devices(hosts, source, rows) for source in sources]
     short = np.sum([one < s.demand.count for one, s in zip(free, sources, strict=True)], axis=0)
     found: list[Relaxation] = []
     for count, source in zip(free, sources, strict=True):
         demand = source.demand
-        # Only where this demand alone is short does changing it help.
+        # A change of this demand helps only the hosts that lack devices for this demand alone.
         alone = (count < demand.count) & (short == 1)
         some = alone & (count > 0)
         if some.any():
@@ -240,7 +240,7 @@ def relax_devices(
 
 
 class CellShortage(NamedTuple):
-    """Something that a cell lacks: as a share of the demand, and in words."""
+    """Something that a cell lacks, as a share of the demand and as text."""
 
     share: float
     text: str
@@ -249,7 +249,7 @@ class CellShortage(NamedTuple):
 def nearest_shortage(
     cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios
 ) -> str:
-    """Return what the cell lacks that lacks the least."""
+    """Return, as text, what the cell lacks that comes closest to meeting the demand."""
     lacks = [list(shortages_of(cell, demand, ratios)) for cell in cells]
     least = min(lacks, key=lambda one: (len(one), sum(lack.share for lack in one)))
     return " and ".join(lack.text for lack in least)
@@ -258,7 +258,7 @@ def nearest_shortage(
 def shortages_of(
     cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios
 ) -> Iterator[CellShortage]:
-    """Yield what one cell lacks for one guest cell; nothing if it fits."""
+    """Yield what one cell lacks for one guest cell; nothing if the guest cell fits."""
     if page_size(cell, demand) is None:
         yield _memory(cell, demand)
     if demand.floats and not floats(cell, demand, ratios):
@@ -276,9 +276,9 @@ def _memory(cell: FreeCell, demand: CellDemand) -> CellShortage:
             return CellShortage(
                 min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more {noun}"
             )
-        return CellShortage(1.0, f"memory in whole pages of {cell.shape.smallest_kb:,} kB")
+        return CellShortage(1.0, f"memory in whole pages of {cell.shape.smallest_kb:,} KiB")
     wish = demand.page_size
-    said = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} kB"
+    said = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} KiB"
     pages = allowed_pages(cell, demand)
     if not pages:
         return CellShortage(1.0, said)
@@ -313,14 +313,12 @@ def _dedicated(cell: FreeCell, demand: CellDemand) -> CellShortage:
     if missing > 0:
         return CellShortage(missing / wanted, _cpus(missing, "free dedicated"))
     if demand.emulator and not demand.dedicated:
-        return CellShortage(1.0, "a dedicated CPU of its own beside the emulator's")
+        return CellShortage(1.0, "a dedicated CPU in addition to the emulator's")
     if demand.threads is ThreadPolicy.ISOLATE:
-        return CellShortage(
-            0.5, f"{demand.dedicated} cores without threads that are free as a whole"
-        )
+        return CellShortage(0.5, f"{demand.dedicated} free cores with a single thread")
     if demand.threads is ThreadPolicy.REQUIRE:
-        return CellShortage(0.5, f"{demand.dedicated} free dedicated CPUs that are siblings")
-    return CellShortage(0.5, f"{wanted} free dedicated CPUs that belong to cores")
+        return CellShortage(0.5, f"{demand.dedicated} free dedicated CPUs that share cores")
+    return CellShortage(0.5, f"{wanted} free dedicated CPUs that belong to reported cores")
 
 
 def _cpus(count: int, kind: str) -> str:

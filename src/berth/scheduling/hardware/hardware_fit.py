@@ -31,7 +31,7 @@ from berth.tables.host.pci import FreePool
 SETS_MAX = 4096
 """Maximum number of sets of host cells near devices that are tried on one host."""
 
-# Also bounds the sets that are skipped because they have too many cells.
+# The maximum number of sets that are enumerated, including those skipped for having too many cells.
 _SETS_LOOKED_AT = 16 * SETS_MAX
 
 
@@ -56,7 +56,7 @@ class FreeHardware:
 
 @dataclass(frozen=True, slots=True)
 class HardwareDemand:
-    """The demand of one instance on cells and devices; `packs` prefers the fullest cells."""
+    """The demand of one instance for cells and devices; `packs` prefers the fullest cells."""
 
     topology: GuestTopology | None
     devices: tuple[DeviceDemand, ...]
@@ -83,7 +83,7 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
 
 
 def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellShare]]:
-    """Return, for each guest cell, the host cells that it fits on, by position, with its share."""
+    """Return, for each guest cell, its share of each host cell that it fits on, by position."""
     found: list[dict[int, CellShare]] = []
     for guest, demand in zip(topology.cells, demands_of(topology), strict=True):
         tried = (
@@ -95,7 +95,10 @@ def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellSh
 
 
 class CellChoice(NamedTuple):
-    """Host cells as bits by position: those that must be used, those that may be; and devices."""
+    """The host cells that must be used and those that may be, and the devices for the guest.
+
+    Cells are bits by position.
+    """
 
     required: int
     allowed: int
@@ -111,7 +114,7 @@ def cell_choices(
     """Yield feasible choices of host cells, best first.
 
     Args:
-        masks: for each guest cell, the host cells that it fits on.
+        masks: for each guest cell, the host cells that it fits on, as bits by position.
         layout: the host cells.
         pools: the free devices.
         demands: the requested devices.
@@ -120,7 +123,7 @@ def cell_choices(
     if not is_matchable(masks):
         return
     if not demands:
-        # Without devices all cells are equal here: this one choice permits every matching.
+        # Without devices, one choice that permits every matching suffices.
         yield CellChoice(0, every, ())
         return
     groups = _alike(masks, layout, pools, demands)
@@ -151,8 +154,7 @@ def _alike(
     for place in sorted(range(len(layout)), key=lambda one: -near[one]):
         if near[place]:
             groups[place] = [place]
-        # With the policy `socket`, a cell without devices still brings those of its socket within
-        # reach.
+        # With the policy `socket`, a cell without devices still makes those of its socket close.
         elif by_socket:
             guests = tuple(mask >> place & 1 for mask in masks)
             groups.setdefault((layout[place][1], guests), []).append(place)
@@ -183,7 +185,7 @@ def devices_near(
 ) -> dict[int, int]:
     """Return the number of free devices close to each cell.
 
-    Only devices that a demand matches count; without demands, all do.
+    The number includes only devices that a demand matches; without demands, all devices.
     """
     place_of = {cell_id: place for place, (cell_id, _) in enumerate(layout)}
     near = dict.fromkeys(range(len(layout)), 0)
@@ -220,9 +222,9 @@ def _is_pinned(demand: HardwareDemand) -> bool:
 def _choose(
     room: FreeHardware, masks: Sequence[int], required: int, order: Sequence[int]
 ) -> list[int]:
-    """Return a host cell for each guest cell: the first in order that leaves the others theirs.
+    """Return a host cell for each guest cell: the first in order after which the others still fit.
 
-    After the first guest cell, cells of sockets already in use come before others.
+    After the first guest cell, cells of the sockets in use come before others.
     """
     chosen: list[int] = []
     left = (1 << len(room.cells)) - 1
@@ -235,8 +237,7 @@ def _choose(
         for place in near_first:
             bit = 1 << place
             others = [other & left & ~bit for other in masks[number + 1 :]]
-            # Checking that the rest can still be matched avoids backtracking: the first choice
-            # stands.
+            # The remaining guest cells are checked to fit, so a choice is never taken back.
             if mask & left & bit and covers(others, required & left & ~bit):
                 chosen.append(place)
                 left &= ~bit
@@ -248,16 +249,19 @@ def _choose(
 class HardwareAssign:
     """The `rule.Assign` of the hardware filters.
 
-    Filters with equal instances of this class share one answer, so cells and devices are chosen
-    together. If only the filter for devices is enabled, a topology that fits is honoured as well,
-    and one that does not fit leaves the devices unaffected.
+    Filters with equal instances of this class share one result, so cells and devices are chosen
+    together. If the policy has only the filter for devices, the guest's topology is applied if it
+    fits, and is ignored otherwise.
     """
 
     aliases: tuple[PciAlias, ...]
     packs: bool
 
     def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
-        """Return what an instance placed on a row receives; None without topology and devices."""
+        """Return what an instance placed on a row receives.
+
+        None if the instance needs neither cells nor devices, or if the devices do not fit.
+        """
         needs = query.needs
         if needs.topology is None and not needs.devices:
             return None
@@ -265,5 +269,5 @@ class HardwareAssign:
         devices = device_demands(needs.devices, self.aliases)
         demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
-        # The topology did not fit, so the filter for NUMA cells is not in force: see the class.
+        # The topology does not fit, so the policy lacks the filter for cells; see the docstring.
         return found or fit_hardware(room, HardwareDemand(None, devices))

@@ -1,8 +1,8 @@
-"""Which hosts can take a guest's topology and devices, for many hosts at once.
+"""Which hosts can take a guest's topology and devices, computed for many hosts together.
 
-Columns decide nearly all cases. The others (guests of several cells that need close devices,
-demands that compete for the same devices) are decided host by host; hosts with the same fitting
-cells and the same free devices share a verdict, which is cached.
+Operations on columns decide nearly all cases. The others (guests of several cells that need close
+devices, and demands that compete for the same devices) are decided host by host; hosts with the
+same fitting cells and the same free devices share a verdict, which is cached.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ from berth.tables.host.hosts import HostTable
 REMEMBERED_MAX = 16_384
 """Maximum number of cached verdicts for one demand."""
 
-# Number of demands whose verdicts are cached; the least recently used are evicted.
+# The number of demands whose verdicts are cached; the least recently used are evicted.
 _ASKED_MAX = 64
 _CACHE = "hardware"
 
@@ -63,7 +63,7 @@ def hosts_with_hardware(
 
     Args:
         hosts: the table.
-        topology: the guest's demand on NUMA cells.
+        topology: the guest's NUMA cells.
         demands: the requested devices; may be empty.
         rows: K rows.
 
@@ -106,7 +106,7 @@ def _one_cell(
 
 
 def _bits(cells: Mask) -> Bits:
-    """Return a number for each row with one bit per cell that fits."""
+    """Return for each row a number with one bit per cell, which is set if the cell fits."""
     values = np.left_shift(np.uint64(1), np.arange(cells.shape[1], dtype=np.uint64))
     found: Bits = np.where(cells, values, np.uint64(0)).sum(axis=1, dtype=np.uint64)
     return found
@@ -124,9 +124,9 @@ def _one_by_one(
     Args:
         undecided: (K,) bool.
         rows: K rows.
-        looks: the (K,) numbers on which the verdict depends.
-        remembered: verdicts by such numbers.
-        test: (row, *numbers) -> verdict.
+        looks: arrays of (K,) numbers on which the verdict depends.
+        remembered: cached verdicts by the numbers of a row.
+        test: (row, *numbers of the row) -> verdict.
     """
     verdicts = np.zeros(undecided.size, dtype=np.bool_)
     indices = np.flatnonzero(undecided)
@@ -135,8 +135,8 @@ def _one_by_one(
         verdict = remembered.get(look)
         if verdict is None:
             if len(remembered) >= REMEMBERED_MAX:
-                # Refilled within a few requests; keeping an order of use would cost more on every
-                # hit.
+                # The cache refills within a few requests; tracking the order of use would cost
+                # time at every hit.
                 remembered.clear()
             row = index if isinstance(rows, slice) else int(rows[index])
             verdict = remembered[look] = test(row, *look)

@@ -17,7 +17,7 @@ def is_matchable(masks: Sequence[int]) -> bool:
 
 
 def covers(masks: Sequence[int], places: int) -> bool:
-    """Return whether all guests can be placed such that none of `places` stays empty."""
+    """Return whether all guests can be placed so that none of `places` stays empty."""
     # A matching that covers all guests and one that covers all places imply one that covers both
     # (Mendelsohn and Dulmage).
     if not is_matchable(masks):
@@ -32,7 +32,10 @@ def covers(masks: Sequence[int], places: int) -> bool:
 
 
 def _seat(guest: int, masks: Sequence[int], owner: dict[int, int], seen: list[int]) -> bool:
-    """Give a guest a place, moving others if necessary; `seen` are the places already tried."""
+    """Give a guest a place, moving others if necessary, and return whether it got one.
+
+    `seen[0]` is the set of places that were tried for this guest.
+    """
     left = masks[guest] & ~seen[0]
     while left:
         lowest = left & -left

@@ -1,7 +1,7 @@
 """Pinning: which CPUs of a host cell a guest cell receives (nova-behaviour.md 6.2).
 
-Whether there are enough is decided as in Nova. Which ones is Berth's own choice: whole cores are
-kept whole as long as possible, for later guests that need them.
+Berth decides as Nova does whether a cell has enough CPUs, but chooses among them by rules of its
+own: it keeps cores whole as long as possible, for later guests that need whole cores.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from berth.tables.host.cell_use import FreeCell
 
 
 class Pins(NamedTuple):
-    """Host CPUs for the guest's dedicated CPUs, for the emulator, and those to keep idle."""
+    """The host CPUs for the guest's dedicated CPUs and its emulator, and those to keep idle."""
 
     cpus: tuple[int, ...] = ()
     emulator: frozenset[int] = frozenset()
@@ -22,10 +22,10 @@ class Pins(NamedTuple):
 
 
 def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
-    """Return dedicated CPUs of a cell; None if it has no suitable ones."""
+    """Return the host CPUs of a cell that a guest cell receives; None if too few are suitable."""
     if cell.free_count < demand.dedicated + demand.emulator:
         return None
-    # The emulator's CPU is taken beside pinned ones, so there must be some.
+    # An emulator CPU is only taken in addition to pinned CPUs, so a cell without any fails.
     if demand.emulator and not demand.dedicated:
         return None
     cores = [core & cell.free for core in cell.shape.cores if core & cell.free]
@@ -47,8 +47,12 @@ def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
 
 
 def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins | None:
-    """Take one thread of each of several whole cores, and keep their other threads idle."""
-    # Nova refuses `isolate` on cores with siblings, except on hosts with the old style of report.
+    """Take one thread of each of several free cores, and keep their other threads idle.
+
+    None if the cell cannot serve the demand in this way.
+    """
+    # Nova refuses `isolate` on cores with several threads, except on hosts that report one set of
+    # CPUs as both shared and dedicated (`is_old`).
     if cell.shape.threads > 1 and not cell.shape.is_old:
         return None
     whole = [core for core in cores if core.bit_count() >= cell.shape.threads]
@@ -68,12 +72,15 @@ def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins 
 
 
 def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | None:
-    """Take two or more threads of each core, as many of each as the most cores allow."""
+    """Take the same number of threads, at least two, of each core; the last may give fewer.
+
+    The largest number for which enough cores exist is used; None if there is none.
+    """
     if cell.shape.threads <= 1:
         return None
     counts = {core.bit_count() for core in cores}
     for threads in sorted((count for count in counts if count > 1), reverse=True):
-        # Narrow cores first, which keeps the wider ones whole.
+        # Cores with few free threads come first, so that the others stay whole.
         wide = sorted((core for core in cores if core.bit_count() >= threads), key=int.bit_count)
         if threads * len(wide) >= wanted:
             cpus = (cpu for core in wide for cpu in cpus_of(core)[:threads])
@@ -82,7 +89,7 @@ def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | No
 
 
 def _preferred(cores: Sequence[int], wanted: int) -> list[int]:
-    """Take whole or partly used cores, then part of the core that this leaves the fullest."""
+    """Use up whole cores, largest first; take the rest from the smallest core that suffices."""
     left = list(cores)
     cpus: list[int] = []
     while len(cpus) < wanted:
@@ -106,6 +113,6 @@ def _best_core(cores: Sequence[int], missing: int) -> int:
 
 
 def _beside(cores: Sequence[int], taken: int) -> tuple[int, ...]:
-    """Return a free CPU of the core with the fewest left; empty if none is free."""
+    """Return one free CPU, of the core that has the fewest; empty if no CPU is free."""
     left = [core & ~taken for core in cores if core & ~taken]
     return tuple(cpus_of(min(left, key=int.bit_count))[:1]) if left else ()

@@ -11,7 +11,7 @@ from berth.tables.host.hosts import HostTable
 
 
 def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
-    """Return for each of the rows whether one of its providers can give an amount of a class.
+    """Return for each of the rows whether one of its providers has room for an amount of a class.
 
     Args:
         hosts: the table.
@@ -59,11 +59,11 @@ def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
     if columns is None or not columns.total[row]:
         return f"it has no {name}"
     if amount > columns.unit_max[row]:
-        return f"{name}: {amount:,} asked, {columns.unit_max[row]:,} at most at once"
+        return f"{name}: {amount:,} asked, at most {columns.unit_max[row]:,} per instance"
     if amount > columns.free[row]:
         return f"{name}: {amount:,} asked, {columns.free[row]:,} free"
     return (
-        f"{name}: {amount:,} asked, must be at least {columns.min_unit[row]:,} "
+        f"{name}: {amount:,} asked, but it must be at least {columns.min_unit[row]:,} "
         f"and a multiple of {columns.step_size[row]:,}"
     )
 

@@ -1,1 +1,1 @@
-"""Checks of policies, flavors and aggregates for settings that cannot be meant."""
+"""Checks of policies, flavors and aggregates for settings that are probably not intended."""

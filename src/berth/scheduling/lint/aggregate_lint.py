@@ -1,7 +1,7 @@
 """Warnings about metadata of aggregates that is not a number where one is expected, or too large.
 
-Text that is not a number is ignored when hosts are filtered and weighed, so that a typo undoes
-nothing else (nova-behaviour.md 2.4, 2.6, 3); without a warning it would go unnoticed.
+Text that is not a number is ignored when hosts are filtered and weighed (nova-behaviour.md 2.4,
+2.6, 3), so a typo would go unnoticed without a warning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from berth.scheduling.rules.operators import number_of
 _RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
 _LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
 OVERRULES: Final = 100.0
-"""A weigher with this many times the weight of all lesser ones leaves only ties to them."""
+"""A weigher with this many times the weight of all lesser ones lets them decide only ties."""
 
 
 def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[Finding]:
@@ -39,21 +39,21 @@ def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator
 
 
 def _reason(key: str, text: str, *, is_multiplier: bool) -> str:
-    """Return why a number is ignored; empty if it counts or need not be a number."""
+    """Return why a metadata value is ignored; empty if it is valid or need not be a number."""
     number = number_of(text)
     # An empty ratio or 0 means that the host's own ratio applies, so neither is a mistake.
     if key in _RATIOS and text.strip() not in {"", "0"} and (number is None or number <= 0):
-        return "is no number above 0, and is passed over; correct it, or write 0 to inherit"
+        return "is not a number above 0 and is ignored; correct it, or write 0 for the host's own"
     if (is_multiplier or key in _LIMITS) and number is None:
-        return "is no number, and is passed over; correct it"
+        return "is not a number and is ignored; correct it"
     return ""
 
 
 def _overruling(multiplier: float, others: float) -> str:
-    """Return that a multiplier outweighs all other weighers together; empty if it does not."""
+    """Return a warning that a multiplier outweighs all others together; empty if it does not."""
     if abs(multiplier) < OVERRULES * max(others, 1.0):
         return ""
     return (
-        f"weighs that much beside {others:,g} of all other weighers together: values are put "
-        "between 0 and 1, so on its hosts these decide among ties only"
+        f"outweighs all other weighers, which have the weight {others:,g} together: values are "
+        "scaled to between 0 and 1, so on its hosts the others decide only ties; lower it"
     )

@@ -18,7 +18,7 @@ _CAPABILITIES: Final = "ComputeCapabilitiesFilter"
 _AGGREGATES: Final = "AggregateInstanceExtraSpecsFilter"
 _ADDRESS_BITS: Final = "hw:maxphysaddr_bits"
 _SCOPES: Final = {"capabilities": _CAPABILITIES, "aggregate_instance_extra_specs": _AGGREGATES}
-# The filter that reads an extra spec.
+# The filter that reads each extra spec.
 _READERS: Final[Mapping[str, str]] = {
     _ADDRESS_BITS: _CAPABILITIES,
     "trust:trusted_host": "TrustedFilter",
@@ -27,7 +27,7 @@ _READERS: Final[Mapping[str, str]] = {
     "hw:sound_model": "VirtioSoundFilter",
 }
 
-# The filter that reads what several extra specs of a flavor amount to.
+# For each filter that reads needs: a noun for what it reads, and whether a flavor needs that.
 _NEEDS_READERS: Final[Mapping[str, tuple[str, Callable[[Needs], bool]]]] = {
     "TraitsFilter": (
         "traits",
@@ -70,16 +70,16 @@ def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterat
 def _unread(specs: Mapping[str, str], needs: Needs, filters: frozenset[str]) -> Iterator[str]:
     for name, (what, is_asked) in _NEEDS_READERS.items():
         if is_asked(needs) and name not in filters:
-            yield f"asks for {what}, and nothing looks at that without {name}; add it"
+            yield f"asks for {what}, which only {name} reads; add it to the policy"
     for key in specs:
         scope, colon, _ = key.partition(":")
         reader = _READERS.get(key) or (_SCOPES.get(scope) if colon else None)
         if reader is not None and reader not in filters:
-            yield f"nothing looks at {key} without {reader}; add it"
+            yield f"has {key}, which only {reader} reads; add it to the policy"
         if key.startswith(_READ_BY_NONE):
             yield (
-                f"no rule looks at {key}, so any host will do; ask for a trait of the hosts that "
-                "can do it"
+                f"has {key}, which no rule reads, so any host is accepted; require a trait of the "
+                "hosts that support it"
             )
 
 
@@ -90,11 +90,11 @@ def _never_holding(specs: Mapping[str, str], filters: frozenset[str]) -> Iterato
         # The filter reads the address bits as a minimum, without an operator in the spec.
         flaw = flaw_of(f">= {requirement}" if key == _ADDRESS_BITS else requirement)
         if flaw:
-            yield f"can never be placed: {key} = {requirement!r}: {flaw}; correct it"
+            yield f"can never be placed: {key} = {requirement!r} is invalid ({flaw}); correct it"
         elif is_mistaken(requirement):
             yield (
-                f"{key} = {requirement!r} begins with no operator that there is, so the whole text "
-                "is compared; operators have a blank after them"
+                f"{key} = {requirement!r} does not begin with a valid operator, so the whole text "
+                "is compared; to use an operator, write a space after it"
             )
 
 
@@ -109,8 +109,8 @@ def _is_compared(key: str, filters: frozenset[str]) -> bool:
 def _contradicting(
     specs: Mapping[str, str], needs: Needs, filters: frozenset[str]
 ) -> Iterator[str]:
-    # Only specs that are compared with a single value of a host: several words in the metadata of
-    # its aggregates may each meet another spec.
+    # Specs contradict each other only if they are compared with the same single value of a host:
+    # the words in the metadata of its aggregates may each meet another spec.
     compared = [
         (path, key, requirement)
         for key, requirement in specs.items()
@@ -120,11 +120,14 @@ def _contradicting(
         if path == also and contradict(one, other):
             yield (
                 f"can never be placed: {key} = {one!r} and {other_key} = {other!r} contradict each "
-                "other; correct one"
+                "other; correct one of them"
             )
     for names in needs.traits_any:
         if names and names <= needs.traits_forbidden:
-            yield f"can never be placed: each of the traits {', '.join(sorted(names))} is forbidden"
+            yield (
+                f"can never be placed: one of the traits {', '.join(sorted(names))} is required, "
+                "and each of them is forbidden"
+            )
 
 
 def _path_of(key: str) -> tuple[str, ...]:
@@ -141,12 +144,12 @@ def _without_scope(specs: Mapping[str, str], filters: frozenset[str]) -> Iterato
     for key in specs if _AGGREGATES in filters else ():
         if key == GROUP_POLICY:
             yield (
-                f"{_AGGREGATES} takes {key} for its own, as it has no scope: hosts whose aggregates"
-                " do not have it are removed; give those of the flavor's hosts that key"
+                f"{_AGGREGATES} also reads {key}, because it has no scope, and removes hosts whose "
+                "aggregates lack that key; add it to the aggregates of the flavor's hosts"
             )
         elif ":" not in key and _CAPABILITIES in filters:
             yield (
-                f"{key} has no scope, so {_CAPABILITIES} and {_AGGREGATES} both look at it, and "
-                "hosts whose aggregates do not have it are removed; write capabilities:"
+                f"{key} has no scope, so {_CAPABILITIES} and {_AGGREGATES} both read it, and hosts "
+                "whose aggregates lack it are removed; write capabilities:"
                 f"{key} or aggregate_instance_extra_specs:{key}"
             )

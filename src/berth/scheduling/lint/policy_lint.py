@@ -1,6 +1,6 @@
 """Warnings about settings of a policy that are probably not intended, alone or on a given fleet.
 
-None of them is an error: a policy with warnings is in force like any other. The checks cover
+A warning is not an error: a policy with warnings takes effect like any other. The checks cover
 mistakes that operators of Nova have made (nova-behaviour.md 2.7, 7).
 """
 
@@ -36,16 +36,16 @@ _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
 _MOVES: Final = "CrossCellWeigher"
 _FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
 _UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
-# Filters that remove no host which ResourcesFilter would let pass, or none at all, and why.
+# Filters that hardly ever remove a host that ResourcesFilter passes, with the reason.
 _COVERED: Final[Mapping[str, str]] = {
-    "AllHostsFilter": "it passes everything",
+    "AllHostsFilter": "every host passes it",
     **dict.fromkeys(
         ("CoreFilter", "RamFilter", "DiskFilter"),
-        "ResourcesFilter removes what it removes, unless flavors say resources:",
+        "ResourcesFilter removes the same hosts, unless flavors have resources:CLASS specs",
     ),
     **dict.fromkeys(
         ("AggregateCoreFilter", "AggregateRamFilter", "AggregateDiskFilter"),
-        "a host has the least ratio of its aggregates anyway, and ResourcesFilter looks at it",
+        "a host's own ratio is the lowest of its aggregates, and ResourcesFilter applies it",
     ),
 }
 # Filters that pass every host unless one of these options is set.
@@ -92,7 +92,7 @@ def lint_fleet(
             masks = _removed_by_each(policy, hosts, flavor, now_s)
         except InvalidInputError as error:
             # One faulty flavor must not hide the warnings about all others.
-            text = f"can never be placed: {error}; correct its extra specs"
+            text = f"can never be placed ({error}); correct its extra specs"
             found.append(Finding(f"flavor {flavor.name}", text))
             continue
         queries.append(_query_for(flavor, now_s))
@@ -101,7 +101,7 @@ def lint_fleet(
         found.extend(_unplaceable(policy, hosts, flavor, masks))
     if queries and len(hosts.alive_rows()):
         found.extend(
-            Finding(f"filter {rule.name}", "removes no host for any of the flavors now")
+            Finding(f"filter {rule.name}", "currently removes no host for any of the flavors")
             for rule, count in zip(policy.filters, removed, strict=True)
             if not count and _is_about_flavors(rule) and not _uselessness(rule)
         )
@@ -133,12 +133,12 @@ def _useless_filters(policy: Policy) -> Iterator[Finding]:
 def _uselessness(rule: Filter) -> str:
     """Return why a filter hardly ever removes a host on any fleet; empty for one that may."""
     if rule.name in _COVERED:
-        return f"can hardly ever exclude a host: {_COVERED[rule.name]}"
+        return f"hardly ever removes a host: {_COVERED[rule.name]}"
     switches = _SWITCHES.get(rule.name, ())
     if not switches or any(rule.options.get(name) for name in switches):
         return ""
     named = " or ".join(switches)
-    return f"can never exclude a host without {named}; set it, or take the filter out"
+    return f"never removes a host unless {named} is set; set it, or remove the filter"
 
 
 def _missing_rules(policy: Policy) -> Iterator[Finding]:
@@ -149,11 +149,13 @@ def _missing_rules(policy: Policy) -> Iterator[Finding]:
     weighers = {rule.name for rule in policy.weighers if rule.multiplier}
     for group_policy, name in GROUP_FILTERS.items():
         if name not in filters:
-            text = f"without {name}, {group_policy} groups are refused their servers; add it"
+            text = f"without {name}, servers of {group_policy} groups are refused; add it"
             yield Finding("filters", text)
     for group_policy, name in _SOFT.items():
         if name not in weighers:
-            yield Finding("weighers", f"without {name}, {group_policy} groups do nothing; add it")
+            yield Finding(
+                "weighers", f"without {name}, {group_policy} groups have no effect; add it"
+            )
 
 
 def _loose_zones(policy: Policy) -> Iterator[Finding]:
@@ -162,8 +164,8 @@ def _loose_zones(policy: Policy) -> Iterator[Finding]:
     if _ZONE_AGGREGATES in names and "AvailabilityZoneFilter" not in names:
         yield Finding(
             f"filter {_ZONE_AGGREGATES}",
-            "lets a request for a zone that no aggregate makes, the default zone say, land in any "
-            "zone; AvailabilityZoneFilter does not",
+            "lets a request for a zone without an aggregate, such as the default zone, land in any "
+            "zone; add AvailabilityZoneFilter unless this is intended",
         )
 
 
@@ -171,7 +173,7 @@ def _unweighed(policy: Policy) -> Iterator[Finding]:
     driver = policy.driver
     names = driver.wanted if isinstance(driver, MultiScheduler) else {driver.name}
     if _UNWEIGHED.issuperset(names) and policy.weighers:
-        text = f"{' and '.join(sorted(names))} does not weigh, so the weighers play no part"
+        text = f"weighers have no effect: hosts are not weighed by {' and '.join(sorted(names))}"
         yield Finding("driver", text)
 
 
@@ -183,10 +185,10 @@ def _weights(policy: Policy) -> Iterator[Finding]:
     usual = [one for one in weighers if one.name not in soft]
     for one in policy.weighers:
         if one not in weighers:
-            text = "has no weight_setting, so it cannot matter; set it, or take the weigher out"
+            text = "has no weight_setting, so it has no effect; set it, or remove the weigher"
             yield Finding(f"weigher {one.name}", text)
         elif not one.multiplier and not one.multiplier_key:
-            text = "multiplier 0 cannot matter; take it out or raise it"
+            text = "has the multiplier 0, so it has no effect; raise it, or remove the weigher"
             yield Finding(f"weigher {one.name}", text)
     yield from _overruling(usual)
     beside = [one for one in usual if one.name != _MOVES]
@@ -196,8 +198,8 @@ def _weights(policy: Policy) -> Iterator[Finding]:
         if one.name in soft and 0 < mine <= total / 2:
             yield Finding(
                 f"weigher {one.name}",
-                f"weighs {mine:,g} beside {total:,g}, so soft groups are often overruled; "
-                "give it more than the others together to have them kept",
+                f"has the weight {mine:,g}, and the others have {total:,g} together, so they often "
+                "overrule soft groups; give it more weight than the others together",
             )
     yield from _pulling_apart(weighers)
     if policy.normalisation is Normalisation.NOVA:
@@ -214,31 +216,31 @@ def _is_silent(weigher: Weigher) -> bool:
 
 
 def _newest(weighers: Sequence[Weigher]) -> Iterator[Finding]:
-    """Yield warnings about close versions that weigh as much as all free resources."""
+    """Yield a warning if the hypervisor version weighs at least as much as a free resource."""
     free = [abs(one.multiplier) for one in weighers if one.name in _FREE]
     for one in weighers:
         if one.name == "HypervisorVersionWeigher" and free and abs(one.multiplier) >= min(free):
             yield Finding(
                 f"weigher {one.name}",
-                f"weighs {abs(one.multiplier):,g}: a version that is newer by a little counts as "
-                "much as all that is free of a resource; 0.01 only breaks ties",
+                f"has the weight {abs(one.multiplier):,g}, so a slightly newer version outweighs a "
+                "free resource; lower it to 0.01 so that versions only break ties",
             )
 
 
 def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
-    """Yield warnings about weighers that leave only ties to all lesser ones."""
+    """Yield a warning for each weigher that lets all lesser ones decide only ties."""
     ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
     for count in range(1, len(ranked)):
         lesser = sum(abs(one.multiplier) for one in ranked[count:])
-        # A small weight beside large ones breaks ties on purpose; lesser totals below 1 count as 1.
+        # Small weights next to large ones break ties on purpose, so a total below 1 is read as 1.
         if abs(ranked[count - 1].multiplier) < OVERRULES * max(lesser, 1.0):
             continue
         for one in ranked[:count]:
             yield Finding(
                 f"weigher {one.name}",
-                f"weighs {abs(one.multiplier):,g} beside {lesser:,g} of "
-                f"{', '.join(lesser_one.name for lesser_one in ranked[count:])} together: values "
-                "are put between 0 and 1, so these decide among its ties only",
+                f"has the weight {abs(one.multiplier):,g}, and all lesser ones have {lesser:,g} "
+                f"together ({', '.join(lesser_one.name for lesser_one in ranked[count:])}): values "
+                "are scaled to between 0 and 1, so the lesser ones decide only its ties",
             )
         return
 
@@ -249,7 +251,7 @@ def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[Finding]:
     packs = [one.name for one in free if one.multiplier < 0]
     spreads = [one.name for one in free if one.multiplier > 0]
     if packs and spreads:
-        text = f"{', '.join(packs)} pack while {', '.join(spreads)} spread: they pull apart"
+        text = f"packing by {', '.join(packs)} and spreading by {', '.join(spreads)} conflict"
         yield Finding("weighers", text)
 
 
@@ -265,7 +267,7 @@ def _query_for(flavor: Flavor, now_s: float) -> Query:
 def _removed_by_each(
     policy: Policy, hosts: HostTable, flavor: Flavor, now_s: float
 ) -> Sequence[Mask]:
-    """Return the hosts that each filter removes for a flavor, (N,) each."""
+    """Return for each filter an (N,) mask of the hosts that it removes for a flavor."""
     query = _query_for(flavor, now_s)
     chain = FilterChain(hosts, policy.filters, reduce_hosts(hosts, query.request))
     return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]
@@ -282,21 +284,21 @@ def _unplaceable(
     }
     alone = [name for name, count in counts.items() if alive and count == alive]
     if alone:
-        yield Finding(where, f"no host passes {' nor '.join(alone)} now")
+        yield Finding(where, f"currently no host passes {' or '.join(alone)}")
     elif alive and int(np.count_nonzero(np.logical_or.reduce(removed))) == alive:
         named = ", ".join(name for name, count in counts.items() if count)
-        yield Finding(where, f"no host passes all of {named} now")
+        yield Finding(where, f"currently no host passes all of {named}")
 
 
 def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[Finding]:
     """Yield warnings about weights that have no effect on this fleet."""
     alive = len(hosts.alive_rows())
     if alive and policy.host_subset_size >= alive and policy.host_subset_size > 1:
-        text = f"{policy.host_subset_size:,} of {count_hosts(alive)}: any is chosen at random"
-        yield Finding("host_subset_size", f"{text}, so weights cannot matter; lower it")
+        text = f"{policy.host_subset_size:,} covers {count_hosts(alive)}: any is chosen at random"
+        yield Finding("host_subset_size", f"{text}, so weights have no effect; lower it")
     for one in policy.weighers:
         if not one.multiplier and one.multiplier_key and is_off(hosts, one):
-            text = f"multiplier 0, and no aggregate has {one.multiplier_key}: it plays no part now"
+            text = f"multiplier 0, and no aggregate sets {one.multiplier_key}: it has no effect now"
             yield Finding(f"weigher {one.name}", text)
 
 
@@ -315,7 +317,7 @@ def _large_groups(hosts: HostTable) -> Iterator[Finding]:
             yield Finding(
                 where,
                 f"has {members:,} members, and the fleet has {count_hosts(usable)} in service: "
-                "some are together whatever the weights",
+                "some of them share a host whatever the weights are",
             )
 
 

@@ -10,16 +10,16 @@ from berth.scheduling.lint.lint_warning import Finding
 from berth.scheduling.rules.rule import Normalisation, Query, Scores, count_hosts
 from berth.tables.host.hosts import HostTable
 
-# Shares are quotients, so rounding may carry them past their bounds.
+# Shares are quotients, so rounding may carry them past their bounds by this much.
 _ROUNDING = 1e-9
 
 
 def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> Iterator[Finding]:
-    """Yield a warning for each weigher with invalid values, for the first such flavor only.
+    """Yield a warning for each weigher with invalid values, with the first flavor that has them.
 
     Args:
         policy: the policy with the weighers and the normalisation.
-        hosts: the fleet, all of which is weighed.
+        hosts: the fleet; every host is weighed, even if filters would remove it.
         queries: the queries, one for each flavor.
     """
     rows = hosts.alive_rows()
@@ -28,7 +28,7 @@ def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> I
             values = values_of(weigher, policy.normalisation, hosts, query, rows)
             reason = "" if values is None else _reason(values, policy.normalisation)
             if reason:
-                text = f"{reason} for flavor {query.request.flavor.name}; a fault of the plugin"
+                text = f"{reason} for flavor {query.request.flavor.name}; correct the plugin"
                 yield Finding(f"weigher {weigher.name}", text)
                 break
 
@@ -37,8 +37,8 @@ def _reason(values: Scores, normalisation: Normalisation) -> str:
     """Return what is wrong with values; empty if they are valid."""
     odd = values[~np.isfinite(values)]
     if odd.size:
-        return f"gives {odd[0]} on {count_hosts(odd.size)}"
+        return f"returns {odd[0]} on {count_hosts(odd.size)}"
     outside = values[(values < -_ROUNDING) | (values > 1 + _ROUNDING)]
     if normalisation is Normalisation.SHARE and outside.size:
-        return f"gives {outside[0]:g}, no share between 0 and 1, on {count_hosts(outside.size)}"
+        return f"returns {outside[0]:g}, not a share in [0, 1], on {count_hosts(outside.size)}"
     return ""

@@ -1,1 +1,1 @@
-"""Plans: all instances of a request placed one after another, counted and inspected."""
+"""Plans: they place all instances of a request. Also inspections, capacity and offer merging."""

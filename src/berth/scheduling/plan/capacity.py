@@ -19,9 +19,9 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The hosts with capacity for at least one instance, and the number for each.
+    """The hosts that pass the filters, and the number of further instances that fit on each.
 
-    `rows` and `counts` are (K,); `total` is their sum.
+    `rows` and `counts` are (K,).
     """
 
     rows: Rows
@@ -29,16 +29,16 @@ class Capacity:
 
     @property
     def total(self) -> int:
-        """The number of instances on all hosts together."""
+        """The number of further instances that fit on all hosts together."""
         return int(self.counts.sum())
 
 
 def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
-    """Return how many instances like the request's fit into the free resources.
+    """Return how many instances like the request's fit into the free resources of each host.
 
-    A host counts if it passes every filter for one instance; its scarcest class then limits the
-    number. An instance that asks for no resource counts once per host. Rules that depend on earlier
-    instances of the request (groups) are evaluated for the first one only.
+    A host is included if it passes every filter for one instance; its scarcest class then limits
+    the number. An instance that requests no resources fits once on each host. Rules that depend on
+    earlier instances of the request (groups) are evaluated for the first instance only.
 
     Args:
         hosts: the table.
@@ -47,11 +47,11 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         now_s: Unix seconds, for heartbeats.
 
     Raises:
-        InvalidInputError: the flavor has a spec that cannot be parsed.
+        InvalidInputError: the flavor or the image has an invalid spec.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
-    # The effective filters, since drivers such as `simple` add a limit of their own.
+    # The effective filters are used, since drivers such as `simple` add a limit of their own.
     filters = policy.effective(request.operation).filters
     chain = FilterChain(hosts, filters, reduce_hosts(hosts, request))
     rows = np.flatnonzero(chain.run(query).mask)
@@ -61,7 +61,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         # Free amounts are negative on hosts that are overcommitted beyond their ratio.
         free = 0 if columns is None else columns.free[rows]
         np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
-    # Without amounts no class limits the number, and the filters pass one instance.
+    # Without amounts no class limits the number, and the filters are known to pass one instance.
     if not query.needs.amounts:
         counts[:] = 1
     if query.needs.groups or len(hosts.trees):

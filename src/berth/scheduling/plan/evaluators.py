@@ -1,4 +1,4 @@
-"""Evaluators: rank the hosts for the instances of a request, in full or from the engine's cache."""
+"""Evaluators: they rank the hosts for a request's instances, in full or by the engine's cache."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -24,7 +24,10 @@ Rank = Callable[[HostTable, Query, Rows], Ranking]
 
 
 class Evaluation(NamedTuple):
-    """The ranked hosts for one instance; `counts` returns the numbers of hosts along the chain."""
+    """The ranked hosts for one instance.
+
+    `counts` returns the number of hosts before and after each filter.
+    """
 
     ranked: Ranking
     counts: Callable[[], tuple[FilterCount, ...]]
@@ -69,7 +72,7 @@ class FullEvaluator:
 
 
 class CachedEvaluator:
-    """Uses the engine's cache, and evaluates in full once the engine declines an instance."""
+    """Uses the engine's cache, and evaluates in full once the cache cannot serve an instance."""
 
     def __init__(
         self, hosts: HostTable, request: Request, policy: Policy, rank: Rank, engine: Engine
@@ -97,8 +100,8 @@ class CachedEvaluator:
                 return Evaluation(
                     ProfileRanking(found, query, self._engine), found.stages.filter_counts
                 )
-            # The reason to decline, such as a rule that cannot be cached, holds for the remaining
-            # instances as well, so the engine is not consulted again.
+            # A reason to bypass the cache, such as an uncacheable rule, holds for the remaining
+            # instances as well. If no host passes, the full evaluator will explain the refusal.
             self._full = self._make_full()
         return self._full.evaluate(query)
 
@@ -112,8 +115,8 @@ def evaluator_of(
 ) -> Evaluator:
     """Return the evaluator of a request; `incremental` permits the engine's cache.
 
-    A request that names hosts is evaluated in full: few others share its profile, so caching it
-    would only displace others.
+    A request that names hosts is evaluated in full: few requests share its profile, which would
+    only displace other profiles from the cache.
     """
     if incremental and not is_reduced(request):
         return CachedEvaluator(hosts, request, policy, rank, engine_of(hosts, policy))

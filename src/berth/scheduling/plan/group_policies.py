@@ -1,7 +1,7 @@
 """The hard policies of server groups, which no placement may violate.
 
-If the scheduler's policy lacks the filter of a group's policy, servers of the group are refused, as
-in Nova (UnsupportedPolicyException). Otherwise the plan is checked once more before it is claimed.
+If the scheduler's policy lacks the filter of a group's policy, requests for the group are refused,
+as in Nova (UnsupportedPolicyException). Otherwise the plan is checked again before it is claimed.
 """
 
 from collections import Counter
@@ -23,16 +23,18 @@ GROUP_FILTERS: Final[Mapping[GroupPolicy, str]] = {
     GroupPolicy.AFFINITY: AFFINITY,
     GroupPolicy.ANTI_AFFINITY: ANTI_AFFINITY,
 }
-"""The filter that enforces each hard policy; the soft policies have weighers."""
+"""The name of the filter that enforces each hard policy; the soft policies have weighers."""
 
-# Not the name of the host: the owner of the server reads the message and may not know its host.
+# Messages do not name the host, because the owner of the server reads them and is not told it.
 _CHOSEN: Final = "the host that was named or chosen"
 
 
 def plan_with_group_policy(
     hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
 ) -> Plan:
-    """Return the driver's plan for a request, or a refusal if it violates the server group.
+    """Return the driver's plan for a request, or a refusal for the policy of its server group.
+
+    The refusal says that the policy is not supported or that the driver's plan would violate it.
 
     Args:
         hosts: the table, which is unchanged when the call returns.
@@ -42,7 +44,8 @@ def plan_with_group_policy(
         seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: flavor or image have a spec that cannot be parsed.
+        InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
+            groups of resources and no filter of the policy handles them.
     """
     refusal = None if request.group_uuid is None else unsupported_group(hosts, request, policy)
     if refusal is not None:
@@ -60,7 +63,7 @@ def plan_with_group_policy(
 def group_violation(
     hosts: HostTable, group_uuid: str, placements: Sequence[Placement]
 ) -> str | None:
-    """Return how placements would violate the hard policy of their group, or None.
+    """Return how placements would violate the hard policy of their group, as text, or None.
 
     This is the last check before a claim: filters skip forced hosts, a driver may be a plugin, and
     an alternate was chosen some time ago. Nova makes the same check on the chosen host
@@ -68,14 +71,14 @@ def group_violation(
     scheduler may place a member in the meantime.
 
     Args:
-        hosts: the table for the claim; instances that are moved are in no group on it.
+        hosts: the table, on which instances that move must be in no group.
         group_uuid: the server group.
         placements: the placements of members of the group, all of one request.
     """
     group = hosts.server_groups.get(group_uuid)
     if group is None or group.policy not in GROUP_FILTERS or not placements:
         return None
-    # A copy, because placements are added to it below.
+    # The counts are copied, because placements are added to them below.
     members = Counter(hosts.occupants.group_rows(group_uuid))
     rows = {one.instance_uuid: hosts.row_of(one.provider_uuid) for one in placements}
     if group.policy is GroupPolicy.AFFINITY:
@@ -83,32 +86,35 @@ def group_violation(
     for uuid, row in rows.items():
         here = hosts.occupants.by_uuid.get(uuid)
         if row is None or (here is not None and here.row == row):
-            # A moved member may stay on its host, where it is counted already.
+            # An instance that stays on its host adds no member.
             continue
-        # Placements of the same request count against each other.
+        # Instances of the same request count as members for each other.
         members[row] += 1
         if members[row] > group.max_server_per_host:
             most = group.max_server_per_host
-            return f"{_CHOSEN} has {most} of at most {most} members of the group."
+            return f"{_CHOSEN} has {most} members of the group; at most {most} may share a host."
     return None
 
 
 def _apart(
     hosts: HostTable, group: ServerGroup, members: Counter[int], rows: Mapping[str, int | None]
 ) -> str | None:
-    # Until the move ends, no single host is the group's: either one may turn out to be wrong.
+    # Until the move ends, placing a member on either host may turn out to violate the policy.
     if is_split(hosts, group.uuid):
-        return "a member of the group is moving between two hosts, and may end on either."
+        return (
+            "a member of the group is moving between two hosts and may end on either; retry when"
+            " the move has ended."
+        )
     if members:
         is_away = any(row is not None and row not in members for row in rows.values())
         return f"{_CHOSEN} has no member of the group." if is_away else None
     if hosts.orphans.has_member(group.uuid):
-        return "a member of the group is on a host that is currently missing."
-    return "its members would be on several hosts." if len(set(rows.values())) > 1 else None
+        return "a member of the group is on a host that is missing; retry when the host is back."
+    return "the members would be on several hosts." if len(set(rows.values())) > 1 else None
 
 
 def unsupported_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
-    """Return the refusal of a request whose group has a hard policy without its filter, or None."""
+    """Return the refusal of a request for a group whose policy lacks its filter, or None."""
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     keeper = None if group is None else GROUP_FILTERS.get(group.policy)
     if group is None or keeper is None:

@@ -34,7 +34,7 @@ def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
     """Return for each weigher the host of a full ranking that would be best without it.
 
     The values of the other weighers stay the same, as each has a scale of its own. Scores are
-    summed again without the weigher: subtracting its part would leave a trace of its rounding.
+    summed again without the weigher, because subtracting its part would leave a rounding error.
     """
     found: list[Counterfactual] = []
     hosts, rank = ranking.hosts, ranking.hosts.rank[ranking.rows]
@@ -84,7 +84,7 @@ class InstanceInspection:
     """One instance: the hosts that passed, best first, the removed hosts, and the placement.
 
     `candidates_total` and `removed_total` count all hosts, listed or not. `by_weight` is False if
-    the driver did not choose by the weights that are shown.
+    the driver did not choose by the scores that are shown.
     """
 
     instance_uuid: str
@@ -96,15 +96,16 @@ class InstanceInspection:
     by_weight: bool
     placement: Placement | None
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """The host that would have won without each weigher, among all candidates."""
+    """For each weigher, the host of all candidates that would have won without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """A plan and the evaluation that led to it.
 
-    There is one entry per instance, in order. If the request is refused, the last entry is the
-    instance that found no host; there is none if no host was evaluated.
+    `instances` has one entry per instance, in order. If the request is refused, the last entry is
+    the first instance without a placement; there are no entries if the policy of the server group
+    is not supported.
     """
 
     request_id: str
@@ -146,13 +147,14 @@ def inspect(
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
         seed: the seed of every random choice.
-        hosts_max: the most candidates and the most removed hosts to list for an instance; the
-            chosen host is always listed.
+        hosts_max: the most candidates and the most removed hosts to list for an instance, or None
+            for all; a chosen host that passed is always listed.
 
     Raises:
-        InvalidInputError: flavor or image have a spec that cannot be parsed.
+        InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
+            groups of resources and no filter of the policy handles them.
     """
-    # The driver plans first: an inspection must show the plan that a decision would make.
+    # The driver makes the plan, because an inspection must show the plan of a decision.
     plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
     placements = _placements(hosts, request, policy, plan, now_s=now_s, seed=seed)
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
@@ -190,17 +192,16 @@ def counterfactuals_of(
     *,
     now_s: float,
 ) -> tuple[Counterfactual, ...]:
-    """Return the host that each weigher kept from winning a plan's first instance.
+    """Return for each weigher the host that would get a plan's first instance without it.
 
-    It takes one full evaluation of the table, however many instances there are: only the first one
-    is evaluated.
+    Only the first instance is evaluated, so the call takes one full evaluation of the table.
 
     Args:
         hosts: the table, as it was when the plan was made.
         request: the request.
         policy: the rules of the plan.
         placements: the placements of the plan, if any.
-        now_s: Unix seconds, for heartbeats; those of the plan.
+        now_s: Unix seconds at the time of the plan, for heartbeats.
 
     Returns:
         One entry per weigher, over all hosts that pass the filters. Empty if nothing was placed or
@@ -223,8 +224,9 @@ def _placements(
 ) -> list[Placement | None]:
     """Return the placement of each evaluated instance, and None for one without a host.
 
-    No instance is evaluated if the group's policy is unsupported. A refusal holds no placements, so
-    those before it come from a plan for fewer instances: the same seed makes the same choices.
+    No instance is evaluated if the group's policy is unsupported. A refused plan has no placements,
+    so those of the earlier instances come from a plan for fewer instances: the same seed makes the
+    same choices.
     """
     if plan.refusal is None:
         return list(plan.placements)
@@ -287,7 +289,7 @@ def _verdicts(
 ) -> Iterable[RuleVerdict]:
     if context.reduction.what:
         allowed = bool(context.reduction.mask[row])
-        why = "" if allowed else "the request rules it out by name"
+        why = "" if allowed else "the request does not allow this host"
         yield RuleVerdict(context.reduction.what, allowed, why)
     for rule, verdict in zip(context.chain.filters, verdicts, strict=True):
         passed = bool(verdict[row])
@@ -296,7 +298,7 @@ def _verdicts(
 
 
 def _indices(ranking: FullRanking, row: int | None) -> list[int]:
-    """Return the index of a row in a ranking; empty for a host that the chain removed."""
+    """Return a list of a row's index in a ranking; empty without a row or if it is not ranked."""
     return [] if row is None else [int(index) for index in np.flatnonzero(ranking.rows == row)]
 
 
@@ -309,7 +311,7 @@ def _place(hosts: HostTable, ranking: FullRanking, index: int) -> int:
 
 
 def _is_weighed(hosts: HostTable, ranking: FullRanking, placement: Placement) -> bool:
-    """Return whether the driver's score of the chosen host is that of the weighers."""
-    # By comparing scores rather than driver names, since drivers can be plugins.
+    """Return whether the driver's score of the chosen host equals that of the weighers."""
+    # Scores are compared rather than names of drivers, since drivers can be plugins.
     indices = _indices(ranking, hosts.row_of(placement.provider_uuid))
     return placement.chosen in ranking.scored(indices)

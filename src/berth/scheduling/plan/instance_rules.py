@@ -15,7 +15,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
 NAME: Final = "InstanceInformationFilter"
-"""The name in refusals of the filter that leaves hosts out; no policy names it."""
+"""The name of the filter that leaves hosts out, as refusals show it; policies do not name it."""
 
 _GROUP: Final = "instances"
 _WITH: Final = frozenset({_GROUP, "aggregates"})
@@ -49,8 +49,8 @@ def check_instances_tracked(policy: Policy, source: str) -> None:
         reads = "reads" if len(names) == 1 else "read"
         raise PolicyError(
             source,
-            f"{', '.join(names)} {reads} what instances hosts have, and"
-            " tracking.track_instance_changes is off; turn it on, or take the rules out",
+            f"{', '.join(names)} {reads} the instances of hosts, but"
+            " tracking.track_instance_changes is off; turn it on, or remove the rules",
         )
 
 
@@ -74,18 +74,18 @@ def _may_read_instances(rule: Filter | Weigher, request: Request) -> bool:
 
 
 def excluding_hosts(policy: Policy, names: frozenset[str]) -> Policy:
-    """Return a policy that places no instance on hosts whose instances are unknown.
+    """Return the policy with a filter that removes hosts, because their instances are unknown.
 
     Args:
         policy: the rules in force.
-        names: the names of the hosts.
+        names: the names of these hosts.
     """
-    # First, so that the counts along the chain attribute these hosts to this filter.
+    # The filter is the first, so the counts along the chain attribute these hosts to it.
     return replace(policy, filters=(_known(names), *policy.filters))
 
 
 def _known(names: frozenset[str]) -> Filter:
-    # Rows are looked up at each call, because a host's row can change while names do not.
+    # Rows are looked up in each call, because a host's row can change while its name does not.
     def unknown(hosts: HostTable) -> set[int]:
         return {row for name in names for row in hosts.rows_of_name(name)}
 
@@ -94,18 +94,20 @@ def _known(names: frozenset[str]) -> Filter:
         kept: Mask = ~np.isin(chosen_rows, np.fromiter(unknown(hosts), dtype=np.intp))
         return kept
 
-    # The policy of a server group is checked on forced hosts as well, so they must be known, too.
+    # The policy of a server group is checked on forced hosts as well, so their instances must be
+    # known, too.
     return Filter(NAME, keep, _why, _relax, _READS, on_forced=True)
 
 
-# Not row-local: which rows are left out follows from names, so the engine must not keep verdicts.
+# The filter is not row-local, so the engine keeps no verdicts: they follow from `names`, which no
+# column contains.
 _READS: Final = Reads(request=(), columns=(_GROUP,), row_local=False)
 
 
 def _why(_hosts: HostTable, _query: Query, _row: int) -> str:
     return (
-        "its instances are in doubt, and the ledger did not answer when they were to be read"
-        " again; retry when the ledger is back"
+        "its instances are in doubt, and the ledger could not be read to resolve the doubt; retry"
+        " when the ledger is available"
     )
 
 

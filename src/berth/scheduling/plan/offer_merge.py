@@ -1,8 +1,8 @@
 """The merge of offers from several sources into one plan (ADR 0025).
 
 A source's n-th offer is valid only together with those before it, so only prefixes are taken. Among
-the next offers of all sources, the one with the highest weight is taken: a source's next choice
-depends on its own hosts alone, so this is the choice of one scheduler that sees all hosts.
+the next offers of all sources, the one with the highest weight is taken. A source's next offer
+depends on its own hosts alone, so the result is that of one scheduler that sees all hosts.
 """
 
 import heapq
@@ -10,12 +10,15 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-# Low enough that the sum over all instances of a request does not overflow.
+# The bound of adjusted weights, so low that their sum over the instances of a request is finite.
 _WEIGHT_MAX: Final = 1e300
 
 
 class MergedOffer(NamedTuple):
-    """One entry of a merged plan: the source, the place of its offer (from 0), and the weight."""
+    """One entry of a merged plan.
+
+    `source` is the index of the source, `place` the index of the offer among the source's.
+    """
 
     source: int
     place: int
@@ -25,8 +28,8 @@ class MergedOffer(NamedTuple):
 def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
     """Return the best `count` offers, as prefixes of the sources' lists.
 
-    Equal weights go to the first source. A weight that is not finite ends its list: it comes from a
-    faulty child zone, whose later offers cannot be ranked.
+    Of offers with equal weights, that of the first source is taken. A weight that is not finite
+    ends its list: it comes from a faulty child zone, whose later offers cannot be ranked.
 
     Args:
         weights: the weights of each source's offers, in order.
@@ -52,10 +55,10 @@ def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedO
 
 
 def merge_from_one_source(weights: Sequence[Sequence[float]], count: int) -> list[MergedOffer]:
-    """Return offers of a single source: of those with enough, the one with the greatest sum.
+    """Return up to `count` offers of a single source, for instances that must stay together.
 
-    It serves instances that must stay together. If no source has enough, the one with the most
-    offers is used, so that the plan shows how many fit.
+    Of the sources with `count` offers, the one with the greatest sum of weights is used. If there
+    is none, the one with the most offers is used, so that the plan shows how many fit.
     """
     lists = [merge_offers([offers], count) for offers in weights]
     if not lists:
@@ -70,7 +73,7 @@ def _goodness(taken: Sequence[MergedOffer], source: int) -> tuple[int, float, in
 
 
 def adjusted_weight(weight: float, offset: float, scale: float) -> float:
-    """Return a child's weight as its parent counts it: offset + scale x weight, always finite.
+    """Return a child zone's weight as its parent uses it: offset + scale x weight, always finite.
 
     Source: nova-behaviour.md 1.3, D1.
 

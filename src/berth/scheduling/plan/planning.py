@@ -28,22 +28,22 @@ from berth.tables.host.hosts import HostTable
 def seed_of(request_id: str) -> int:
     """Return the seed of a request's decision: 63 bits of the SHA-256 of its id.
 
-    Derived rather than drawn, so that a decision can be replayed from its request.
+    The seed is derived rather than drawn, so that a decision can be replayed from its request.
     """
     digest = hashlib.sha256(request_id.encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 Pick = Callable[[Ranking, RandomSource], tuple[int, list[int]]]
-"""(ranking, random source) -> the ranking's numbers of the chosen host and the runners-up."""
+"""(ranking, random source) -> the ranking's indices of the chosen host and the runners-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionStrategy:
     """The way in which a driver ranks hosts and selects one.
 
-    `incremental` declares that scores come from the policy's weighers alone, so that the engine may
-    reuse them from one request to the next.
+    `incremental` declares that scores come from the policy's weighers alone, so the engine may
+    reuse them for later requests.
     """
 
     rank: Rank
@@ -52,7 +52,7 @@ class SelectionStrategy:
 
 
 class _PlanRun(NamedTuple):
-    """The settings of one plan; `alternates` is the number to name for each instance."""
+    """The settings of one plan; `alternates` is the number of alternates for each instance."""
 
     strategy: SelectionStrategy
     random_source: RandomSource
@@ -60,7 +60,11 @@ class _PlanRun(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The host of one instance, of `candidates` hosts; `scored` has it and the runners-up."""
+    """The host chosen for one instance.
+
+    `candidates` is the number of hosts that passed; `scored` has the chosen host, then the
+    runners-up.
+    """
 
     row: int
     candidates: int
@@ -77,7 +81,7 @@ def plan_instances(
     now_s: float,
     seed: int,
 ) -> Plan:
-    """Return a plan that places all instances of a request, or none.
+    """Return a plan that places all instances of a request, or one with a refusal.
 
     Each instance is filtered, ranked and placed on trial before the next one.
 
@@ -90,7 +94,8 @@ def plan_instances(
         seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: flavor or image have a spec that cannot be parsed.
+        InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
+            groups of resources and no filter of the policy handles them.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = cached_needs(hosts, request)
@@ -102,7 +107,7 @@ def plan_instances(
             hosts, first, evaluator, _PlanRun(strategy, RandomSource(seed), policy.alternates)
         )
     except NonFiniteValueError:
-        # The engine met a value that is not finite, whose extremes it cannot keep. The plan starts
+        # The engine read a value that is not finite, so it cannot keep extremes. The plan starts
         # again from the same seed, so the outcome is that of a full evaluation.
         evaluator = evaluator_of(hosts, request, policy, rank, incremental=False)
         return _plan(
@@ -125,7 +130,7 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
                 return Plan(first.needs.amounts, filters=evaluation.counts(), refusal=refusal)
             choice = _choose(hosts, query, evaluator, evaluation.ranked, run)
             choices.append(choice)
-            # A single instance has no successor that would have to see it on the table.
+            # A single instance needs no trial placement, because no later instance depends on it.
             if len(uuids) > 1:
                 trial.place(choice.row, query.resident_with(choice.assignment))
         counts = () if evaluation is None else evaluation.counts()
@@ -148,7 +153,7 @@ def _choose(
 
 
 def _picked(hosts: HostTable, request: Request, ranked: Ranking, run: _PlanRun) -> tuple[int, ...]:
-    """Return the ranking's numbers of the host to use and of the runners-up."""
+    """Return the ranking's indices of the host to use and of the runners-up."""
     number, next_best = run.strategy.pick(ranked, run.random_source)
     # A retry goes to the alternates of its first decision, in their order, as long as they pass.
     alternate = first_alternate(hosts, request, ranked) if request.alternates else None
@@ -166,9 +171,10 @@ def _alternates(
     rows: list[int],
     run: _PlanRun,
 ) -> dict[int, tuple[HostAndNode, ...]]:
-    """Return the alternates by row.
+    """Return the alternates by row; an empty mapping if the decision names none.
 
-    A single instance reuses its ranking; several need one that sees all of them placed.
+    The ranking of a single instance is reused. For several instances, hosts are ranked again with
+    all of them placed.
     """
     if not run.alternates or evaluation is None or not has_alternates(query.request):
         return {}

@@ -1,1 +1,1 @@
-"""What a filter and a weigher are, and the pieces that several of them are made of."""
+"""The interface of filters and weighers, and the code that several of them share."""

@@ -1,4 +1,4 @@
-"""What the metadata of aggregates says about a request: who is admitted, and who is kept inside."""
+"""The metadata of aggregates that admits requests to hosts, or confines them to hosts."""
 
 from collections.abc import Iterable
 
@@ -43,7 +43,10 @@ def admits(hosts: HostTable, keys: Iterable[str], word: str, rows: Selection) ->
 
 
 def listed(hosts: HostTable, keys: Iterable[str], row: int) -> str:
-    """Return the first few words that the aggregates of a row list under the keys, as text."""
+    """Return the first few words that the aggregates of a row list under the keys, as text.
+
+    The text is "nothing" if they list no word.
+    """
     words = sorted({word for key in keys for word in hosts.memberships.words(key, row)} - {""})
     if not words:
         return "nothing"
@@ -51,8 +54,8 @@ def listed(hosts: HostTable, keys: Iterable[str], row: int) -> str:
     return ", ".join(words[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
-# Both functions below look at all aggregates, also at those without hosts: an aggregate that loses
-# its last host must not release its project to all other hosts.
+# `project_aggregates` and `zone_aggregates` look at all aggregates, even those without hosts: an
+# aggregate that loses its last host must not release its project to all other hosts.
 
 
 def project_aggregates(hosts: HostTable, query: Query) -> frozenset[int]:
@@ -76,5 +79,5 @@ def zone_aggregates(hosts: HostTable, query: Query) -> frozenset[int]:
 
 
 def names_of(hosts: HostTable, aggregate_ids: frozenset[int]) -> str:
-    """Return the names of aggregates as text, in the order of their ids."""
+    """Return the names of aggregates as text, separated by commas and in the order of the ids."""
     return ", ".join(hosts.aggregates[number].name for number in sorted(aggregate_ids))

@@ -54,8 +54,10 @@ HOST_ATTRIBUTES: Mapping[str, Callable[[HostTable, int], str]] = {
     "host_ip": lambda hosts, row: hosts.addresses.text(row),
     "uuid": lambda hosts, row: hosts.uuid(row),
 }
-"""Attributes that identify a host: (hosts, row) -> text. Few requests read them, so they are looked
-up row by row rather than kept as columns."""
+"""Attributes that identify a host: (hosts, row) -> text.
+
+Few requests read them, so they are looked up row by row rather than kept as columns.
+"""
 
 PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
     "hypervisor_type": lambda profile: profile.hypervisor_type,
@@ -104,6 +106,6 @@ _ALIASES: Mapping[str, str] = {
 
 
 def canonical_architecture(name: str) -> str:
-    """Return the name by which hosts report an architecture; an unknown one in lower case."""
+    """Return the name by which hosts report an architecture; an unknown name in lower case."""
     lowered = name.lower()
     return _ALIASES.get(lowered, lowered)

@@ -1,12 +1,12 @@
 """JSON queries: prefix expressions over host attributes, `[">=", "$free_ram_mb", 1024]`.
 
 The grammar is that of Nova's JsonFilter (nova-behaviour.md 1.2, 2.6). A list is an operator and its
-arguments; a text `$name.key` is the key of an attribute of the host; an argument that the host
-lacks is left out. A comparison compares the first argument with all others and is false if fewer
-than two are left.
+arguments. A string `$name.key` refers to a key of a host attribute; an argument that the host lacks
+is left out. A comparison compares the first argument with all others, and is false if fewer than
+two arguments are left.
 
-Attributes are kept as their few distinct values and a code for each row, so an operator runs once
-for each distinct tuple of arguments, however many hosts there are. Numbers are compared as arrays.
+An attribute is represented by its few distinct values and a code for each row, so an operator runs
+once for each distinct tuple of arguments, not once for each host. Numbers are compared as arrays.
 """
 
 import json
@@ -31,7 +31,7 @@ DEPTH_MAX = 32
 """The most levels of nested lists in a query."""
 
 TERMS_MAX = 128
-"""The most operators and arguments of a query: on a large fleet each may cost some milliseconds."""
+"""The most operators and arguments of a query: each may cost milliseconds on a large fleet."""
 
 _FIELD = "hints.query"
 
@@ -50,7 +50,7 @@ class JsonAttribute:
 
 @dataclass(frozen=True, slots=True)
 class JsonOperation:
-    """An operator and its arguments, without those that no host can have (`null`, empty text)."""
+    """An operator and its arguments, without `null` and empty strings, which no host has."""
 
     name: str
     arguments: "tuple[Term, ...]"
@@ -87,17 +87,18 @@ OPERATORS: Mapping[str, Callable[[Sequence[object]], bool]] = {
     **{name: _compares(holds) for name, holds in COMPARISONS.items()},
     "in": lambda arguments: len(arguments) > 1 and arguments[0] in arguments[1:],
 }
-"""Operators on the arguments that the host has."""
+"""The operators that read the values of those arguments that the host has."""
 
 JUNCTIONS = ("not", "or", "and")
-"""Operators that only use the truth of their arguments."""
+"""The operators that read only the truth values of their arguments."""
 
 
 def parse(text: str) -> JsonOperation | None:
     """Return the parsed query, or None for an empty list, which every host satisfies.
 
     Raises:
-        InvalidInputError: the text is not a query, or is too long or nested too deeply.
+        InvalidInputError: the text is not a query, is too long, is nested too deeply, or has too
+            many operators and arguments.
     """
     if len(text) > TEXT_MAX:
         raise _wrong(f"is {len(text):,} characters long; at most {TEXT_MAX:,} are allowed")
@@ -115,14 +116,17 @@ def parse(text: str) -> JsonOperation | None:
 
 
 def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
-    """Return the parts of a query that must all hold, for reasons and relaxations part by part."""
+    """Return the parts of a query that must all hold, each with a reason and relaxation of its own.
+
+    These are the operations that an `and` joins; any other query is its own only part.
+    """
     parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)
     return tuple(parts) if is_sum else (query,)
 
 
 def attributes_of(term: Term) -> Iterator[JsonAttribute]:
-    """Yield the attributes in a query."""
+    """Yield the attributes in a term, repeated ones included."""
     if isinstance(term, JsonAttribute):
         yield term
     elif isinstance(term, JsonOperation):
@@ -138,7 +142,7 @@ def _wrong(reason: str) -> InvalidInputError:
 
 
 def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is not a number")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
@@ -155,11 +159,11 @@ def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
         case None | "":
             return None
         case float() if not math.isfinite(document):
-            raise _wrong("has a number that is too large")
+            raise _wrong("has a number that is too large for a float")
         case str() | int() | float():
             return document
         case _:
-            raise _wrong(f"{f'{document!r}'[:80]} must be a list, a text, a number or a boolean")
+            raise _wrong(f"{f'{document!r}'[:80]} must be a list, a string, a number or a boolean")
 
 
 def _list(items: Sequence[object], terms: Iterator[int], depth: int) -> Term:
@@ -183,16 +187,21 @@ def _plain(term: Term) -> object:
             return term
 
 
+# Counting distinct codes is linear in the size of the code space; above this size, sorting is
+# faster.
 _FEW = 4_096
 
-
-# Up to this, integers and floats compare the same, so arrays give what Python would.
+# Integers up to this size are exact as floats, so comparisons of arrays equal those of Python.
 _EXACT_MAX = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """The distinct values, None for a missing one, and the index of one for each of K rows."""
+    """The values of an argument on K rows.
+
+    `values` holds the distinct values, with None for a missing one. `codes` holds for each of the
+    rows the index of its value.
+    """
 
     values: Sequence[object]
     codes: NDArray[np.intp]
@@ -219,7 +228,7 @@ def value_of(attribute: JsonAttribute, hosts: HostTable, row: int) -> object:
 
 
 class _QueryEvaluator:
-    """One query on some rows; each attribute is looked up once."""
+    """Evaluates a query on some rows, and looks up each attribute once."""
 
     def __init__(self, hosts: HostTable, rows: Selection) -> None:
         self._hosts = hosts
@@ -250,7 +259,10 @@ class _QueryEvaluator:
         return self._attributes[term]
 
     def _numbers(self, arguments: Sequence[Term]) -> list[Values | float] | None:
-        """Return the arguments as arrays and numbers, or None if some of them are neither."""
+        """Return the arguments as arrays and numbers.
+
+        None if one of them is neither, or if there are fewer than two.
+        """
         found: list[Values | float] = []
         for one in arguments:
             if (
@@ -304,7 +316,6 @@ def _distinct(codes: NDArray[np.intp], size: int) -> tuple[int, NDArray[np.intp]
         codes: (K,) numbers below `size`.
         size: the size of the code space.
     """
-    # Counting is linear in the size of the code space; beyond a few thousand, sorting is faster.
     if size > _FEW:
         found, places = np.unique(codes, return_inverse=True)
         return found.size, places
@@ -331,12 +342,12 @@ def _attribute(attribute: JsonAttribute, hosts: HostTable, rows: Selection) -> _
 
 
 def _column(values: Sequence[object]) -> _Column:
-    """Return JSON values as a column of distinct ones."""
+    """Return the column of a list of JSON values, one for each row."""
     distinct: list[object] = []
     code_of: dict[object, int] = {}
     codes: list[int] = []
     for value in values:
-        # JSON text tells 1 from True and 1.0, which Python's dictionaries do not.
+        # As dictionary keys 1, True and 1.0 would be equal; as JSON text they differ.
         key = value if isinstance(value, str) else (json.dumps(value, sort_keys=True),)
         code = code_of.setdefault(key, len(distinct))
         if code == len(distinct):

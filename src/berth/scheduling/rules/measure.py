@@ -1,13 +1,13 @@
-"""Measures: what a weigher reads of hosts, written once for one host and for many.
+"""Measures: the columns that a weigher reads, and one formula for a single host and for many.
 
-A weigher's rule is bound to a table and a request first, and then names the columns that it reads
-and a formula over their values. The formula is evaluated on whole columns when many hosts are
-weighed, and on plain numbers when a single host has changed: an array of one element costs several
-times as much. Formulas use Python's operators, which mean the same for both, and `Arithmetic`.
+A weigher's rule is bound to a table and a request, which yields the columns that it reads and a
+formula over their values. The formula is evaluated on whole columns when many hosts are weighed,
+and on plain numbers when a single host has changed: an array of one element costs several times as
+much. Formulas use `Arithmetic` and Python's operators, which work on both arrays and numbers.
 
-Shares are values in [0, 1] of a host's own capacity, for policies that normalise by share. A share
-depends on one host and the request alone, so it means the same in every list of hosts, and scores
-can be compared between requests and between zones.
+A share is a value in [0, 1], relative to a host's own capacity, for policies that normalise by
+share. It depends on the host and the request alone, so scores can be compared between requests and
+between zones.
 """
 
 import math
@@ -22,18 +22,17 @@ from berth.scheduling.rules.rule import Query, ReadOne, Scores, always
 from berth.tables.columnar.bitsets import Selection, count_of
 from berth.tables.host.hosts import HostTable
 
-# Up to this many rows are read faster one by one than as arrays when a rule has several columns:
-# each array operation costs about as much as a formula on plain numbers.
+# A rule with at least `_SEVERAL_COLUMNS` columns reads up to `_FEW_ROWS` rows faster one by one
+# than as arrays: each array operation costs about as much as a formula on plain numbers.
 _FEW_ROWS: Final = 16
 _SEVERAL_COLUMNS: Final = 4
-
 
 Value = Any
 """A number, or an array with one number for each of K rows: formulas take either."""
 
 
 class MeasuredColumn(Protocol):
-    """A value of each row, read as an array is: by rows, or by one row with `item`."""
+    """One value per row, read like an array: by index for many rows, or by `item` for one."""
 
     def __getitem__(self, rows: Selection, /) -> Value:
         """Return the (K,) values of K rows."""
@@ -41,18 +40,18 @@ class MeasuredColumn(Protocol):
 
     @property
     def item(self) -> Callable[[int], Any]:
-        """Return the value of one row as a plain number."""
+        """The function that returns the value of one row as a plain number."""
         ...
 
 
-# Not frozen, and neither is `BoundMeasure`: each request makes both anew, and making a frozen
+# `Computed` and `BoundMeasure` are not frozen: each request creates new ones, and creating a frozen
 # dataclass takes several times as long.
 @dataclass(slots=True)
 class Computed:
     """A column whose values are computed for the rows that are read.
 
-    `of` computes the (K,) values of K rows. `of_one` computes the value of one row, if there is a
-    faster way than by an array of one element.
+    `of` computes the (K,) values of K rows. `of_one` computes the value of one row faster than an
+    array of one element does; None if there is no faster way.
     """
 
     of: Callable[[Selection], NDArray[Any]]
@@ -77,7 +76,7 @@ def constant(value: float) -> "BoundMeasure":
 class Arithmetic(Protocol):
     """The operations of formulas that differ between numbers and arrays.
 
-    A value that is not a number stays so if it is the first argument.
+    `least` and `greatest` return NaN if the first argument is NaN.
     """
 
     def least(self, value: Value, other: Value, /) -> Value:
@@ -93,7 +92,7 @@ class Arithmetic(Protocol):
         ...
 
     def rounded(self, value: Value, /) -> Value:
-        """Return the value rounded to a whole number, halves to the even one."""
+        """Return the value rounded to a whole number, with halves rounded to even."""
         ...
 
 
@@ -149,8 +148,8 @@ Formula = Callable[..., Value]
 class BoundMeasure:
     """A rule bound to a table and a request: at least one column, and a formula over their values.
 
-    Without a formula the value is that of the only column. A measure holds as long as the table's
-    `structure` and its list of hosts do.
+    Without a formula the measure is the first column. A measure is valid until the table's
+    `structure` or its list of hosts changes.
     """
 
     columns: Sequence[MeasuredColumn]
@@ -165,34 +164,33 @@ class BoundMeasure:
             read = self.of_row()
             each: Sequence[int] = range(rows.stop) if isinstance(rows, slice) else rows.tolist()
             return np.array([read(row) for row in each], dtype=np.float64)
-        # As floats from the start: they hold amounts exactly, and each division of integers
-        # would convert them again.
+        # Floats hold amounts exactly. Integers would be converted again for each division.
         return np.asarray(
             formula(ARRAYS, *[np.asarray(column[rows], dtype=np.float64) for column in columns]),
             dtype=np.float64,
         )
 
     def of_row(self) -> ReadOne:
-        """Return a function of a row that returns its value, by the same operations."""
+        """Return a function that returns the value of a row, by the operations of `of_rows`."""
         formula, items = self.formula, [column.item for column in self.columns]
         first = items[0]
         if formula is None:
             return lambda row: float(first(row))
-        # Most rules have one column, for which a list of values would only take time.
+        # Most rules have one column, so the common case does without a list of values.
         if len(items) == 1:
             return lambda row: formula(NUMBERS, first(row))
         return lambda row: formula(NUMBERS, *[item(row) for item in items])
 
 
 Binding = Callable[[HostTable, Query], BoundMeasure | None]
-"""(hosts, query) -> the measure of a table and a request, or None if the rule does not apply."""
+"""(hosts, query) -> the measure on a table for a request, or None if the rule does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A weigher's rule in all its forms; it serves as `Weigher.raw` and `Weigher.share`.
 
-    `bind` returns the measure of a table and a request, or None if the weigher does not apply to
+    `bind` returns the measure on a table for a request, or None if the weigher does not apply to
     the request, whatever the hosts are.
     """
 
@@ -204,9 +202,9 @@ class Rule:
         return None if measure is None else measure.of_rows(rows)
 
     def of_row(self, hosts: HostTable, query: Query) -> ReadOne:
-        """Return a function of a row that returns its value; see `Weigher.raw_of_one`.
+        """Return a function that returns the value of a row; see `Weigher.raw_of_one`.
 
-        The value is not a number if the rule does not apply.
+        The function returns NaN if the rule does not apply.
         """
         measure = self.bind(hosts, query)
         return always(math.nan) if measure is None else measure.of_row()
@@ -237,7 +235,7 @@ def part(arithmetic: Arithmetic, free: Value, whole: Value) -> Value:
     """Return free / whole in [0, 1]: 0 if nothing is free or the whole is 0 or below.
 
     Args:
-        arithmetic: of numbers or of arrays.
+        arithmetic: the operations for numbers or for arrays.
         free: what is left; may be below 0.
         whole: the capacity, in the same unit.
     """
@@ -249,8 +247,8 @@ def filled(arithmetic: Arithmetic, count: Value, scale: float) -> Value:
     """Return count / (count + scale): 0 for 0, 1/2 at `scale`, below 1 for any count.
 
     Args:
-        arithmetic: of numbers or of arrays.
-        count: a number without an upper bound; below 0 counts as 0.
+        arithmetic: the operations for numbers or for arrays.
+        count: a number without an upper bound; a value below 0 is read as 0.
         scale: above 0, in the same unit.
     """
     above = arithmetic.greatest(count, 0.0)
@@ -258,21 +256,21 @@ def filled(arithmetic: Arithmetic, count: Value, scale: float) -> Value:
 
 
 def tilted(values: Scores, scale: float) -> Scores:
-    """Return (1 + value / (|value| + scale)) / 2: 1/2 at 0, falling towards 0, rising towards 1.
+    """Return (1 + value / (|value| + scale)) / 2, which is 1/2 at 0 and lies between 0 and 1.
 
     Args:
-        values: (K,) numbers without bounds; one that is not a number becomes 0, the least share.
-        scale: above 0, in the same unit; the share is 3/4 at it.
+        values: (K,) numbers without bounds; the share of NaN is 0, the least.
+        scale: the value at which the share is 3/4; above 0.
     """
     finite = np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    # Half of the greatest number, so that adding the scale cannot overflow.
+    # The bound is half of the greatest float, so adding the scale cannot overflow.
     bounded = np.clip(finite, -np.finfo(np.float64).max / 2, np.finfo(np.float64).max / 2)
     shares: Scores = (1.0 + bounded / (np.abs(bounded) + scale)) / 2.0
     return shares
 
 
 def check_scale(scale: float, option: str = "scale") -> float:
-    """Return the value of an option that sets a scale, once it is checked.
+    """Return `scale`, the value of an option, if it is valid.
 
     Raises:
         ValueError: the scale is not above 0.

@@ -1,8 +1,8 @@
 """The operators of extra specs (nova-behaviour.md 2.6).
 
-The first word of a requirement is the operator, the rest its operand; a text without a known
-operator must equal the value. `=` means "at least", as in Nova. Text that is not a number never
-matches a numeric operator: the host is removed with a reason, and the request does not fail.
+The first word of a requirement is the operator, and the rest is its operand; a requirement without
+a known operator must equal the value. `=` means "at least", as in Nova. A numeric operator never
+matches text that is not a number: the host is removed with a reason, and the request does not fail.
 """
 
 import math
@@ -66,7 +66,7 @@ def _matches_words(name: str, value: object, operand: list[str]) -> bool:
         return _contains(value, operand[0])
     if name == _ALL_IN:
         return all(_contains(value, word) for word in operand)
-    # `<or> a <or> b`: every second word after the first operator is an operator again.
+    # In `<or> a <or> b`, every second word after the first `<or>` is another `<or>`.
     return any(_text(value) == word for word in operand[::2])
 
 
@@ -86,22 +86,22 @@ def flaw_of(requirement: str) -> str:
     if not words or words[0] not in _OPERATORS:
         return ""
     if len(words) == 1:
-        return f"{words[0]} has nothing to compare with"
+        return f"{words[0]} has no operand"
     if words[0] in _NUMERIC and number_of(words[1]) is None:
-        return f"{words[1]!r} is no number"
+        return f"{words[1]!r} is not a number"
     return ""
 
 
 def is_mistaken(requirement: str) -> bool:
-    """Return whether a requirement begins like an operator, but with an unknown one (`> 4`)."""
+    """Return whether a requirement seems to begin with an operator that does not exist (`> 4`)."""
     words = requirement.split()
     return bool(words) and words[0] not in _OPERATORS and bool(_LIKE_AN_OPERATOR.match(requirement))
 
 
 def contradict(one: str, other: str) -> bool:
-    """Return whether no text or number satisfies both of two requirements.
+    """Return whether two requirements show that no text or number satisfies both.
 
-    False if the requirements alone do not show it.
+    False does not mean that some value satisfies both.
     """
     for first, second in ((one, other), (other, one)):
         texts = _only(first)

@@ -23,14 +23,15 @@ _CENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One size of flavors.
+    """One size of flavors, and the resource class in which hosts provide it.
 
     Args:
-        resource_class: the class in which hosts provide it.
-        asked: returns the amount that a flavor asks for, in the unit of the class; fractions count.
+        resource_class: the resource class.
+        asked: returns the amount that a flavor asks for, in the unit of the class; may be a
+            fraction.
         reads: the parts of a request that `asked` reads.
         ratio_key: the key of aggregate metadata that overrides the hosts' allocation ratio.
-        noun: its name in "without ...".
+        noun: the name of the quantity in "without ...".
         difference: a template for a difference, with `{amount}` and `{more}` ("more" or "less").
     """
 
@@ -73,7 +74,7 @@ DISK: Final = Quantity(
 
 
 def say(amount: float) -> str:
-    """Return an amount or ratio as text: whole numbers as such, others rounded down to 2 digits."""
+    """Return an amount or ratio as text: whole numbers as such, others rounded down to 2 places."""
     if amount == math.floor(amount):
         return f"{math.floor(amount):,}"
     return f"{math.floor(amount * _CENTS) / _CENTS:,.2f}"
@@ -86,7 +87,7 @@ class Shortfall:
     Args:
         filter_name: the filter.
         quantity: the size.
-        asked: the amount, in the unit of the class.
+        asked: the amount that the flavor asks for, in the unit of the class.
         rows: the hosts.
     """
 
@@ -96,11 +97,13 @@ class Shortfall:
     rows: Rows
 
     def asking_for_less(self, hosts: HostTable, most: Floats) -> Sequence[Relaxation]:
-        """Return the smallest reduction that makes the flavor fit, in whole units.
+        """Return the smallest reduction, in whole units, that makes the flavor fit on a host.
+
+        The result is empty if not even an amount of 0 fits on any host.
 
         Args:
             hosts: the table.
-            most: the largest amount that fits on each row; below 0 not even 0 fits.
+            most: the largest amount that fits on each row; below 0 if not even 0 fits.
         """
         best = float(most.max(initial=-1.0))
         if best < 0:
@@ -113,15 +116,17 @@ class Shortfall:
     def asking_for_exactly(self, hosts: HostTable, free: Floats) -> Sequence[Relaxation]:
         """Return the smallest change after which the amount equals what a host has free.
 
+        The result is empty if all free amounts are below 0.
+
         Args:
             hosts: the table.
-            free: the free amount of each row; below 0 no amount equals it.
+            free: the free amount of each row; no amount equals one below 0.
         """
         possible = free >= 0
         if not possible.any():
             return []
         rows, change = self.rows[possible], free[possible] - self.asked
-        # Of two changes of the same size, the one that asks for less.
+        # Of two changes of the same size, the one that asks for less is chosen.
         nearest = float(change[abs(change) == abs(change).min()].min())
         winners = rows[change == nearest]
         if nearest == -self.asked:

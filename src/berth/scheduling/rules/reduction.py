@@ -11,15 +11,19 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
 CHECK_TYPE: Final = "_nova_check_type"
-"""The hint that names the operation a request is only checked for (`rebuild`)."""
+"""The hint that names an operation (`rebuild`) for which hosts are only checked, not chosen."""
 
 REBUILD: Final = ("rebuild",)
-"""The value of that hint if an instance is to be rebuilt on its host."""
+"""The value of the hint `CHECK_TYPE` for the rebuild of an instance on its host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """One restriction of the request to names: its text, and the rows it allows."""
+    """One field of a request that allows only certain hosts.
+
+    `what` describes the field in messages ("forced hosts"). `allows` is True on the (N,) rows that
+    the field allows. `forces` means that the field forces hosts, which skips most filters.
+    """
 
     what: str
     allows: Mask
@@ -30,8 +34,9 @@ class Restriction:
 class Reduction:
     """The hosts that a request allows by name.
 
-    `restrictions` are the names in the request, in the order in which they apply. `check_type`
-    names the operation that the hosts are only checked for; empty for a request to be placed.
+    `mask` is True on the (N,) rows that remain. `restrictions` are the fields that allow only
+    certain hosts, in the order in which they apply. `check_type` is the value of the hint
+    `CHECK_TYPE`; empty for a request that is to be placed.
     """
 
     mask: Mask
@@ -50,7 +55,7 @@ class Reduction:
 
 
 def is_reduced(request: Request) -> bool:
-    """Return whether a request names hosts or skips filters (nova-behaviour.md 2.2)."""
+    """Return whether a request names hosts or has the hint `CHECK_TYPE` (nova-behaviour.md 2.2)."""
     return bool(
         request.destination
         or request.ignore_hosts
@@ -61,7 +66,7 @@ def is_reduced(request: Request) -> bool:
 
 
 def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
-    """Return the hosts that remain after the destination, ignored and forced hosts apply.
+    """Return the hosts that the destination and the ignored and forced hosts of a request allow.
 
     The destination and `force_nodes` are case-sensitive; `ignore_hosts` and `force_hosts` are not,
     as in Nova. If both force lists are given, a host must be in both.
@@ -78,7 +83,7 @@ def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
     if request.force_nodes:
         nodes = {row for node in request.force_nodes for row in hosts.rows_of_node(node)}
         named.append(Restriction("forced nodes", _only(nodes, len(hosts)), forces=True))
-    # A copy: the restrictions are applied in place, and the column belongs to the table.
+    # The restrictions are applied in place, and the column belongs to the table, so it is copied.
     mask = hosts.alive.copy()
     for one in named:
         mask &= one.allows

@@ -1,7 +1,7 @@
 """A cache of values that rules derive from each row of the table.
 
-Requests of many kinds need the same values, so they are computed once; the table's journal names
-the rows to compute again. The values always equal those of a full computation.
+Requests of many kinds need the same values, so they are computed once, and again for the rows that
+the table's journal names. The values always equal those of a full computation.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,13 +17,13 @@ from berth.tables.host.hosts import HostTable
 Matrix = NDArray[np.float64]
 """(L, N): L values of each of N rows."""
 
-# If more than one row in four has changed, reading all rows as slices is faster than an index.
+# If more than one row in four has changed, reading all rows as a slice is faster than by index.
 _CHANGED_SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Values as of a position in the journal."""
+    """Values as of a position in the journal, for one stamp."""
 
     stamp: Hashable
     position: int

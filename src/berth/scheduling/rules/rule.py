@@ -1,7 +1,7 @@
 """The plugin interface of rules: filters remove hosts, weighers score the remaining ones.
 
-A rule is a value that holds pure functions over the host table and a query. An entry point builds
-it once from its options, and it has no state of its own.
+A rule is a value that holds pure functions over the host table and a query, without state. The
+function at its entry point builds it once from its options.
 """
 
 import math
@@ -26,7 +26,7 @@ Scores = NDArray[np.float64]
 
 
 class Normalisation(StrEnum):
-    """The way in which the values of different weighers become comparable."""
+    """How the values of different weighers are made comparable."""
 
     NOVA = "nova"
     """Values are scaled between the least and the greatest of the hosts that passed the filters;
@@ -60,7 +60,7 @@ class Query(NamedTuple):
 def resident_of(
     request: Request, instance_uuid: str, assignment: Assignment | None = None
 ) -> Resident:
-    """Return the attributes of an instance about to be built that rules read."""
+    """Return what rules read about an instance that is about to be built."""
     return Resident(
         uuid=instance_uuid,
         group_uuid=request.group_uuid,
@@ -76,13 +76,13 @@ class Reads:
     """What a rule reads, so that the engine knows when the rule's verdict can change.
 
     Args:
-        request: the parts of the query that it reads: paths of attributes of Request
+        request: the parts of the query that the rule reads: paths of attributes of Request
             (`flavor.extra_specs`, `image.properties`, `hints.NAME`), `needs.` with a field of
             Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with members of an
             affinity group), `project_aggregates`, `zone_aggregates` (the aggregates that the
             project or zone is restricted to). A shorter path covers a longer one.
-        columns: the groups of table columns that it reads (`journal.GROUPS`).
-        row_local: the verdict on a row depends on that row and the query only.
+        columns: the groups of table columns that the rule reads (`journal.GROUPS`).
+        row_local: True if the verdict on a row depends only on that row and the query.
     """
 
     request: tuple[str, ...]
@@ -107,7 +107,7 @@ Relax = Callable[[HostTable, Query, Rows], Sequence[Relaxation]]
 """
 
 Raw = Callable[[HostTable, Query, Selection], Scores | None]
-"""(hosts, query, rows) -> (K,) float64, one value a row.
+"""(hosts, query, rows) -> (K,) float64, one value per row.
 
 None if the weigher does not apply to the query, whatever the hosts are. The value of a row must not
 depend on the other rows in `rows`.
@@ -130,7 +130,10 @@ def always(value: float) -> ReadOne:
 
 
 def by_array(measure: Raw, hosts: HostTable, query: Query) -> ReadOne:
-    """Return a reader of one row that goes through arrays; NaN if the weigher does not apply."""
+    """Return a reader of one row that calls `measure` on an array of one element.
+
+    The reader returns NaN if the weigher does not apply.
+    """
 
     def read(row: int) -> float:
         values = measure(hosts, query, np.array((row,), dtype=np.intp))
@@ -143,26 +146,31 @@ Limit: TypeAlias = tuple[NDArray[np.int64], int]
 """(column, amount): the limit removes hosts whose value in the column is below the amount."""
 
 Limits = Callable[[HostTable, Query], list[Limit] | None]
-"""(hosts, query) -> limits that remove exactly the hosts that `keep` removes, or None if limits
-cannot express the verdict on this table."""
+"""(hosts, query) -> limits that remove exactly the hosts that `keep` removes.
+
+None if limits cannot express the verdict on this table.
+"""
 
 Assign = Callable[[HostTable, Query, int], Assignment | None]
 """(hosts, query, row) -> the assignment of an instance that is placed on the row.
 
-It is called once a row is chosen. Filters that share one such function share its result.
+The driver calls it after a row is chosen. Filters that share one such function share its result.
 """
 
 HoldsUntil = Callable[[HostTable, Query, Selection], float]
-"""(hosts, query, rows) -> Unix seconds until which time alone changes no verdict on `rows`."""
+"""(hosts, query, rows) -> the time, in Unix seconds, until which verdicts on `rows` cannot expire.
+
+Before that time, only changes of the table or the request change a verdict.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A hard rule. See `Keep`, `Why` and `Relax` for its parts.
 
-    `once_per_request` declares that placing an instance of a request cannot change the verdict for
-    its next one, so the filter runs once per request. `on_forced` makes the filter run on forced
-    hosts, too: the ledger or the host would refuse what it refuses. `run_on_rebuild` makes it run
+    `once_per_request` makes the filter run once for all instances of a request; set it if placing
+    one cannot change the verdict for the next. `on_forced` makes it run on forced hosts, too; set
+    it if the ledger or the host could not accept the instance either. `run_on_rebuild` makes it run
     on rebuilds, which skip all other filters.
     """
 
@@ -177,11 +185,11 @@ class Filter:
     holds_until: HoldsUntil | None = None
     """For a rule that reads `now_s`; without it, the engine cannot keep the rule's verdicts."""
     limits: Limits | None = None
-    """For a rule that some requests reduce to comparing columns with amounts."""
+    """For a rule that, for some requests, only compares columns with amounts."""
     assign: Assign | None = None
     """For a rule that determines which resources of the host an instance gets."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Options that other code reads, such as the linter, by name."""
+    """The options, by name, that other code such as the linter reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +219,18 @@ class Weigher:
 
 
 EXAMPLES_MAX = 3
-"""The number of hosts that a refusal names as examples."""
+"""The most hosts that a refusal names as examples."""
 
 
 def example_names(hosts: HostTable, rows: Rows) -> tuple[str, ...]:
-    """Return the names of a few rows, the first by name whatever their order."""
+    """Return the names of up to `EXAMPLES_MAX` of the rows, those that are first by name."""
     return hosts.names(first_rows(hosts, rows))
 
 
 def first_rows(hosts: HostTable, rows: Rows) -> Rows:
-    """Return the few rows that are first by host name."""
+    """Return up to `EXAMPLES_MAX` of the rows, those that are first by host name."""
     rank = hosts.rank[rows]
-    # A few names do not need a sort of all removed hosts.
+    # A partition finds the first few without sorting all rows.
     if rows.size > EXAMPLES_MAX:
         few = np.argpartition(rank, EXAMPLES_MAX)[:EXAMPLES_MAX]
         rows, rank = rows[few], rank[few]
@@ -247,5 +255,5 @@ def without(
 
 
 def count_hosts(count: int) -> str:
-    """Return a number of hosts as text."""
+    """Return a number of hosts as text, such as "1 host" or "1,024 hosts"."""
     return "1 host" if count == 1 else f"{count:,} hosts"

@@ -1,12 +1,12 @@
-"""Split server groups: a moving member of theirs may end on either of two hosts."""
+"""Split server groups: groups with a moving member that may end on either of two hosts."""
 
 from berth.tables.host.hosts import HostTable
 
 
 def is_split(hosts: HostTable, group_uuid: str) -> bool:
-    """Return whether a moving member may end on either of two hosts, so that no host is common.
+    """Return whether a group has a moving member that may end on either of two hosts.
 
-    A resize on the same host splits nothing.
+    Then no host is certain to hold all members. A resize on the same host does not split a group.
     """
     if not hosts.occupants.is_moving(group_uuid) and not hosts.orphans.is_moving(group_uuid):
         return False

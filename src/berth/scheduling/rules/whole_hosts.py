@@ -1,7 +1,7 @@
 """Whole hosts: the sums of a host and the child providers below it, by resource class.
 
-Weighers that compare several classes read hosts this way, so that a GPU counts the same whether
-the host's root provider has it or a child.
+Weighers that compare several classes read hosts this way, so that a GPU has the same effect on the
+root provider and on a child.
 """
 
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.hosts import HostTable
 
 COMMON_CLASSES: Final = (VCPU, PCPU, MEMORY_MB, DISK_GB)
-"""The classes of hosts of every kind; all other classes belong to devices, which few hosts have."""
+"""The classes that hosts of every kind have; weighers treat all other classes as devices."""
 
 # One key for all rules and policies, since the sums depend on the table alone.
 _CACHE_KEY: Final = "whole hosts"
 
 
 class Whole(NamedTuple):
-    """One resource class on whole hosts; a capacity of 0 or below means that a host has none."""
+    """One resource class on whole hosts; a host with a capacity of 0 or below lacks the class."""
 
     capacity: MeasuredColumn
     used: MeasuredColumn
 
 
 def asked_of(needs: Needs) -> Mapping[str, int]:
-    """Return the amounts that an instance asks of a host by class, over all its providers."""
+    """Return, by class, the amounts that an instance asks of all providers of a host together."""
     asked = needs.amounts
     for group in needs.groups:
         asked = add_amounts(asked, group.amounts)
@@ -42,12 +42,13 @@ def asked_of(needs: Needs) -> Mapping[str, int]:
 
 
 def whole_hosts(hosts: HostTable) -> dict[str, Whole]:
-    """Return every resource class that a host or a child has had, classes of children only last.
+    """Return, by name, the columns of each resource class that a host or a child has had.
 
-    The columns hold as long as the table's `structure` and its list of hosts do.
+    Classes that only children have had come last. The columns are valid until the table's
+    `structure` or its list of hosts changes.
     """
     found = {name: Whole(one.capacity, one.used) for name, one in hosts.resources()}
-    # A table without children reads its own columns: the sums below would only copy them.
+    # Without children, the sums would only copy the table's own columns.
     if len(hosts.trees):
         below = hosts.trees.resource_classes
         for number, name in enumerate(below):
@@ -59,8 +60,8 @@ def whole_hosts(hosts: HostTable) -> dict[str, Whole]:
 def rebound(bind: Binding) -> Binding:
     """Return a binding that looks up the classes at each read on a table with child providers.
 
-    A child may get a class that no other child has, which leaves the table's `structure` as it is:
-    a bound measure would go on without the class.
+    A child may get a class that no other child has, which leaves the table's `structure` as it is,
+    so a bound measure would keep ignoring the class.
     """
 
     def bind_anew(hosts: HostTable, query: Query) -> BoundMeasure | None:
@@ -78,7 +79,7 @@ def rebound(bind: Binding) -> Binding:
 
 
 def _sums(hosts: HostTable, classes: tuple[str, ...], line: int) -> Computed:
-    """Return one line of the sums over roots and children as a column."""
+    """Return one line of the sums over roots and children, as a column."""
     read = partial(row_values, hosts, _CACHE_KEY, "used", _with_children, stamp=classes)
 
     def of(rows: Selection) -> NDArray[Any]:
@@ -91,9 +92,9 @@ def _sums(hosts: HostTable, classes: tuple[str, ...], line: int) -> Computed:
 
 
 def _with_children(hosts: HostTable, rows: Selection) -> Matrix:
-    """Return the capacity and the use of each class of the children, roots included: (2C, K).
+    """Return the capacity and use of each class of the children, summed over the tree: (2C, K).
 
-    Amounts are below 2^53, so their sums as floats are exact as long as they are, too.
+    Sums below 2^53 are exact as floats.
     """
     slots, owners, count = hosts.trees.branches(rows)
     names = hosts.trees.resource_classes

@@ -1,1 +1,1 @@
-"""Weighers: soft rules, one a module, each a value made by its `build`."""
+"""Weighers: soft rules. `build` functions make them; a module has one weigher or a few alike."""

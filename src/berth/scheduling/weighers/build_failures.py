@@ -16,14 +16,15 @@ def build(
     """Build the weigher (nova-behaviour.md 2.7, 5.2).
 
     Values are normalised, so with the default multiplier one failure outweighs everything else; a
-    multiplier of about 1 balances it with free memory. Nova's count includes each failure since the
-    last successful build, for any tenant, so one bad image can mark many hosts. With
-    `decay_s`, hosts recover without a success. `by_tenant` reads the level that the host's agent
-    derives from failures by cause and tenant, which fades by itself (`domain.build_failure`).
+    multiplier of about 1 gives it the weight of free memory. Nova's count includes each failure
+    since the last successful build, for any tenant, so one bad image can mark many hosts. With
+    `decay_s`, hosts recover without a successful build. With `by_tenant`, the weigher reads the
+    level that the host's agent derives from failures by cause and tenant, which decays over time
+    (`domain.compute.build_failure`).
 
     Args:
-        multiplier: how much failures count against a host; it is negated.
-        decay_s: seconds in which Nova's count falls evenly to 0 after the newest failure; 0 keeps
+        multiplier: the weight of failures, as a positive number; it is negated.
+        decay_s: seconds in which Nova's count falls linearly to 0 after the newest failure; 0 keeps
             it until a build succeeds, as Nova does.
         by_tenant: read the level of failures by cause and tenant instead of Nova's count.
 
@@ -31,9 +32,9 @@ def build(
         ValueError: `decay_s` is below 0, or is given with `by_tenant`.
     """
     if decay_s < 0:
-        raise ValueError(f"decay_s: {decay_s} must be 0 (never) or above")
+        raise ValueError(f"decay_s: {decay_s} must be 0 (no decay) or above")
     if decay_s and by_tenant:
-        reason = "leave it out with by_tenant, whose counts fade by agent.build_failure_half_life_s"
+        reason = "must be left out with by_tenant; set agent.build_failure_half_life_s instead"
         raise ValueError(f"decay_s: {reason}")
 
     def bind(hosts: HostTable, query: Query) -> BoundMeasure:
@@ -45,7 +46,7 @@ def build(
 
         def faded(ops: Arithmetic, failures: Value, failed_at_s: Value) -> Value:
             left = ops.greatest(1.0 - (now_s - failed_at_s) / decay_s, 0.0)
-            # Clocks differ, so a failure may lie in the future; it must not count more than once.
+            # Clocks differ, so the failure may lie in the future, where the factor would exceed 1.
             return failures * ops.least(left, 1.0)
 
         return BoundMeasure((hosts.failed_builds, hosts.failed_at_s), faded)

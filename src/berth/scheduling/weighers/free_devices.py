@@ -1,6 +1,7 @@
 """PCIWeigher: the fewer free PCI devices a host has, the better.
 
-The share is the value / 100: 1 for a host without free devices, 1/100 with 99 or more.
+The value is 100 - min(free devices, 99). The share is the value / 100: 1 for a host without free
+devices, 1/100 for a host with 99 or more.
 """
 
 from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Computed, Rule, Value, constant
@@ -12,16 +13,16 @@ _DEVICES_MAX = 100.0
 
 
 def build(*, multiplier: float = 1.0) -> Weigher:
-    """Build the weigher (nova-behaviour.md 2.7): 100 - min(free devices, 99).
+    """Build the weigher (nova-behaviour.md 2.7).
 
-    It reserves hosts with devices for requests that need them, and fills one such host before it
-    touches the next. So it applies to requests with and without devices.
+    Requests without devices avoid hosts with free ones, and requests with devices fill one such
+    host before the next, so the weigher applies to both.
 
     Args:
-        multiplier: how much sparing devices counts beside free resources.
+        multiplier: the weight of keeping devices free, relative to the other weighers.
 
     Raises:
-        ValueError: `multiplier` is below 0: hosts with devices would fill up first.
+        ValueError: `multiplier` is below 0, which would fill hosts with devices first.
     """
     if multiplier < 0:
         raise ValueError(f"multiplier: {multiplier} must be 0 or above")

@@ -11,14 +11,14 @@ from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
-# A float, because a large disk in MB does not fit into 64 bits.
+# A float, because a large disk in MB would overflow a 64-bit integer.
 _MB_PER_GB = 1024.0
 
 
 def build_ram(*, multiplier: float = 1.0) -> Weigher:
     """Build RAMWeigher: total - reserved - used memory in MB (nova-behaviour.md 2.7).
 
-    Allocation ratios play no part, so an overcommitted host counts as having none.
+    Allocation ratios are not applied, so an overcommitted host has a value of 0 or below.
 
     Args:
         multiplier: above 0 spreads instances, below 0 packs them.
@@ -28,7 +28,7 @@ def build_ram(*, multiplier: float = 1.0) -> Weigher:
         raw=_rule(MEMORY_MB, lambda memory: BoundMeasure((memory.physical_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, not of a range.
+        # The scale begins at 0, not at the least free amount, so scores are proportional to values.
         floor=0.0,
         multiplier_key="ram_weight_multiplier",
         share=_rule(MEMORY_MB, _physical_share),
@@ -46,7 +46,7 @@ def build_disk(*, multiplier: float = 1.0) -> Weigher:
         raw=_rule(DISK_GB, lambda disk: BoundMeasure((disk.physical_free,), _in_mb)),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, not of a range.
+        # The scale begins at 0, not at the least free amount, so scores are proportional to values.
         floor=0.0,
         multiplier_key="disk_weight_multiplier",
         share=_rule(DISK_GB, _physical_share),
@@ -58,8 +58,8 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
 
     Args:
         multiplier: above 0 spreads instances, below 0 packs them.
-        resource_class: the class that counts processors, for fleets that count them differently
-            (in thousandths, for example).
+        resource_class: the resource class of processors, for fleets that do not use VCPU (because
+            they count in thousandths, for example).
     """
     check_name(resource_class, "resource_class")
     return Weigher(
@@ -67,7 +67,7 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
         raw=_rule(resource_class, lambda cpus: BoundMeasure((cpus.ratio_free,))),
         reads=Reads(request=(), columns=("used",)),
         multiplier=multiplier,
-        # From 0, so that a host scores its part of the largest free amount, not of a range.
+        # The scale begins at 0, not at the least free amount, so scores are proportional to values.
         floor=0.0,
         multiplier_key="cpu_weight_multiplier",
         share=_rule(resource_class, _ratio_share),

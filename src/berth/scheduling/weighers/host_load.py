@@ -12,8 +12,10 @@ def build_num_instances(*, multiplier: float = 0.0, scale: float = 50.0) -> Weig
     """Build NumInstancesWeigher: the number of instances on the host (nova-behaviour.md 2.7).
 
     Args:
-        multiplier: above 0 packs instances, below 0 spreads them; 0 leaves it to aggregates.
-        scale: the number at which the share is 1/2; Nova's NumInstancesFilter allows 50.
+        multiplier: above 0 packs instances, below 0 spreads them; 0 turns the weigher off except
+            where the metadata of an aggregate turns it on.
+        scale: the number of instances at which the share is 1/2; Nova's NumInstancesFilter allows
+            50.
 
     Raises:
         ValueError: `scale` is not above 0.
@@ -34,7 +36,7 @@ def build_io_ops(*, multiplier: float = -1.0, scale: float = 8.0) -> Weigher:
 
     Args:
         multiplier: below 0 prefers hosts with fewer builds.
-        scale: the number at which the share is 1/2; Nova's IoOpsFilter allows 8.
+        scale: the number of builds at which the share is 1/2; Nova's IoOpsFilter allows 8.
 
     Raises:
         ValueError: `scale` is not above 0.

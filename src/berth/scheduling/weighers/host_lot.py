@@ -1,9 +1,9 @@
-"""HostLotWeigher: a number from 0 to 1 that each host draws once and keeps.
+"""HostLotWeigher: the host's lot, a fixed number in [0, 1) that is a hash of its name and node.
 
 Equal scores are ordered by host name, and names often reveal the kind of a host: without lots, all
 hosts of one kind are filled before the next kind. With a small multiplier the lots decide instead.
-Their order is as fixed as that of the names, so instances still gather on few hosts, but it mixes
-the kinds, and some hosts of each stay free.
+Their order is fixed, too, so instances still gather on few hosts, but it mixes the kinds, so some
+hosts of each kind stay free.
 """
 
 from berth.scheduling.rules.measure import BoundMeasure, Rule
@@ -17,7 +17,7 @@ def build(*, multiplier: float = 0.001) -> Weigher:
     """Build the weigher, which Nova does not have.
 
     Args:
-        multiplier: small, so that lots decide between otherwise equal hosts only.
+        multiplier: must be small, so that lots decide only between otherwise equal hosts.
     """
     lot = Rule(_lot)
     return Weigher(

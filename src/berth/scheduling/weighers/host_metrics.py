@@ -1,7 +1,7 @@
 """MetricsWeigher: the weighted sum of the metrics that hosts report.
 
-The share is (1 + value / (|value| + scale)) / 2: 1/2 for a sum of 0, towards 0 and 1 beyond; 0 for
-a host that does not report every metric.
+The share is (1 + value / (|value| + scale)) / 2: 1/2 for a sum of 0, and between 0 and 1 for any
+other. It is 0 for a host that does not report every metric.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ def build(
     """Build the weigher (nova-behaviour.md 2.7): the sum of metric x ratio.
 
     A host that lacks a metric is never an error, unlike in Nova with its option `required`;
-    MetricsFilter removes such hosts. As in Nova, a host is not marked down for a missing metric
-    when its aggregates turn the weigher off.
+    MetricsFilter removes such hosts. As in Nova, a host gets no penalty for a missing metric if
+    its aggregates turn the weigher off.
 
     Args:
-        multiplier: how much the sum counts beside free resources.
+        multiplier: the weight of the sum, relative to the other weighers.
         weight_setting: the ratio of each metric; a ratio of 0 leaves the metric out.
         weight_of_unavailable: the value of a host that does not report every metric.
         scale: the sum at which the share is 3/4, in the unit of the metrics.
@@ -58,7 +58,7 @@ def build(
 
     def value(hosts: HostTable, rows: Selection) -> Scores:
         total, lacks = summed(hosts, rows)
-        # The penalty is large so that it survives any multiplier; one of 0 must cancel it, though.
+        # A multiplier of 0 turns the weigher off, and the penalty with it.
         given = hosts.memberships.least_of(_KEY, rows)
         if given is None:
             lacks &= multiplier != 0
@@ -87,5 +87,5 @@ def build(
 
 
 def _nothing(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
-    """Return None, whatever the hosts are: no metric has a ratio."""
+    """Return None, which means that the weigher never applies: no metric has a ratio."""
     return None

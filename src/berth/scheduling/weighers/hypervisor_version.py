@@ -13,8 +13,8 @@ NAME = "HypervisorVersionWeigher"
 def build(*, multiplier: float = 1.0, scale: float = 10_000_000.0) -> Weigher:
     """Build the weigher (nova-behaviour.md 2.7).
 
-    Under Nova's normalisation the newest version weighs as much as all free memory, however close
-    the oldest is; a small multiplier lets it break ties only.
+    Under Nova's normalisation the newest version has the same weight as the most free memory,
+    however close the oldest version is. With a small multiplier, versions only break ties.
 
     Args:
         multiplier: above 0 prefers newer hypervisors.

@@ -1,7 +1,7 @@
 """ImagePropertiesWeigher: the instances on the host with an image like the request's.
 
-The share is (1 + value / (|value| + 1)) / 2: 1/2 for a host without such instances, more or less
-by the signs of the ratios.
+The share is (1 + value / (|value| + 1)) / 2: 1/2 for a host without such instances, above or below
+1/2 for others, depending on the signs of the ratios.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ def build(
 
     Args:
         multiplier: above 0 packs instances of similar images, below 0 spreads them.
-        image_props_weight_setting: the ratio of each property; other properties do not count.
-            Without any, all properties count alike.
+        image_props_weight_setting: the ratio of each property; other properties are ignored. If
+            it is empty, every property has the ratio 1.
     """
     ratios = dict(image_props_weight_setting)
     names = frozenset(ratios)
@@ -69,7 +69,7 @@ def build(
 def _asked(
     properties: Mapping[str, str], ratios: Mapping[str, float]
 ) -> dict[tuple[str, str], float]:
-    """Return the ratio of each property and value that counts."""
+    """Return the ratio of each (property, value) of the image that has one."""
     if not ratios:
         return dict.fromkeys(properties.items(), 1.0)
     return {item: ratios[item[0]] for item in properties.items() if ratios.get(item[0])}

@@ -1,8 +1,8 @@
 """LeftCapacityWeigher: the share of a host's capacity that remains once the instance is on it.
 
 The value is the mean over the resource classes that the instance asks for. So a small and a large
-host that are equally full have the same value, and no class counts more for its larger numbers. A
-class that the host does not have counts as used up.
+host of which equal shares remain have the same value, and classes with larger numbers have no more
+weight than others. A class that the host lacks has the share 0.
 """
 
 from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, constant
@@ -43,8 +43,8 @@ def _left(hosts: HostTable, query: Query) -> BoundMeasure | None:
     def mean(ops: Arithmetic, *values: Value) -> Value:
         left: Value = 0.0
         for (amount, _), capacity, used in zip(wanted, values[::2], values[1::2], strict=True):
-            # Two divisions rather than one: the rounding decides between hosts, and recorded
-            # decisions must replay to the same host.
+            # With one division instead of two, rounding would order nearly equal hosts differently,
+            # and recorded decisions must replay to the same host.
             share = ops.ratio(capacity - used, capacity, 0.0) - ops.ratio(amount, capacity, 0.0)
             left = left + ops.greatest(share, 0.0)
         return left / len(asked)

@@ -1,4 +1,4 @@
-"""CrossCellWeigher: hosts in the cell that a moved instance comes from, before all others.
+"""CrossCellWeigher: hosts in the cell that a moved instance comes from are better than others.
 
 The share is 1 in that cell and 0 elsewhere.
 """
@@ -13,10 +13,10 @@ NAME = "CrossCellWeigher"
 def build(*, multiplier: float = 1_000_000.0) -> Weigher:
     """Build the weigher (nova-behaviour.md 2.7): 1 in the source cell, -1 elsewhere.
 
-    It applies to moves across cells only: to requests with a `source_cell`.
+    The weigher applies only to requests with a `source_cell`: moves that may leave the cell.
 
     Args:
-        multiplier: how much staying in the cell counts beside free resources.
+        multiplier: the weight of staying in the cell, relative to the other weighers.
     """
     return Weigher(
         name=NAME,

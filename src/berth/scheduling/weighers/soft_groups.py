@@ -1,6 +1,6 @@
-"""The weighers of server groups with a soft policy: members of the request's group on the host.
+"""The weighers for server groups with a soft policy: members of the request's group on the host.
 
-Both weighers have a key of their own and apply under their own policy only, as in Nova
+Each weigher has a multiplier key of its own and applies only to groups with its policy, as in Nova
 (nova-behaviour.md 2.7).
 """
 
@@ -17,7 +17,7 @@ def build_affinity(*, multiplier: float = 1.0) -> Weigher:
     The share is members / (members + 1): 0 without a member, 1/2 with one.
 
     Args:
-        multiplier: how much togetherness counts beside free resources.
+        multiplier: the weight of keeping members together, relative to the other weighers.
     """
     members = _members_under(GroupPolicy.SOFT_AFFINITY)
     return Weigher(
@@ -36,7 +36,7 @@ def build_anti_affinity(*, multiplier: float = 1.0) -> Weigher:
     The share is 1 / (members + 1): 1 without a member, 1/2 with one.
 
     Args:
-        multiplier: how much separation counts beside free resources.
+        multiplier: the weight of keeping members apart, relative to the other weighers.
     """
     members = _members_under(GroupPolicy.SOFT_ANTI_AFFINITY)
     return Weigher(
@@ -50,7 +50,7 @@ def build_anti_affinity(*, multiplier: float = 1.0) -> Weigher:
 
 
 def _members_under(policy: GroupPolicy) -> Rule:
-    """Return the rule that counts members; it applies to requests with a group of that policy."""
+    """Return the rule that counts members, for requests whose group has the policy."""
 
     def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
         group = query.group

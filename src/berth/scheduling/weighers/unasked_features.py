@@ -1,9 +1,10 @@
 """UnaskedFeaturesWeigher: the special features of a host that the request does not ask for.
 
-Features are traits that the operator defined (`CUSTOM_…`), classes of devices with free capacity,
-and free PCI devices. A host with GPUs has more of them than one without, so with a multiplier below
-0 instances that need no GPU go elsewhere as long as they can, and the few hosts with something rare
-stay free for requests that need it. A feature that all hosts have changes no ranking.
+Each of these is a feature: a trait that the operator defined (`CUSTOM_…`), a class of devices with
+free capacity, and free PCI devices. A host with GPUs has more features than one without. With a
+multiplier below 0, instances that need no GPU therefore avoid it as long as they can, and the few
+hosts with rare features stay free for requests that need them. A feature that all hosts have does
+not change the ranking.
 
 The share is features / `many`, at most 1.
 """
@@ -45,15 +46,15 @@ def build(
 
     Args:
         multiplier: below 0 reserves special hosts for requests that need their features.
-        many: the number of features from which on the share is 1.
+        many: the number of features at which the share reaches 1.
         trait_prefixes: a trait that begins with one of these is a feature.
         common_classes: resource classes that are not features.
 
     Raises:
-        ValueError: `many` is not 1 to 1,000.
+        ValueError: `many` is not between 1 and 1,000.
     """
     if not 1 <= many <= _MANY_MAX:
-        raise ValueError(f"many: {many} must be 1 to 1,000")
+        raise ValueError(f"many: {many} must be between 1 and 1,000")
     rule = _counting(trait_prefixes, frozenset(common_classes))
     return Weigher(
         name=NAME,
@@ -70,7 +71,7 @@ def build(
 
 
 def _counting(trait_prefixes: tuple[str, ...], common: frozenset[str]) -> Rule:
-    """Return the rule that counts features."""
+    """Return the rule that counts the features that a request does not ask for."""
     key = f"{NAME} {' '.join(trait_prefixes)}"
     features = partial(_special_traits, trait_prefixes)
 
@@ -110,7 +111,7 @@ def _specials(hosts: HostTable, key: str, features: "partial[Matrix]") -> Comput
     """Return the column of special traits, whose counts are kept until a row's traits change."""
 
     def kept() -> Matrix:
-        # A new trait may be a special one, so the number of names is part of the stamp.
+        # A new trait may be special, so the number of trait names is the stamp.
         return row_values(hosts, key, "traits", features, stamp=len(hosts.traits.names))
 
     def of(rows: Selection) -> NDArray[Any]:

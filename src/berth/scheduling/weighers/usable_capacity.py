@@ -1,15 +1,15 @@
 """UsableCapacityWeigher: how little of a host's usable capacity an instance wastes.
 
-The remaining capacity of a host is only as good as its scarcest class: GPUs without CPUs to feed
-them are worth nothing. So the *usable share* of a host is the least free share of any class, and
-placing an instance loses some of it. The value compares what the instance takes with that loss:
+The free capacity of a host is only as useful as its scarcest class: free GPUs cannot be used
+without free CPUs. So the *usable share* of a host is the least free share of any class, and placing
+an instance may lower it. The value compares what the instance takes with that loss:
 
     taken / (taken + loss)
 
-It is 1 if nothing is lost, because another class was scarcer before and after; 1/2 if exactly what
-the instance takes is lost, as on every idle host; and less if more becomes useless than is taken.
-`taken` is the share of the requested devices, or, if none are requested, of the class with the
-largest requested share: devices are what runs out first.
+The value is 1 if nothing is lost, because another class is scarcer before and after. It is 1/2 if
+the loss equals what the instance takes, as on every idle host, and less if the loss is larger.
+`taken` is the largest requested share of a device class or, if no devices are requested, of any
+class, because devices run out first.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from berth.tables.host.hosts import HostTable
 NAME = "UsableCapacityWeigher"
 _STEPS_MAX: Final = 1_000
 
-# Below any share, so that a host that loses and gives nothing is not divided by 0.
+# The least divisor, below any share: without loss and taken share, the divisor would be 0.
 _LEAST: Final = 1e-300
 
 
@@ -36,15 +36,15 @@ def build(
 
     Args:
         multiplier: above 0 keeps capacity usable.
-        steps: values are rounded to this many steps, so that hosts of about the same value count
-            as equal, and a weigher with a lower multiplier or the host name decides between them.
-        common_classes: resource classes that do not count as devices.
+        steps: values are rounded to multiples of 1 / `steps`, so that hosts with about the same
+            value become equal, and a weigher with a lower multiplier or the host name decides.
+        common_classes: the resource classes that are not devices.
 
     Raises:
-        ValueError: `steps` is not 1 to 1,000.
+        ValueError: `steps` is not between 1 and 1,000.
     """
     if not 1 <= steps <= _STEPS_MAX:
-        raise ValueError(f"steps: {steps} must be 1 to 1,000")
+        raise ValueError(f"steps: {steps} must be between 1 and 1,000")
     common = frozenset(common_classes)
 
     def bind(hosts: HostTable, query: Query) -> BoundMeasure | None:
@@ -64,7 +64,7 @@ def build(
             for (amount, counts), capacity, used in zip(
                 asks, values[::2], values[1::2], strict=True
             ):
-                # A class that the host lacks limits nothing, so all of it counts as free.
+                # A class that the host lacks limits nothing, so its free share is 1.
                 free = left = ops.ratio(capacity - used, capacity, 1.0)
                 if amount:
                     share = ops.ratio(amount, capacity, 0.0)

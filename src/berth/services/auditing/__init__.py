@@ -1,8 +1,8 @@
-"""The audit of the ledger: it finds, rechecks and safely repairs inconsistencies.
+"""The audit of the ledger, which finds inconsistencies and makes safe repairs.
 
 The audit reads the whole ledger first and derives suspicions from it. It then checks each suspicion
-again, record by record. A record that has changed since is in progress, so it is not reported. An
-audit of a running cloud thus gives no false alarm, although the ledger was not read in one
+again, record by record. A record that has changed since then is in progress, so it is not reported.
+An audit of a running cloud thus raises no false alarms, although it does not read the ledger in one
 transaction.
 """
 

@@ -1,4 +1,4 @@
-"""The audit of a ledger: suspicions from one snapshot, each checked again, and safe repairs."""
+"""The audit service, which derives suspicions from a snapshot, rechecks each, and makes repairs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -37,9 +37,9 @@ from berth.services.auditing.moves import recheck_move, suspect_move
 from berth.services.auditing.repairs import repair
 from berth.services.replica.replica import Replica
 
-# The largest number of discrepancies in one report.
+# One report has at most this many discrepancies in the ledger, and as many from agents.
 DISCREPANCIES_MAX: Final = 10_000
-# The largest number of foreign consumers in one report.
+# One report lists at most this many foreign consumers.
 OTHERS_MAX: Final = 1_000
 _AT_ONCE: Final = 256
 
@@ -54,7 +54,7 @@ _LOOKS: Final[Mapping[Kind, _Look]] = {
 }
 _ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
     DiscrepancyCode.ORPHAN_GUEST: (
-        "check what it is on {host}; Berth does not touch it and counts no resources for it"
+        "check on {host} what it is; Berth does not touch it and does not count its resources"
     ),
     DiscrepancyCode.ORPHAN_FILES: (
         "check the folder on {host}; move it away, or delete it if it is not needed"
@@ -74,11 +74,11 @@ class AuditService:
 
     Args:
         ledger: the ledger to audit.
-        replica: its replica, in which an audit of one host finds the host's providers.
+        replica: the replica of that ledger, in which an audit of one host finds its providers.
         clock: the source of ages.
-        telemetry: receives repairs.
-        first_seen_s: the Unix time at which each unknown consumer was first seen. Nothing else
-            tells the age of its allocations, so the caller keeps this dictionary between audits.
+        telemetry: receives the outcomes of repairs.
+        first_seen_s: the Unix time at which each unknown consumer was first seen. No record has the
+            age of its allocations, so the caller keeps this dictionary between audits.
         may_mend: returns whether a repairable discrepancy may be repaired.
     """
 
@@ -107,12 +107,12 @@ class AuditService:
         mends: bool = False,
         host: str | None = None,
     ) -> AuditReport:
-        """Audit the whole ledger, or one host.
+        """Return the report of an audit of the whole ledger, or of one host.
 
         Args:
             ages: the ages below which inconsistencies are not reported.
             service_down_time_s: seconds without a heartbeat after which a service is down.
-            mends: also make the safe repairs.
+            mends: whether to make the safe repairs.
             host: the only host to audit; server groups and pending requests are then left out.
 
         Raises:
@@ -131,7 +131,7 @@ class AuditService:
             told = await _LOOKS[suspicion.kind](self._ledger, snapshot, suspicion)
             if told is not None:
                 found.append(told)
-        # Notices of agents are part of the service records: there is nothing else to recheck.
+        # Notices of agents are part of the service records, so there is nothing to recheck.
         found += islice(agent_discrepancies(snapshot, host), DISCREPANCIES_MAX)
         if mends:
             found = await self._repair_all(snapshot, found)
@@ -168,8 +168,8 @@ class AuditService:
 
     def _forget_strangers(self, found: Iterable[Discrepancy]) -> None:
         """Forget unknown consumers that no longer hold anything."""
+        # A consumer that comes back must not count as old.
         there = {one.key for one in found}
-        # Otherwise a consumer that comes back would count as old.
         for uuid in self._first_seen_s.keys() - there:
             del self._first_seen_s[uuid]
 
@@ -179,7 +179,7 @@ class AuditService:
         """Return orphaned allocations, foreign consumers, and whether orphans were cut off."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
-        # Consumers first: orphaned allocations cost capacity, so a cut-off report must have them.
+        # Orphaned allocations cost capacity, so even a report that is cut off must include them.
         for uuid in unknown_consumers(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
@@ -187,8 +187,8 @@ class AuditService:
             if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
-                # No record has the age of these allocations, so an audit dates them by its first
-                # sight.
+                # No record has the age of these allocations, so they are dated by when this process
+                # first saw them.
                 seen_s = self._first_seen_s.setdefault(uuid, snapshot.now_s)
                 found.append(_dated(snapshot, told, seen_s))
             elif told is not None:
@@ -203,7 +203,7 @@ class AuditService:
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
-            # One unit per repair: one that is rejected does not hold back the others.
+            # Each repair is a unit of its own, so a rejected one does not hold back the others.
             done = await repair(self._ledger, snapshot, one) if self._may_mend(one) else one
             mended.append(done)
             if done.outcome is not None:
@@ -217,19 +217,19 @@ class AuditService:
 
 
 def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
-    """Return an orphan dated by when it was first seen; a recent one is not repaired yet."""
+    """Return an orphan dated by when it was first seen; a recent one gets no repair yet."""
     # A claim that is committed between the reads looks like an orphan at first.
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
-        f"nothing says how old it is; this process has seen it for {age_text(snapshot, seen_s)}, "
-        f"so `berth audit --fix` frees it {snapshot.ages.grace_s:g} s after it was first seen"
+        f"no record has its age; this process first saw it {age_text(snapshot, seen_s)} ago, and "
+        f"`berth audit --fix` frees it {snapshot.ages.grace_s:g} s after that"
     )
     return replace(orphan, advice=advice, mend=None)
 
 
 async def _suspicions(snapshot: AuditSnapshot) -> list[Discrepancy]:
-    """Return the suspicions of a snapshot."""
+    """Return all suspicions that a snapshot gives rise to."""
     found: list[Discrepancy] = []
     for number, some in enumerate(_each(snapshot)):
         found += some
@@ -280,13 +280,16 @@ def _lost(found: Iterable[Discrepancy]) -> dict[str, int]:
 
 
 def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[Discrepancy]:
-    """Yield what agents found on their hosts, or on one host, and leave to operators."""
+    """Yield the discrepancies that agents have found and leave to operators.
+
+    With `host`, only those on that host are yielded.
+    """
     for service in _of(snapshot, host):
         for note in service.audit.found:
             try:
                 code = DiscrepancyCode(note.code)
             except ValueError:
-                continue  # of a newer version
+                continue  # a newer version has written this code
             if code in _ADVICE:
                 yield Discrepancy(
                     code=code,
@@ -300,7 +303,7 @@ def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[D
 
 
 def agent_repairs(snapshot: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
-    """Return the agents' recent repairs by host, the newest first."""
+    """Return the recent repairs of all agents or of one host's, by host, newest first."""
     return {one.host: one.audit.mended for one in _of(snapshot, host) if one.audit.mended}
 
 

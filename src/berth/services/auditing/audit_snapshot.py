@@ -1,4 +1,4 @@
-"""The snapshot that an audit starts from: the ledger's records, indexed by what refers to them."""
+"""The snapshot on which an audit is based: the ledger's records, indexed by their references."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ Amounts = Mapping[str, Mapping[str, int]]
 class AuditSnapshot:
     """The records of the ledger by key. `instances` and `migrations` are the live ones.
 
-    `hosts` are by name and node; `waiting` are pending requests by the uuid of each instance;
-    `shelved` are instances on no host. `held` are amounts by consumer.
+    `hosts` are by name and node, `waiting` are the pending requests by the uuid of each instance,
+    `shelved` are shelved instances without a host, and `held` are amounts by consumer. Ages are
+    relative to `now_s`, Unix seconds.
     """
 
     version: int
@@ -50,7 +51,7 @@ class AuditSnapshot:
     consumers: Mapping[str, Consumer]
 
     def is_older(self, since_s: float, age_s: float) -> bool:
-        """Return whether something has lasted for longer than an age in seconds."""
+        """Return whether something has lasted for longer than `age_s` seconds."""
         return self.now_s - since_s > age_s
 
     def is_up(self, service: Service | None) -> bool:
@@ -58,7 +59,7 @@ class AuditSnapshot:
         return service is not None and service.is_up(self.now_s, self.service_down_time_s)
 
     def host_of(self, provider_uuid: str) -> str | None:
-        """Return the name of the host that a provider belongs to, or None."""
+        """Return the name of the host that a provider belongs to, or None when it has none."""
         host = self.hosts_by_uuid.get(self._root_of(provider_uuid))
         return None if host is None else host.name
 
@@ -72,26 +73,26 @@ class AuditSnapshot:
         return uuid
 
     def move_of(self, instance: Instance) -> Migration | None:
-        """Return the move in progress of an instance, or None."""
+        """Return the move in progress of an instance, or None when it has none."""
         return self.migrations.get(instance.migration_uuid or "")
 
 
 async def read_audit_snapshot(
     ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
 ) -> AuditSnapshot:
-    """Read the whole ledger, at one version unless it changes all the time.
+    """Return a snapshot of the whole ledger, at one version unless it changes all the time.
 
     Args:
         ledger: the ledger to audit.
         ages: the ages below which inconsistencies are not reported.
-        now_s: the Unix time up to which ages count.
+        now_s: the Unix time to which ages are relative.
         service_down_time_s: seconds without a heartbeat after which a service is down.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
     read = await _read(ledger, now_s)
-    # A consistent snapshot saves rechecks, and is not required: every suspicion is checked again.
+    # A consistent snapshot saves rechecks but is not required, as every suspicion is checked again.
     for _ in range(_TRIES - 1):
         if await ledger.version() == read.state.version:
             break
@@ -99,7 +100,7 @@ async def read_audit_snapshot(
     state = read.state
     held: dict[str, dict[str, Mapping[str, int]]] = {}
     for one in read.allocations:
-        # A zero amount is no allocation, and must not count as a difference.
+        # A zero amount is not an allocation, and must not count as a difference.
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = without_zeros(one.amounts)
     requests = {one.request.request_id: one for one in state.pending_requests}
     return AuditSnapshot(
@@ -124,7 +125,7 @@ async def read_audit_snapshot(
 
 
 class _Read(NamedTuple):
-    """The results of consecutive reads."""
+    """The results of consecutive reads of the ledger."""
 
     state: Snapshot
     allocations: list[Allocation]
@@ -135,7 +136,7 @@ class _Read(NamedTuple):
 async def _read(ledger: Ledger, now_s: float) -> _Read:
     query = InstanceQuery(status=Status.SHELVED_OFFLOADED, limit=ALL)
     return _Read(
-        # The snapshot comes first: what changes after it is filtered by the rechecks.
+        # The snapshot comes first. The rechecks drop what changes after it.
         state=await ledger.snapshot(now_s),
         allocations=await ledger.allocations(),
         consumers=await ledger.all(Consumer),
@@ -149,7 +150,7 @@ def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
 
 
 async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
-    """Return a consumer's current allocations."""
+    """Return a consumer's current allocations, without zeros."""
     found = await ledger.allocations(consumer_uuid=consumer_uuid)
     return {one.provider_uuid: without_zeros(one.amounts) for one in found}
 
@@ -164,14 +165,14 @@ def total_by_class(amounts: Amounts) -> dict[str, int]:
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
-    """Return amounts as text: `MEMORY_MB 512, VCPU 1`."""
+    """Return amounts as text, such as `MEMORY_MB 512, VCPU 1`, or `nothing`."""
     return ", ".join(f"{name} {amount:,}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
 def age_text(snapshot: AuditSnapshot, since_s: float) -> str:
-    """Return the time since an event as text: `3 hours`."""
+    """Return the time since an event as text, such as `3 hours`."""
     seconds = max(0, int(snapshot.now_s - since_s))
-    # The largest unit suffices for a decision by an operator.
+    # The largest unit is precise enough for an operator's decision.
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= length:
             count = seconds // length

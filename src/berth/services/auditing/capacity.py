@@ -1,4 +1,4 @@
-"""The audit of providers: whether usage equals the allocations and is within the capacity."""
+"""The audit of providers, whose usage must equal the allocations and be within the capacity."""
 
 from collections.abc import Iterator, Mapping
 
@@ -47,8 +47,8 @@ def suspect_provider(
             kind=Kind.PROVIDER,
             key=provider.uuid,
             text=(
-                f"provider {provider.name} counts {amounts_text(used)} as used, and consumers hold "
-                f"{amounts_text(held)}"
+                f"provider {provider.name} has a recorded usage of {amounts_text(used)}, but "
+                f"consumers hold {amounts_text(held)}"
             ),
             advice="this is a fault in Berth or in its database; please report it",
             host=snapshot.host_of(provider.uuid),
@@ -58,7 +58,7 @@ def suspect_provider(
                 if amount > held.get(name, 0)
             },
         )
-    # Equal usage and capacity is full, and no discrepancy.
+    # A provider whose usage equals its capacity is full, which is not a discrepancy.
     above = {name: used[name] for name in sorted(used) if used[name] > _capacity(provider, name)}
     if above:
         yield _over(snapshot, provider, above)
@@ -67,15 +67,15 @@ def suspect_provider(
 async def recheck_provider(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy if it still exists; constantly changing usage is in order."""
+    """Return the discrepancy if it still exists; None also if the usage keeps changing."""
     for _ in range(_TRIES):
+        # The allocations are read between two reads of the usage. If these differ, the allocations
+        # may belong to either of them, and all is read again.
         before = await ledger.get(Provider, suspicion.key)
-        # Between two reads of the usage, so that equal usages enclose the allocations.
         holders = await ledger.provider_consumers(suspicion.key)
         now = await ledger.get(Provider, suspicion.key)
         if before is None or now is None:
             return None
-        # The allocations were read in between, so they may belong to either usage: read again.
         if before.used != now.used:
             continue
         held = total_by_class(
@@ -101,8 +101,8 @@ def _over(snapshot: AuditSnapshot, provider: Provider, above: Mapping[str, int])
         code=DiscrepancyCode.OVER_CAPACITY,
         kind=Kind.PROVIDER,
         key=provider.uuid,
-        text=f"more of provider {provider.name} is used than there is: {told}",
-        advice="move instances away, or give back what was taken from its capacity",
+        text=f"the usage of provider {provider.name} exceeds its capacity: {told}",
+        advice="move instances away, or restore the capacity that it had",
         host=snapshot.host_of(provider.uuid),
     )
 
@@ -124,13 +124,13 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
     if ratio != without and _with_ratio(inventory, without.value) >= used:
         return (
             f"the ratio {ratio.value:g} comes from {ratio.origin}, and would be {without.value:g} "
-            f"({without.origin}) without"
+            f"({without.origin}) without it"
         )
     return f"its inventory or ratio was reduced ({parts}, ratio {ratio.value:g}: {ratio.origin})"
 
 
 def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
-    # As the ratio was before any aggregate, to tell whether an aggregate is the cause.
+    """Return the ratio of a class of a host, with or without regard to its aggregates."""
     mine = [one for one in snapshot.aggregates if host.name in one.hosts]
     return resolve_ratio(name, host, aggregates=mine if with_aggregates else ())
 

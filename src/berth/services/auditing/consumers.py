@@ -1,4 +1,4 @@
-"""The audit of consumers that are neither instances on a host nor moves in progress."""
+"""The audit of consumers that are neither placed instances nor moves in progress."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def unknown_consumers(snapshot: AuditSnapshot) -> Iterator[str]:
     for uuid in snapshot.held:
         instance = snapshot.instances.get(uuid)
         is_placed = instance is not None and instance.host is not None
-        # A placed instance and a live move are audited with their own records.
+        # Placed instances and live moves are audited with their own records.
         if not is_placed and uuid not in snapshot.migrations:
             yield uuid
 
@@ -36,14 +36,15 @@ async def recheck_consumer(
     """Check a consumer again.
 
     Returns:
-        A discrepancy; or the allocations of a consumer that a client of the Placement API has
-        created; or None when nothing is wrong, or the consumer is too new to be reported.
+        A discrepancy, or the allocations of a foreign consumer. None when nothing is wrong, the
+        consumer is changing, or its last change is too recent to be reported.
     """
     held = await held_by(ledger, uuid)
     migration = await ledger.get(Migration, uuid)
     consumer = await ledger.get(Consumer, uuid)
     instance = await ledger.get(Instance, uuid)
-    # Read twice, around the records: if both agree, the records belong to these allocations.
+    # The allocations are read before and after the records. If they are equal, the records belong
+    # to them.
     if not held or await held_by(ledger, uuid) != held:
         return None
     if migration is not None:
@@ -53,13 +54,14 @@ async def recheck_consumer(
         return ConsumerAllocations(consumer, held)
     if instance is not None:
         return _of_instance(snapshot, instance, held)
-    text = f"{uuid} holds {amounts_text(total_by_class(held))}, and is no instance and no move"
+    amounts = amounts_text(total_by_class(held))
+    text = f"consumer {uuid} holds {amounts}, but is neither an instance nor a move"
     return _orphan(snapshot, (Kind.CONSUMER, uuid), held, text, None)
 
 
 def _of_move(snapshot: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
     since_s = migration.updated_at_s
-    # A move that ended lately may be freed by its agent in a moment.
+    # The agent may be about to free a move that ended recently.
     if not migration.has_ended or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     text = (
@@ -73,13 +75,13 @@ def _of_instance(snapshot: AuditSnapshot, instance: Instance, held: Amounts) -> 
     is_deleted = instance.status is Status.DELETED
     since_s = instance.updated_at_s
     if not is_deleted and instance.host is not None:
-        return None  # it has been placed since
+        return None  # the instance has been placed since the snapshot
     if not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     age = age_text(snapshot, since_s)
     how = f"was deleted {age} ago"
     if not is_deleted:
-        how = f"has been {instance.status} on no host for {age}"
+        how = f"has been {instance.status} without a host for {age}"
     text = f"instance {instance.uuid} {how} and still holds {amounts_text(total_by_class(held))}"
     return _orphan(snapshot, (Kind.INSTANCE, instance.uuid), held, text, since_s)
 

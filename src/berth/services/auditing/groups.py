@@ -1,4 +1,4 @@
-"""The audit of server groups: whether the members' hosts satisfy each hard policy."""
+"""The audit of server groups, whose members' hosts must satisfy the hard policies."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
 def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
-    """Return the members on hosts of each group with a hard policy."""
+    """Return the placed members of each group with a hard policy, by the group's uuid."""
     found: dict[str, list[Instance]] = {}
     for instance in snapshot.instances.values():
         group = snapshot.groups.get(instance.group_uuid or "")
@@ -24,20 +24,20 @@ def members_of(snapshot: AuditSnapshot) -> Mapping[str, Sequence[Instance]]:
 
 
 def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[Discrepancy]:
-    """Yield the members' violations of a group's policy."""
-    # By host and node: a group's policy counts compute nodes.
+    """Yield the members' violation of a group's policy, if there is one."""
+    # Members are counted by host and node, because a policy is about compute nodes.
     counts = Counter((one.host or "", one.node or "") for one in members)
     if group.policy is GroupPolicy.AFFINITY:
         if len(counts) > 1:
             names = ", ".join(sorted(host for host, _ in counts))
             yield _broken(group, f"its members are on {len(counts)} hosts: {names}")
         return
-    # The rule of anti-affinity since microversion 2.64; 1 without a rule.
+    # Microversion 2.64 added this rule to anti-affinity; groups without it have a value of 1.
     most = group.max_server_per_host
     crowded = {host: count for (host, _), count in sorted(counts.items()) if count > most}
     if crowded:
         told = ", ".join(f"{count} are on {host}" for host, count in crowded.items())
-        yield _broken(group, f"of its members {told}, where {most} may be")
+        yield _broken(group, f"at most {most} of its members may be on one host, but {told}")
 
 
 async def recheck_group(
@@ -48,8 +48,8 @@ async def recheck_group(
     if group is None:
         return None
     found = [
-        # The members of the snapshot, at their current hosts: a member that has moved meanwhile may
-        # have healed the group.
+        # A member that has moved since the snapshot may have ended the violation, so the members
+        # are read with their current hosts.
         await ledger.get(Instance, one.uuid)
         for one in snapshot.instances.values()
         if one.group_uuid == group.uuid
@@ -67,6 +67,8 @@ def _broken(group: ServerGroup, text: str) -> Discrepancy:
         code=DiscrepancyCode.GROUP_BROKEN,
         kind=Kind.SERVER_GROUP,
         key=group.uuid,
-        text=f"server group {group.name} ({group.uuid}) asks for {group.policy}: {text}",
-        advice="migrate members until it holds; a move that names no host keeps to the policy",
+        text=f"server group {group.name} ({group.uuid}) requires {group.policy}: {text}",
+        advice=(
+            "migrate members until the policy holds; a migration that names no host respects it"
+        ),
     )

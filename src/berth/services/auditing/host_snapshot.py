@@ -1,4 +1,4 @@
-"""The audit snapshot of one host: its records, and those of its consumers."""
+"""Reads the audit snapshot of one host, with its records and those of its consumers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,15 +32,16 @@ async def read_host_snapshot(
     now_s: float,
     service_down_time_s: float,
 ) -> AuditSnapshot:
-    """Read the snapshot for an audit of one host, record by record; see `read_audit_snapshot`.
+    """Return the snapshot for an audit of one host, read record by record.
 
-    An instance that holds something here and belongs elsewhere is included. Records that concern
-    several hosts (server groups, pending requests) are not.
+    It includes instances that hold something on this host and belong elsewhere, but no records that
+    concern several hosts (server groups, pending requests). For the arguments see
+    `read_audit_snapshot`.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    # Before the reads, so that the report claims no newer version than it has seen.
+    # The version is read first, so that the report does not state a newer version than it has seen.
     version = await ledger.version()
     providers = await _providers(ledger, replica.hosts, host)
     here, consumers = await _consumers_of(ledger, providers)
@@ -48,17 +49,16 @@ async def read_host_snapshot(
     instances = {one.uuid: one for one in found}
     moves = await ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
     migrations = {one.uuid: one for one in moves}
-    # Consumers and moving instances may be elsewhere, and their records tell whether they belong
-    # here.
+    # Consumers and moving instances may be elsewhere. Their records show whether they belong here.
     coming = [*(one.instance_uuid for one in moves), *consumers]
     await _add_instances(ledger, instances, coming)
     await _add_moves(ledger, migrations, instances.values())
     hosts = _hosts_of(replica.hosts, host, instances.values(), migrations.values())
     names = {host, *(one.turn or one.source.host for one in migrations.values())}
-    # Services of other hosts tell whether the other side of a move is up.
+    # The services of other hosts show whether the other side of a move is up.
     names |= {one.host for one in instances.values() if one.host is not None}
     services = [await ledger.get(Service, name) for name in sorted(names)]
-    # The replica suffices: a pending request only excuses a task that has no host.
+    # The pending requests of the replica are recent enough: they only excuse tasks without a host.
     waiting = replica.pending.values()
     snapshot = AuditSnapshot(
         version=version,
@@ -99,10 +99,10 @@ async def _consumers_of(
 async def _held(
     ledger: Ledger, snapshot: AuditSnapshot, here: Mapping[str, Amounts]
 ) -> dict[str, Amounts]:
-    """Return all allocations of the consumers that do not hold here exactly what they need.
+    """Return the allocations of the host's consumers, instances and moves, by consumer.
 
-    An instance that holds exactly what it needs here is in order as far as this host is concerned.
-    Further allocations elsewhere are found by the audit of the other host.
+    For an instance that holds exactly what it needs here, only these allocations are returned,
+    which saves a read. The audit of another host finds its allocations there.
     """
     held: dict[str, Amounts] = {}
     for uuid in {*here, *snapshot.instances, *snapshot.migrations}:
@@ -116,14 +116,13 @@ async def _held(
 def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
     instance = snapshot.instances.get(uuid)
     try:
-        # The common case, which saves one read per instance.
         return instance is not None and needed_by(snapshot, instance) == held
     except InvalidInputError:
         return False
 
 
 async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, Provider]:
-    """Return a host's providers: its own, and those below it."""
+    """Return a host's own providers and those below them, by uuid."""
     uuids: list[str] = []
     for row in sorted(table.rows_of_name(host)):
         uuids.append(table.uuid(row))
@@ -135,7 +134,7 @@ async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, P
 async def _add_instances(
     ledger: Ledger, instances: dict[str, Instance], uuids: Iterable[str]
 ) -> None:
-    """Add the consumers that are instances on any host."""
+    """Add those of the uuids that are live instances on a host."""
     for uuid in uuids:
         if uuid not in instances:
             one = await ledger.get(Instance, uuid)
@@ -159,7 +158,7 @@ def _hosts_of(
     instances: Iterable[Instance],
     migrations: Iterable[Migration],
 ) -> list[Host]:
-    """Return the hosts that the snapshot's instances are on, or moving to."""
+    """Return a host and the hosts that instances are on or moving to."""
     names = {host, *(one.host for one in instances if one.host is not None)}
     names |= {one.destination.host for one in migrations}
     return [table.host(row) for name in sorted(names) for row in sorted(table.rows_of_name(name))]

@@ -1,4 +1,4 @@
-"""The audit of instances: their host, allocations and tasks, and the requests they wait for."""
+"""The audit of instances, with their hosts, allocations, tasks and pending requests."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -58,8 +58,8 @@ def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Dis
             code=DiscrepancyCode.DISKS_UNKNOWN,
             kind=Kind.INSTANCE,
             key=instance.uuid,
-            text=f"instance {instance.uuid} left its host, and nothing says where its disks are",
-            advice="unshelving rebuilds it from its image; look for its disks before",
+            text=f"instance {instance.uuid} left its host, and no record says where its disks are",
+            advice="look for its disks before you unshelve it, which rebuilds it from its image",
             since_s=since_s,
         )
 
@@ -67,13 +67,13 @@ def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Dis
 async def recheck_instance(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the suspicion if the instance has not changed since; otherwise it is in progress."""
+    """Return the suspicion if the instance has not changed since the snapshot, otherwise None."""
     uuid = suspicion.key
     before = snapshot.instances.get(uuid) or snapshot.shelved[uuid]
     held = await held_by(ledger, uuid)
     migration: Migration | None = None
     if before.migration_uuid is not None:
-        # Read before the instance: if the instance is unchanged after it, both belong together.
+        # The move is read first. If the instance is unchanged after that, both belong together.
         migration = await ledger.get(Migration, before.migration_uuid)
     now = await ledger.get(Instance, uuid)
     if now is None or now.revision != before.revision:
@@ -88,7 +88,7 @@ def _homeless(instance: Instance) -> Discrepancy:
         code=DiscrepancyCode.HOST_MISSING,
         kind=Kind.INSTANCE,
         key=instance.uuid,
-        text=f"instance {instance.uuid} is on {instance.host} ({instance.node}), no known host",
+        text=f"instance {instance.uuid} is on the unknown host {instance.host} ({instance.node})",
         advice="start the agent of that host, or evacuate or delete the instance",
         host=instance.host,
         since_s=instance.updated_at_s,
@@ -105,8 +105,8 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
     try:
         needed = needed_by(snapshot, instance)
     except InvalidInputError:
-        return  # no scheduler could place it either, so its needs are unknown
-    # A missing host is a discrepancy of its own.
+        return  # its needs are unknown, because its specs cannot be parsed
+    # A missing host, for which the needs are None, is reported as another discrepancy.
     if needed is None or needed == held:
         return
     found = Discrepancy(
@@ -117,7 +117,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
             f"instance {instance.uuid} holds {amounts_text(total_by_class(held))} where it needs "
             f"{amounts_text(total_by_class(needed))}"
         ),
-        advice="resize or move it, or set its allocations right through the Placement API",
+        advice="resize or move it, or correct its allocations through the Placement API",
         host=instance.host,
         since_s=since_s,
         lost=_surplus(held, needed),
@@ -132,7 +132,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         yield replace(
             found,
             code=DiscrepancyCode.ALLOCATION_ELSEWHERE,
-            text=f"instance {instance.uuid} is on {instance.host} and holds room of {where}",
+            text=f"instance {instance.uuid} is on {instance.host} and holds capacity of {where}",
         )
     else:
         yield found
@@ -178,12 +178,12 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
             "check that agents run, and see their logs",
         )
     elif turn is None:
-        who, advice = "no host has its turn", _RESET
+        who, advice = "no host is responsible for that", _RESET
     elif snapshot.is_up(snapshot.services.get(turn)):
         who = f"it is the turn of {turn}, whose service is up"
         advice = f"see the log of the agent of {turn}"
     elif migration is not None and migration.turn == turn:
-        return  # the stalled move is reported already
+        return  # the move is already reported as stalled
     else:
         who = f"it is the turn of {turn}, whose service is down"
         advice = f"start the agent of {turn}; if it is lost, evacuate or delete the instance"
@@ -202,7 +202,7 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
 
 
 def turn_of(instance: Instance, migration: Migration | None) -> str | None:
-    """Return the host that must carry out an instance's task, or None."""
+    """Return the name of the host that must carry out an instance's task, or None."""
     is_deleted = instance.task is Task.DELETING
     if migration is not None and migration.turn is not None and not is_deleted:
         return migration.turn
@@ -214,8 +214,8 @@ def turn_of(instance: Instance, migration: Migration | None) -> str | None:
 def place_of(instance: Instance, migration: Migration | None) -> Place:
     """Return the place whose capacity an instance holds, with its size there.
 
-    From the first unit of a move on that is the destination: the migration holds the former
-    allocations.
+    From the start of a move until its arrival this is the destination, because the migration holds
+    the former allocations.
 
     Args:
         instance: an instance on a host.
@@ -246,7 +246,7 @@ def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
 
 
 def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterator[Discrepancy]:
-    """Yield a pending request that has waited for too long."""
+    """Yield the suspicion about a pending request, if it has waited for too long."""
     request, since_s = pending.request, pending.accepted_at_s
     if not snapshot.is_older(since_s, snapshot.ages.request_s):
         return
@@ -268,11 +268,11 @@ def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterato
 async def recheck_request(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the suspicion if the request is still pending, with its instance's last refusal."""
+    """Return the suspicion, with its instance's last refusal, if the request is still pending."""
     pending = await ledger.get(PendingRequest, suspicion.key)
     if pending is None or pending != snapshot.requests[suspicion.key]:
         return None
-    # The refusal tells the operator whether the request waits for room or for a scheduler.
+    # The refusal shows the operator whether the request waits for room or for a scheduler.
     why = await _last_refusal(ledger, pending.request.instance_uuids[0])
     return replace(suspicion, text=f"{suspicion.text}; {why}")
 
@@ -280,13 +280,13 @@ async def recheck_request(
 async def _last_refusal(ledger: Ledger, instance_uuid: str) -> str:
     instance = await ledger.get(Instance, instance_uuid)
     if instance is None:
-        return "its instance is not there"
+        return "its instance does not exist"
     decision = None
-    # The decision has the reason in full; the fault is its summary.
+    # The decision has the full reason, and the fault only a summary.
     if instance.decision_id is not None:
         decision = await ledger.get(Decision, instance.decision_id)
     if decision is not None and decision.refusal is not None:
         return f"last refused: {decision.refusal.message}"
     if instance.fault is not None:
-        return f"before that: {instance.fault.message}"
+        return f"the last fault of its instance: {instance.fault.message}"
     return "it was never refused"

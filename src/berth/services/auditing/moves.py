@@ -1,4 +1,4 @@
-"""The audit of moves: whether a host works on each move that has not ended."""
+"""The audit of moves, each of which a host must work on until it ends."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -38,14 +38,14 @@ _ADVICE: Final[Mapping[Stage, str]] = {
     Stage.WITHDRAWING: _GIVE_UP,
     Stage.LANDING: (
         "wait until {host} is back: the guest has left its host, so only {host} can have it; if "
-        "it is lost for good, reset the state of the instance to ERROR and rebuild it"
+        "{host} is lost for good, reset the state of the instance to ERROR and rebuild it"
     ),
     Stage.CONFIRMING: (
         "wait until {host} is back: the instance runs elsewhere, and only the room that it had "
         "there is kept"
     ),
     Stage.ARRIVED: (
-        "confirm it (`berth server confirm`): it cannot be reverted while {host} is down"
+        "confirm the move (`berth server confirm`), which cannot be reverted while {host} is down"
     ),
 }
 
@@ -64,7 +64,7 @@ def suspect_move(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Disc
 async def recheck_move(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy if the move has not changed since; otherwise it is in progress."""
+    """Return the discrepancy if it still exists and the move has not changed, otherwise None."""
     before = snapshot.migrations[suspicion.key]
     # Any change means that a host works on the move.
     if await ledger.get(Migration, before.uuid) != before:
@@ -82,7 +82,7 @@ async def recheck_move(
 
 
 def _host_of(migration: Migration) -> str:
-    """Return the host that a move waits for; its source while it waits for its owner."""
+    """Return the name of the host that a move waits for, which is the source if it has no turn."""
     return migration.turn or migration.source.host
 
 
@@ -113,20 +113,20 @@ def _left_over(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discre
 
 def _forgotten(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     if snapshot.is_older(migration.updated_at_s, snapshot.ages.grace_s):
-        text = f"it is {migration.stage}, and its instance is not in the midst of it"
+        text = f"it is {migration.stage}, but its instance is gone or no longer refers to it"
         yield _move(
             snapshot,
             DiscrepancyCode.MOVE_FORGOTTEN,
             migration,
             text,
-            "delete the instance, or what the move holds through the Placement API",
+            "delete the instance, or free what the move holds through the Placement API",
         )
 
 
 def _stalled(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepancy]:
     host = _host_of(migration)
     is_new = not snapshot.is_older(migration.updated_at_s, snapshot.ages.grace_s)
-    # A stage of a newer version has no advice here.
+    # A stage that only a newer version knows has no advice here.
     is_known = migration.stage in _ADVICE
     if is_new or not is_known or snapshot.is_up(snapshot.services.get(host)):
         return
@@ -140,12 +140,12 @@ def _stalled(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discrepa
 
 
 def _down(snapshot: AuditSnapshot, host: str) -> str:
-    """Return how long a service has been down, as text."""
+    """Return the state of a service that is not up, as text."""
     service = snapshot.services.get(host)
     if service is None:
-        return "not there"
-    forced = ", by force" if service.forced_down else ""
-    return f"down{forced} (last seen {age_text(snapshot, service.last_seen_s)} ago)"
+        return "not registered"
+    state = "forced down" if service.forced_down else "down"
+    return f"{state} (last seen {age_text(snapshot, service.last_seen_s)} ago)"
 
 
 def _move(
@@ -166,7 +166,7 @@ def _move(
         ),
         advice=advice,
         host=host,
-        # The move has waited since the later of its own last step and the host's last heartbeat.
+        # The move has waited since its last step or the host's last heartbeat, whichever is later.
         since_s=max(migration.updated_at_s, last_seen_s),
         lost=total_by_class(held),
         held=held,

@@ -1,7 +1,7 @@
-"""Repairs that need no operator, each in a unit of its own.
+"""Repairs that need no decision of an operator, each in a unit of its own.
 
-The unit names everything that was read, by the generation of the consumer or the revision of the
-instance. The ledger therefore rejects it after a concurrent change, and nothing is lost.
+The unit contains the generation of the consumer or the revision of the instance that was read. The
+ledger therefore rejects it after a concurrent change, and nothing is lost.
 """
 
 from dataclasses import replace
@@ -28,11 +28,11 @@ from berth.services.auditing.audit_snapshot import (
     total_by_class,
 )
 
-_CHANGED: Final = "not done: it has changed meanwhile; audit again"
+_CHANGED: Final = "not done: the record has changed; audit again"
 
 
 async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> Discrepancy:
-    """Repair a discrepancy if it has a repair; return it with the outcome.
+    """Make the repair of a discrepancy, if it has one, and return it with the outcome.
 
     Raises:
         UnavailableError: the ledger cannot be reached; the repair may or may not have been made.
@@ -56,7 +56,7 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
     unit: list[Write] = [Reallocate((share,))]
     instance = await ledger.get(Instance, found.key)
     if instance is not None and instance.status is not Status.DELETED:
-        # The instance is on no host, and may be placed at any moment: its revision guards the unit.
+        # The instance has no host but may be placed at any moment, so its revision guards the unit.
         if instance.host is not None:
             return RepairOutcome(_CHANGED)
         unit.append(Put(instance))
@@ -67,7 +67,7 @@ async def _free(ledger: Ledger, _: AuditSnapshot, found: Discrepancy) -> RepairO
 async def _claim(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> RepairOutcome:
     known = snapshot.instances[found.key]
     now = await ledger.get(Instance, found.key)
-    # The needs were computed from the known revision.
+    # The needs were computed from the revision in the snapshot.
     if now is None or now.revision != known.revision:
         return RepairOutcome(_CHANGED)
     allocations = [Allocation(now.uuid, uuid, amounts) for uuid, amounts in found.needed.items()]
@@ -85,7 +85,7 @@ def _told(outcome: Outcome, done: str) -> RepairOutcome:
             return RepairOutcome(f"not done: {outcome.conflict}; audit again")
         case Rejected():
             short = ", ".join(
-                f"{one.resource_class} {one.asked:,} asked, {one.left:,} left"
+                f"{one.resource_class}: {one.asked:,} needed, {one.left:,} left"
                 for one in outcome.shortages
             )
             return RepairOutcome(f"not done: there is no room ({short}); move instances away")

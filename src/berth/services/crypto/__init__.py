@@ -1,1 +1,1 @@
-"""Sealed texts, and the encoding that carries them in URLs."""
+"""Sealed texts, and their encoding for URLs."""

@@ -1,7 +1,7 @@
 """Base64 with the URL-safe alphabet and without padding.
 
-The functions use binascii directly: those of `base64` take several times as long for so few bytes,
-and a select over ten zones encodes and decodes a hundred of them.
+The functions use binascii directly, because those of `base64` take several times as long for short
+texts, and a select over ten zones encodes and decodes a hundred of them.
 """
 
 from binascii import a2b_base64, b2a_base64

@@ -1,4 +1,4 @@
-"""Sealed texts: Berth hands them out, and receives them later unread and unmodified."""
+"""Sealed texts, which Berth hands out and which their holders can neither read nor modify."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -11,23 +11,23 @@ from berth.services.crypto.base64url import raw_of, url_text_of
 
 KEY_BYTES = 32
 
-# The first byte names the format, so that another one can be added later.
+# The first byte of a sealed text identifies its format, so that others can be added later.
 _FORM = b"\x01"
 _NAME_BYTES = 4
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _HEAD_BYTES = len(_FORM) + _NAME_BYTES + _NONCE_BYTES
-# How many bytes longer a sealed content is than the content.
+# Sealed bytes are this many bytes longer than their content.
 OVERHEAD_BYTES = _HEAD_BYTES + _TAG_BYTES
 _CIPHERS_MAX = 64
 
 
 class Keys(Protocol):
-    """The keys in use."""
+    """Provides the keys in use."""
 
     @property
     def newest_first(self) -> Sequence[bytes]:
-        """One or more keys of `KEY_BYTES` random bytes: the first one seals, all of them open."""
+        """One or more keys of `KEY_BYTES` random bytes; the first one seals, and any may unseal."""
         ...
 
 
@@ -47,11 +47,11 @@ class Sealer:
         self._ciphers: dict[bytes, tuple[bytes, AESGCMSIV]] = {}
 
     def seal(self, purpose: str, content: bytes) -> str:
-        """Return URL-safe text that only `unseal` with the same purpose can read."""
+        """Return the content as URL-safe text that only `unseal` with the same purpose can read."""
         return url_text_of(self.seal_bytes(purpose, content))
 
     def seal_bytes(self, purpose: str, content: bytes) -> bytes:
-        """Return bytes that only `unseal_bytes` with the same purpose can read."""
+        """Return the content as bytes that only `unseal_bytes` with the same purpose can read."""
         name, cipher = self._cipher(self._keys.newest_first[0])
         nonce = self._random_bytes(_NONCE_BYTES)
         return _FORM + name + nonce + cipher.encrypt(nonce, content, _about(name, purpose))
@@ -62,7 +62,7 @@ class Sealer:
         return None if raw is None else self.unseal_bytes(purpose, raw)
 
     def is_newest(self, text: str) -> bool:
-        """Return whether a text claims to be sealed with the newest key."""
+        """Return whether a text names the newest key as its own, without verifying the seal."""
         raw = _raw_of(text)
         name, _ = self._cipher(self._keys.newest_first[0])
         return raw is not None and raw.startswith(_FORM + name)
@@ -91,7 +91,7 @@ class Sealer:
     def _cipher(self, key: bytes) -> tuple[bytes, AESGCMSIV]:
         found = self._ciphers.get(key)
         if found is None:
-            # Keys rotate, so old ciphers are dropped together; building one again costs
+            # Keys rotate, so the cache is emptied when it is full. Building a cipher again costs
             # microseconds.
             if len(self._ciphers) >= _CIPHERS_MAX:
                 self._ciphers.clear()
@@ -102,7 +102,7 @@ class Sealer:
 def _raw_of(text: str) -> bytes | None:
     try:
         raw = raw_of(text)
-    except ValueError:  # binascii's and the encoding's errors are among these
+    except ValueError:  # includes the errors of binascii and of the encoding
         return None
     # The decoder accepts several spellings of the same bytes. Only one may be valid, or a text
     # could be altered without breaking its seal.

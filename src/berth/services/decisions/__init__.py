@@ -1,1 +1,1 @@
-"""The decision service, and what the decisions of concurrent schedulers share."""
+"""The decision service, and the coordination of concurrent decisions."""

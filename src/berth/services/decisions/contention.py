@@ -1,4 +1,4 @@
-"""How a scheduler reacts when other schedulers compete with it for hosts and for requests.
+"""The reactions of a scheduler to others that compete with it for hosts and requests.
 
 Schedulers with the same policy prefer the same best host. `Contention` widens the choice when
 claims are lost; `Backoff` spreads the times at which schedulers start on the same pending request.
@@ -7,10 +7,11 @@ claims are lost; `Backoff` spreads the times at which schedulers start on the sa
 import hashlib
 from typing import Final
 
-# In equilibrium a lost claim (times 2) cancels about 22 that succeed (times 31/32 each).
+# The factor for each successful claim. About 22 of them cancel one lost claim, which doubles the
+# number.
 _SHRINKS: Final = 31 / 32
-# Seconds: the first and the largest spread. One below the least is dropped to 0, so that a
-# scheduler that is alone again soon stops waiting.
+# The first, the largest and the least spread of the delays, in seconds. A spread below the least
+# one becomes 0, so that a scheduler that is alone again soon stops waiting.
 _FIRST_S: Final = 0.02
 _MOST_S: Final = 0.2
 _LEAST_S: Final = 0.002
@@ -21,7 +22,7 @@ _STEPS: Final = 2**32
 class Contention:
     """The number of best hosts to choose among, adjusted after each claim.
 
-    Each lost claim doubles the number, and each claim that succeeds takes 1/32 off. Under
+    Each lost claim doubles the number, and each claim that succeeds reduces it by 1/32. Under
     contention about one claim in 32 is therefore lost. A scheduler that is alone, or that competes
     on a fleet with enough free capacity, always chooses the best host.
     """
@@ -41,7 +42,7 @@ class Contention:
         """Adjust the number after a claim.
 
         Args:
-            is_lost: another scheduler took the capacity first.
+            is_lost: whether another scheduler took the capacity first.
             most: the largest number that the policy allows.
         """
         if is_lost:
@@ -54,9 +55,9 @@ class Contention:
 class Backoff:
     """The delay before a scheduler starts on a pending request.
 
-    All schedulers learn of a request at the same time, and its claim key lets one of them commit:
-    the others would decide in vain. Each therefore waits for a time derived from its name and the
-    request, and checks again. A scheduler that is alone does not wait.
+    All schedulers learn of a request at the same time, and its claim key lets only one of them
+    commit, so the others would decide in vain. Each therefore waits for a time derived from its
+    name and the request, and checks again. A scheduler that is alone does not wait.
 
     Args:
         name: the scheduler's unique name.
@@ -71,14 +72,14 @@ class Backoff:
         if not self._spread_s:
             return 0.0
         digest = hashlib.sha256(f"{self._name}/{request_id}".encode()).digest()
-        # The delay is a hash and not random, so that a simulation with the same seed repeats it.
+        # The delay is a hash and not random, so that repeated simulations get the same delays.
         return self._spread_s * (int.from_bytes(digest[:4]) / _STEPS)
 
     def note_rival(self) -> None:
-        """Lengthen the delays: another scheduler had decided the request already."""
+        """Lengthen the delays, because another scheduler had already decided a request."""
         self._spread_s = min(max(self._spread_s * 2, _FIRST_S), _MOST_S)
 
     def note_own(self) -> None:
-        """Shorten the delays a little: no other scheduler had decided the request."""
+        """Shorten the delays a little, because this scheduler was the first to decide a request."""
         shorter_s = self._spread_s * _BACKOFF_SHRINKS
         self._spread_s = shorter_s if shorter_s >= _LEAST_S else 0.0

@@ -1,4 +1,4 @@
-"""The service that decides where instances go, on the replica of this process."""
+"""The decision service, which chooses hosts for instances from this process's replica."""
 
 from contextlib import nullcontext
 from typing import Protocol
@@ -19,7 +19,7 @@ from berth.services.servers.moves import is_move, outside_server_group
 
 
 class PolicyInForce(Protocol):
-    """Holds the current policy, which may change between two decisions."""
+    """Provides the current policy, which may change between two decisions."""
 
     @property
     def policy(self) -> Policy:
@@ -54,14 +54,14 @@ class DecisionService:
     def decide(
         self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
     ) -> Decision:
-        """Decide on a request with the host table as it is now.
+        """Return the decision on a request, made on the current host table.
 
-        When no filter enforces a hard server group policy, the decision itself refuses to break it.
+        A hard server group policy holds even when no filter of the policy enforces it.
 
         Args:
             request: the request.
             attempt: the number of decisions on this request, including this one.
-            left_out: names of hosts whose instances are not known for certain.
+            left_out: names of hosts to leave out, because their instances are not certain.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.
@@ -72,16 +72,16 @@ class DecisionService:
         return decision
 
     def _decide(self, request: Request, attempt: int, left_out: frozenset[str]) -> Decision:
+        # The policy is read once, so that the plan and its record refer to the same one even when
+        # the file changes.
         policy = self._policies.policy
-        # Read once: the plan and its record must name one policy, even when the file changes
-        # meanwhile.
         among = self.contention.among(policy.contended_subset_size)
         policy = policy.with_subset_size(among)
         if left_out:
             policy = excluding_hosts(policy, left_out)
         hosts = self._replica.hosts
-        # Each attempt has another seed; otherwise a retry would draw the same host again from a
-        # table that may not show the lost race yet.
+        # Each attempt has another seed. Otherwise a retry could draw the same host again from a
+        # table that does not show the lost race yet.
         seed = seed_of(request.request_id) + attempt - 1
         now_s = self._clock.now_s()
         began_ns = self._clock.ticks_ns()
@@ -90,7 +90,7 @@ class DecisionService:
         moves = is_move(request)
         with outside_server_group(hosts, request.instance_uuids[0]) if moves else nullcontext():
             plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
-        # Measured without the building of the record: the metric is about the plan alone.
+        # The duration covers only the plan, not the building of the record.
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(
             request_id=request.request_id,
@@ -112,10 +112,10 @@ class DecisionService:
         )
 
     def try_out(self, request: Request) -> TriedDecision:
-        """Decide, and report which host would have won had each weigher been disabled.
+        """Return a decision, and for each weigher the host that would win without it.
 
-        The report covers the first instance only. It needs a full evaluation of the table, so
-        decisions that are recorded do not have it.
+        The hosts are those for the first instance only. They need a full evaluation of the table,
+        so recorded decisions do not have them.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.
@@ -131,7 +131,7 @@ class DecisionService:
         return TriedDecision.of(decision, found)
 
     def capacity(self, request: Request) -> Capacity:
-        """Return how many more instances like the request's fit now.
+        """Return the capacity for further instances like the request's.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.

@@ -2,8 +2,8 @@
 
 The scheduler chooses which NUMA cells and devices of a host an instance gets, and the ledger does
 not count single CPUs. Each placement with such a choice therefore carries a guard of its host
-(docs/adr/0007-guards.md): the ledger rejects it as stale when another such placement was committed
-on the host that the decision had not seen.
+(docs/adr/0007-guards.md). The ledger rejects it as stale when another such placement, which the
+decision had not seen, was committed on the host.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from weakref import WeakValueDictionary
 from berth.domain.compute.decision import Placement
 from berth.domain.ledger.write import Guard
 
-# Bounds of the memory: the least recently used hosts, and the oldest commits of a host, are
-# forgotten. Forgetting is safe: the guard then names an older version, and at worst a commit is
-# rejected as stale and decided again.
+# At most this many hosts, and commits of each host, are remembered; the least recent ones are
+# forgotten. That is safe: a guard then names an older version, and at worst a commit is rejected as
+# stale and decided again.
 _HOSTS_KEPT = 4096
 _COMMITS_KEPT = 16
 
 
 def hardware_guard(host_uuid: str) -> str:
-    """Return the name of the guard of a host's NUMA cells and devices."""
+    """Return the name of the guard on a host's NUMA cells and devices."""
     return f"hardware {host_uuid}"
 
 
@@ -42,11 +42,11 @@ class DeviceLocks:
     """Serializes this process's device placements on each host, and computes their guards.
 
     A process knows its own placements before the change feed reports them, because it holds them in
-    the replica: of two concurrent decisions, the later one saw the hold of the earlier. A commit of
-    this process must therefore not make its own next placement stale. Each committed guard proves
-    that no other process committed between the version that it had seen and its own version. When
-    such intervals connect to the version of a decision's table, the decision has seen everything up
-    to their end.
+    the replica: of two concurrent decisions, the later one has seen the hold of the earlier one. A
+    commit of this process must therefore not make its own next placement stale. Each committed
+    guard proves that no other process committed under it between the version that it names and the
+    version of its commit. When such intervals connect to the version of a decision's table, the
+    decision has seen everything up to their end.
     """
 
     def __init__(self) -> None:
@@ -57,17 +57,17 @@ class DeviceLocks:
     async def guards(
         self, placements: Iterable[Placement], table_version: int
     ) -> AsyncGenerator[list[Guard], None]:
-        """Lock every host with choices, and yield the guards to commit under.
+        """Lock every host with choices, and yield the guards for the commit.
 
         Args:
-            placements: the decision's placements; their instances must be held already.
+            placements: the decision's placements, whose instances must already be held.
             table_version: the version of the table that the decision was made on.
         """
         # The hosts are sorted, so two orders that lock several hosts cannot deadlock.
         hosts = hosts_with_choices(placements)
         async with AsyncExitStack() as turns:
             for host_uuid in hosts:
-                # Weak values: a lock lives as long as an order that holds it or waits for it.
+                # The dict is weak, so a lock lives as long as an order holds it or waits for it.
                 lock = self._locks.setdefault(host_uuid, asyncio.Lock())
                 await turns.enter_async_context(lock)
             names = [hardware_guard(host_uuid) for host_uuid in hosts]

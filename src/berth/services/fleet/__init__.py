@@ -1,1 +1,1 @@
-"""Use cases about the fleet: hosts, aggregates, allocation ratios, attestation, write-offs."""
+"""Manages the fleet: hosts, aggregates, allocation ratios, attestation and write-offs."""

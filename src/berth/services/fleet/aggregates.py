@@ -16,12 +16,13 @@ from berth.services.replica.replica import Replica
 
 
 class Aggregates:
-    """Use cases about aggregates. A host is in at most one availability zone.
+    """Manages aggregates, and keeps each host in at most one availability zone.
 
-    A guard serializes the changes, so that none is lost and no two break that rule together.
+    A guard serializes the changes, so that none is lost and no two of them together put a host in
+    two zones.
 
     Args:
-        ledger: where the records are.
+        ledger: stores the aggregates.
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
         ratios: writes the ratios in force, and the memberships, into the hosts' providers.
@@ -47,7 +48,7 @@ class Aggregates:
         self._ids = ids
 
     async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
-        """Create an aggregate without hosts.
+        """Create an aggregate without hosts, and return it.
 
         Raises:
             ConflictError: the name is taken.
@@ -68,12 +69,12 @@ class Aggregates:
         return aggregate
 
     async def all(self) -> list[Aggregate]:
-        """Return all aggregates by id."""
+        """Return all aggregates, ordered by id."""
         found = await self._ledger.all(Aggregate)
         return sorted(found, key=lambda aggregate: aggregate.aggregate_id)
 
     async def get(self, aggregate_id: int) -> Aggregate:
-        """Return an aggregate.
+        """Return the aggregate with an id.
 
         Raises:
             NotFoundError: there is no such aggregate.
@@ -88,21 +89,22 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate.
-            InvalidInputError: it still has hosts.
+            InvalidInputError: the aggregate still has hosts.
         """
 
         async def read() -> Unit:
             if (await self.get(aggregate_id)).hosts:
-                text = f"{aggregate_id} is not empty; remove its hosts"
+                text = f"{aggregate_id} still has hosts; remove them first"
                 raise InvalidInputError("aggregate", text)
             return (Remove(Kind.AGGREGATE, str(aggregate_id)),)
 
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
     async def rename(self, aggregate_id: int, name: str) -> Aggregate:
-        """Rename an aggregate.
+        """Rename an aggregate, and return it.
 
         Raises:
+            NotFoundError: there is no such aggregate.
             ConflictError: the name is taken.
         """
         return await self._change(aggregate_id, lambda old: replace(old, name=name), new_name=name)
@@ -110,9 +112,10 @@ class Aggregates:
     async def set_metadata(
         self, aggregate_id: int, metadata: Mapping[str, str | None]
     ) -> Aggregate:
-        """Set metadata; the value None removes a key.
+        """Set metadata of an aggregate, and return it; the value None removes a key.
 
         Raises:
+            NotFoundError: there is no such aggregate.
             ConflictError: a host would be in two availability zones.
         """
 
@@ -124,11 +127,11 @@ class Aggregates:
         return await self._change(aggregate_id, change)
 
     async def add_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Add a host to an aggregate.
+        """Add a host to an aggregate, and return the aggregate.
 
         Raises:
-            NotFoundError: there is no such host.
-            ConflictError: the host is a member already, or would be in two availability zones.
+            NotFoundError: there is no such host or aggregate.
+            ConflictError: the host is already a member, or would be in two availability zones.
         """
         await self._follower.catch_up()
         if not self._replica.hosts.rows_of_name(host):
@@ -136,16 +139,16 @@ class Aggregates:
 
         def change(old: Aggregate) -> Aggregate:
             if host in old.hosts:
-                raise ConflictError(f"host {host} is in aggregate {aggregate_id} already")
+                raise ConflictError(f"host {host} is already in aggregate {aggregate_id}")
             return replace(old, hosts=old.hosts | {host})
 
         return await self._change(aggregate_id, change)
 
     async def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Remove a host from an aggregate.
+        """Remove a host from an aggregate, and return the aggregate.
 
         Raises:
-            NotFoundError: the host is not a member.
+            NotFoundError: there is no such aggregate, or the host is not a member.
         """
 
         def change(old: Aggregate) -> Aggregate:
@@ -175,7 +178,7 @@ class Aggregates:
             aggregate = change(old)
             await self._check_zones(aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
-            # Both old and new members: the ratio of a host that leaves changes, too.
+            # Old members are included, because the ratio of a host that leaves changes, too.
             concerned.update(old.hosts | aggregate.hosts)
             moved.update(old.hosts ^ aggregate.hosts)
             await self._follower.catch_up()
@@ -184,7 +187,7 @@ class Aggregates:
         concerned: set[str] = set()
         moved: set[str] = set()
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
-        # After the commit: a host registered before it could not see the new aggregate yet.
+        # A host that was registered before the commit could not see the changed aggregate.
         await self._settle(concerned, changed[0], moved)
         return changed[0]
 
@@ -198,7 +201,7 @@ class Aggregates:
             newest = await self._ledger.get(Aggregate, str(changed.aggregate_id))
             return tuple(await self._ratios.puts(names, newest, moved if newest else ()))
 
-        # Usually nothing has changed, and a read is cheaper than an empty commit.
+        # Usually there is nothing to correct, and a read is cheaper than an empty commit.
         if await read():
             await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
@@ -213,6 +216,6 @@ class Aggregates:
             # Several aggregates may define the same zone.
             if both and other.availability_zones != zones:
                 raise ConflictError(
-                    f"host {both[0]} would be in the availability zones "
+                    f"host {both[0]} would be in more than one availability zone: "
                     f"{', '.join(sorted(zones | other.availability_zones))}"
                 )

@@ -1,7 +1,7 @@
 """Allocation ratios: the ratio in force for each host, and the overrides of operators.
 
-The ratio in force is part of the host's inventories, where the ledger checks claims with it and
-every table has it precomputed. It is updated when a host is registered, when its agent audits it,
+The ratio in force is stored in the host's inventories, so the ledger can check claims with it and
+no table has to compute it. It is updated when a host is registered, when its agent audits it,
 and in the unit that changes an aggregate or an override. The same unit updates the memberships that
 clients of the Placement API see at the host's own provider.
 """
@@ -25,16 +25,16 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
-# Up to this many providers are read by key; above it one scan is cheaper.
+# Up to this many providers are read by key. For more of them, one scan of the table is cheaper.
 _READ_ONE_BY_ONE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RatioSettings:
-    """The ratios in this process's settings, by resource class; 0 or none inherits.
+    """The ratios in this process's settings, by resource class; 0 is the same as no ratio.
 
-    `own` is forced at each report; `initial` is for hosts that are registered for the first time;
-    `defaults` are for classes without any other source.
+    `own` is in force after each report, `initial` is for hosts that are registered for the first
+    time, and `defaults` are for classes without any other source.
     """
 
     own: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -46,7 +46,7 @@ _NO_SETTINGS: Final = RatioSettings()
 
 
 class AllocationRatios:
-    """Determines the ratios of hosts, and writes them into their inventories."""
+    """Determines the ratios of hosts, and sets them in the hosts' inventories."""
 
     def __init__(
         self, *, ledger: Ledger, replica: Replica, settings: RatioSettings = _NO_SETTINGS
@@ -68,8 +68,8 @@ class AllocationRatios:
     ) -> HostReport:
         """Return a report with the ratios in force in its inventories.
 
-        The ratio of a reported inventory is the host's own, unless `allocation_ratios` of the host
-        has another one (0 for none). A ratio that a client of the Placement API wrote into an
+        The ratio of a reported inventory is the host's own, unless the host's `allocation_ratios`
+        have another one (0 for none). A ratio that a client of the Placement API wrote into an
         inventory becomes an operator's override, unless an aggregate or the agent's settings have
         another (as in Nova since Stein, nova-behaviour.md 3).
 
@@ -101,8 +101,8 @@ class AllocationRatios:
         found = dict(earlier.operator_ratios)
         if stored is None:
             return found
-        # A ratio that the settings force may differ from the stored one only because the settings
-        # have changed, so it is no override of an operator.
+        # Where the settings force a ratio, the stored one may differ only because the settings have
+        # changed, so it is not taken as an operator's override.
         free = replace(earlier, forced_ratios={})
         for name, inventory in stored.inventories.items():
             ratio, was = inventory.allocation_ratio, self.of(earlier, mine, name)
@@ -120,14 +120,14 @@ class AllocationRatios:
         changed: Aggregate | None = None,
         moved: Collection[str] = (),
     ) -> list[Write]:
-        """Return the writes that bring hosts' providers in line with their aggregates.
+        """Return the writes that update hosts' providers after a change of an aggregate.
 
         Inventories that clients of the Placement API added keep their ratios.
 
         Args:
-            names: host names, as the replica has them now.
-            changed: the aggregate as it is about to be, or None.
-            moved: the names that join or leave the aggregate.
+            names: the names of the hosts; names that the replica does not have are ignored.
+            changed: the aggregate as it will be, or None to compare only the ratios.
+            moved: the names of the hosts that join or leave the aggregate.
         """
         seen = await self._ledger.version()
         hosts = self._replica.hosts
@@ -137,7 +137,7 @@ class AllocationRatios:
             for mine in [_aggregates_of(hosts, name, changed)]
             for row in sorted(hosts.rows_of_name(name))
             for host in [hosts.host(row)]
-            # Hosts whose ratios are right already are not written: an aggregate may have thousands.
+            # Only hosts with wrong ratios are written, because an aggregate may have thousands.
             if name in moved or self._is_wrong(hosts, row, host, mine)
         ]
         providers = await self._providers([host.uuid for host, _ in concerned])
@@ -186,7 +186,7 @@ class AllocationRatios:
 
 
 def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Provider:
-    """Return a provider with or without the membership in an aggregate."""
+    """Return a provider that is, or is not, in an aggregate."""
     if (aggregate_uuid in provider.aggregates) is is_member:
         return provider
     others = tuple(uuid for uuid in provider.aggregates if uuid != aggregate_uuid)
@@ -194,7 +194,7 @@ def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Pr
 
 
 def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:
-    """Return the aggregates of a host, as if one of them had changed already."""
+    """Return the aggregates of a host, ordered by id, as they are after a change of one."""
     mine = {one.aggregate_id: one for one in hosts.memberships.of_host(name)}
     if changed is not None:
         mine.pop(changed.aggregate_id, None)
@@ -204,7 +204,7 @@ def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> li
 
 
 class RatioOverrides:
-    """Sets operators' allocation ratios of hosts; one transaction updates the capacity, too."""
+    """Sets operators' allocation ratios of hosts, and updates the capacity in the same unit."""
 
     def __init__(self, ledger: Ledger, follower: Follower, replica: Replica) -> None:
         self._ledger = ledger
@@ -215,12 +215,12 @@ class RatioOverrides:
     async def set(self, name: str, ratios: Mapping[str, float]) -> None:
         """Set ratios of a host by resource class; 0 removes one, and the others stay.
 
-        An override counts unless an aggregate or the agent's settings have another ratio.
+        An override applies unless an aggregate or the agent's settings have another ratio.
 
         Raises:
             NotFoundError: there is no such host.
             InvalidInputError: the host has no inventory of a class, or a ratio is out of range.
-            ConflictError: the host keeps being changed by another client.
+            ConflictError: other changes kept coming first.
         """
 
         async def read() -> Unit:
@@ -256,4 +256,4 @@ def _check(provider: Provider, ratios: Mapping[str, float]) -> None:
             classes = ", ".join(sorted(provider.inventories))
             raise InvalidInputError(where, f"the host has no such inventory; it has {classes}")
         if not 0 <= ratio <= RATIO_MAX:
-            raise InvalidInputError(where, f"{ratio} must be 0 to {RATIO_MAX}")
+            raise InvalidInputError(where, f"must be between 0 and {RATIO_MAX}, not {ratio}")

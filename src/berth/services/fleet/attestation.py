@@ -1,8 +1,8 @@
 """Attestation of hosts: the results of an attestation service, stored where rules read them.
 
 Decisions do no I/O, so the results are fetched in advance into the records of the compute services,
-each with its expiry. They are renewed when half of their lifetime is left. When the attestation
-service is unreachable they expire, and their hosts are no longer trusted.
+each with its expiry. They are renewed when half of their lifetime is left. While the attestation
+service is unreachable they expire, and their hosts are then no longer trusted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,18 @@ from berth.services.providers.guarded_saves import service_guard
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 
-# Nodes in one request to the attestation service.
+# One request to the attestation service names at most this many nodes.
 ASKED_AT_ONCE = 100
 
-# Checks of all hosts within the lifetime of an attestation: with renewal at half of it, two checks
-# may fail before anything expires.
+# All hosts are checked this many times within the lifetime of an attestation. With renewal at half
+# of it, two checks in a row may fail before anything expires.
 _ROUNDS = 6
 
 
 class AttestationService:
-    """Keeps the attestations of all hosts fresh. Several schedulers may do so on one ledger.
+    """Keeps the attestations of all hosts valid.
 
-    A scheduler that comes later finds nothing due.
+    Several schedulers may do so on one ledger: one that comes later finds nothing due.
     """
 
     def __init__(
@@ -53,13 +53,15 @@ class AttestationService:
         self._telemetry = telemetry
 
     async def run(self) -> None:
-        """Renew attestations for ever."""
+        """Renew attestations before they expire; this never returns."""
         while True:
             await self.renew()
             await self._clock.sleep(self._attester.valid_s / _ROUNDS)
 
     async def renew(self) -> int:
-        """Renew every attestation that expires soon; return how many services changed.
+        """Renew every attestation that expires soon, and return how many services changed.
+
+        A failure of the attestation service is reported and ends the round.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -72,7 +74,7 @@ class AttestationService:
             try:
                 found = await self._attester.attest([node for _, node in chunk])
             except UnavailableError as error:
-                # What remains is due again at the next check, so it is not retried at once.
+                # The remaining hosts are still due at the next check, so there is no retry now.
                 self._telemetry.failure("attestation_failed", error, hosts=len(due) - first)
                 break
             changed += await self._save(chunk, found)
@@ -84,7 +86,7 @@ class AttestationService:
         rows = hosts.alive_rows()
         until_s = hosts.attestations.until_s(rows)
         soon = until_s < self._clock.now_s() + self._attester.valid_s / 2
-        # The earliest expiry first, in case the attestation service fails half-way.
+        # The earliest expiry comes first, in case the attestation service fails half-way.
         order = np.argsort(until_s[soon], kind="stable")
         found: list[int] = rows[soon][order].tolist()
         return [(hosts.name(row), hosts.node(row)) for row in found]
@@ -92,8 +94,8 @@ class AttestationService:
     async def _save(
         self, asked: Sequence[tuple[str, str]], found: Mapping[str, Attestation]
     ) -> int:
-        # The service record is written back whole, with its heartbeat, and the attestation service
-        # may have taken long to respond: the replica must be current.
+        # The whole service record is written, including its heartbeat, and the attestation service
+        # may have taken long to respond. The replica must therefore be current.
         await self._follower.catch_up()
         by_host: dict[str, dict[str, Attestation]] = {}
         for name, node in asked:
@@ -106,10 +108,11 @@ class AttestationService:
         return sum(not isinstance(outcome, Rejected) for outcome in outcomes)
 
     def _units(self, name: str, found: Mapping[str, Attestation]) -> list[Unit]:
-        """Return the unit that saves the attestations of one host; none if they are stored already.
+        """Return the unit that saves the attestations of one host, or nothing to save.
 
-        If the service was changed concurrently the unit is rejected, and the host is due again next
-        time.
+        The list is empty if the attestations are already stored or the host has no service. If the
+        service was changed concurrently, the ledger rejects the unit, and the host is due again at
+        the next check.
         """
         hosts = self._replica.hosts
         service = hosts.service(name)

@@ -50,19 +50,21 @@ from berth.tables.host.cell_use import FreeCell
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.pci import FreePool
 
-# Units per batch: a larger batch would hold the ledger's lock for long when a fleet starts.
+# A batch has at most this many units. When a fleet starts, a larger batch would hold the ledger's
+# lock for too long.
 _REGISTERED_AT_ONCE = 200
-# Up to this many records are read by key; above it one scan of the table is cheaper.
+# Up to this many records are read by key. For more of them, one scan of the table is cheaper.
 _READ_ONE_BY_ONE = 16
 _REGISTER_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A host with everything that the table has about it.
+    """A host with its data in the host table.
 
-    `used` and `inventories` are by resource class, in its unit. `zones` is empty for a host that no
-    aggregate puts in an availability zone.
+    `used` and `inventories` are by resource class, and `used` includes holds. `zones` is empty for
+    a host that no aggregate puts in an availability zone. `cells` and `pools` are its free NUMA
+    cells and PCI devices.
     """
 
     host: Host
@@ -74,7 +76,7 @@ class HostView:
     aggregates: tuple[Aggregate, ...]
     num_instances: int
     children: tuple[Provider, ...] = ()
-    """Its child providers, as its agent calls them; `used` counts what is held, too."""
+    """The host's child providers, with the names that its agent reported; `used` includes holds."""
     cells: tuple[FreeCell, ...] = ()
     pools: tuple[FreePool, ...] = ()
 
@@ -102,10 +104,10 @@ def host_view(hosts: HostTable, row: int) -> HostView:
 
 
 class Hosts:
-    """Use cases about hosts and their compute services.
+    """Manages hosts and their compute services.
 
     Args:
-        ledger: where the records are.
+        ledger: stores the records.
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
         ratios: returns the allocation ratios in force.
@@ -134,14 +136,14 @@ class Hosts:
         self._observer = observer
 
     async def all(self) -> list[HostView]:
-        """Return all hosts by name."""
+        """Return all hosts, ordered by name."""
         await self._follower.catch_up()
         hosts = self._replica.hosts
         rows = sorted((int(row) for row in hosts.alive_rows()), key=lambda row: hosts.rank[row])
         return [host_view(hosts, row) for row in rows]
 
     async def get(self, key: str) -> HostView:
-        """Return the host with that uuid or name.
+        """Return the host with a uuid or name; of several nodes with the name, the first.
 
         Raises:
             NotFoundError: there is no such host.
@@ -150,8 +152,8 @@ class Hosts:
         hosts = self._replica.hosts
         row = hosts.row_of(key)
         if row is None:
-            # A host with several nodes has several rows of one name; the rank makes the choice
-            # stable.
+            # A host with several nodes has several rows with one name. The rank makes the choice
+            # among them stable.
             row = min(hosts.rows_of_name(key), key=lambda row: hosts.rank[row], default=None)
         if row is None:
             raise NotFoundError("host", key)
@@ -162,7 +164,7 @@ class Hosts:
         return self._ratios.of(view.host, view.aggregates, name)
 
     async def services(self) -> list[Service]:
-        """Return the compute services by host name."""
+        """Return all compute services."""
         return await self._ledger.all(Service)
 
     async def set_service(
@@ -173,7 +175,9 @@ class Hosts:
         disabled_reason: str | None = None,
         forced_down: bool | None = None,
     ) -> Service:
-        """Enable, disable or force down a compute service; None leaves a state unchanged.
+        """Enable, disable or force down a compute service, and return it.
+
+        None leaves a state unchanged. The reason is stored only when the service is disabled.
 
         Raises:
             NotFoundError: there is no such service.
@@ -192,7 +196,7 @@ class Hosts:
             changed[:] = [service]
             return (Put(service),)
 
-        # Under the service's guard: the agent counts failed builds in the same record.
+        # The guard is needed because the agent counts failed builds in the same record.
         await save_guarded(self._ledger, service_guard(host), read)
         return changed[0]
 
@@ -205,33 +209,34 @@ class Hosts:
         until it is free.
 
         Raises:
-            InvalidInputError: the parts of a host form no tree, or an agent may not report an
+            InvalidInputError: the parts of a host do not form a tree, or an agent may not report an
                 inventory.
-            ConflictError: the same hosts keep being registered by another process.
+            ConflictError: other processes kept changing the same hosts or the aggregates.
             UnavailableError: the ledger cannot be reached; register again.
         """
         new = set[str]()
         for _ in range(_REGISTER_TRIES):
             aggregates = await self._ledger.all(Aggregate)
             refused = await self._register(reports, aggregates, new)
-            # A concurrent change of an aggregate could not see a new host: its ratios may be stale.
+            # A concurrent change of an aggregate could not see new hosts, so their ratios may be
+            # stale.
             is_stale = await self._ledger.all(Aggregate) != aggregates
             # After a change of an aggregate all reports are merged again, as any of them may be a
             # member.
             reports = reports if is_stale else refused
             if not reports:
                 return
-        raise ConflictError(f"host {reports[0].host.name} is being registered by another process")
+        raise ConflictError(f"host {reports[0].host.name} keeps changing; register it again")
 
     async def _register(
         self, reports: Sequence[HostReport], aggregates: Sequence[Aggregate], new: set[str]
     ) -> list[HostReport]:
-        """Register hosts; return the reports that lost a race against another change.
+        """Register hosts, and return the reports that lost a race against another change.
 
         Args:
             reports: the agents' reports.
             aggregates: all aggregates.
-            new: uuids of the hosts that did not exist at first; further ones are added.
+            new: uuids of hosts that an earlier attempt found to be new; this one adds its own.
         """
         seen = await self._ledger.version()
         known = await self._known({report.host.name for report in reports})
@@ -282,7 +287,7 @@ class Hosts:
         return tree._replace(report=report)
 
     async def _known(self, names: AbstractSet[str]) -> set[str]:
-        """Return the names that have a service, with as few reads as possible."""
+        """Return those of the host names that have a service."""
         if len(names) > _READ_ONE_BY_ONE:
             return {service.host for service in await self._ledger.all(Service)} & names
         return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
@@ -312,7 +317,12 @@ class Hosts:
         return {host.uuid: host for host in hosts if host.uuid in uuids}
 
     async def heartbeat(self, names: Sequence[str]) -> None:
-        """Record that the agents of these hosts are alive now."""
+        """Record that the agents of these hosts are alive now.
+
+        Raises:
+            ConflictError: the ledger rejected the heartbeats.
+            UnavailableError: the ledger cannot be reached.
+        """
         try:
             if names:
                 await save(self._ledger, Heartbeats(tuple(names), self._clock.now_s()))
@@ -341,7 +351,8 @@ class Hosts:
                 raise ConflictError(f"host {name} still has instances; move or delete them first")
             await self._follower.catch_up()
             hosts = self._replica.hosts
-            # The guard rejects writers that read the service before and would restore it.
+            # The guard makes the ledger reject writers that have read the service and would restore
+            # it.
             writes: list[Write] = [Guard(service_guard(name), seen), Remove(Kind.SERVICE, name)]
             writes += [
                 Put(replace(aggregate, hosts=aggregate.hosts - {name}))
@@ -359,7 +370,7 @@ class Hosts:
 
 
 def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) -> list[str]:
-    """Return the uuids of some hosts' providers and of all providers below them, each once.
+    """Return the uuids of hosts' own providers and of all providers below them, each once.
 
     Raises:
         ConflictError: the provider of another host is among them.
@@ -369,7 +380,9 @@ def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) ->
         row = hosts.row_of(uuid)
         if row is not None and uuid not in own:
             other = hosts.host(row).name
-            raise ConflictError(f"host {other} is below it in the provider tree; move it first")
+            raise ConflictError(
+                f"host {other} is below the host to remove in the provider tree; move it first"
+            )
     return found
 
 
@@ -381,7 +394,7 @@ def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
 
 
 class _Tree(NamedTuple):
-    """The report of one host; `before` are the children of its last report."""
+    """The report of one host; `before` has the uuids of the children in its last report."""
 
     report: HostReport
     children: tuple[Provider, ...]
@@ -402,7 +415,7 @@ def _tree_writes(
         tree: the report of one host.
         stored: the host's providers in the ledger.
         joined: uuids of aggregates that the host's own provider joins.
-        at: a version from before anything was read, and the Unix time.
+        at: a ledger version from before anything was read, and the Unix time.
     """
     seen, now_s = at
     records: list[Provider] = []

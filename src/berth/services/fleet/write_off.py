@@ -1,13 +1,13 @@
-"""Write-off of a lost host: ending the moves that wait for its cleanup.
+"""Write-off of a lost host, which ends the moves that wait for its cleanup.
 
 The leftovers of moves on a host that is down keep their capacity until its agent has removed them,
-so that nothing new starts beside a guest that may still run. When the machine is lost this never
-happens. Only an operator can know that, and must say so twice: by forcing the service down, and by
-requesting the write-off.
+so that nothing new starts next to a guest that may still run. If the machine is lost, that never
+happens. Only an operator can know this, and must confirm it twice: by forcing the service down, and
+by requesting the write-off.
 
-Nothing that could be the only copy is touched: instances on the host stay with their allocations,
-and so do moves whose data the host still has. If the machine comes back after all, its agent finds
-guests of instances that are elsewhere, and destroys them.
+A write-off spares everything that could be the only copy: instances on the host keep their
+allocations, and so do moves whose data the host still has. If the machine comes back after all,
+its agent finds guests of instances that are elsewhere, and destroys them.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ class LeftoverMove:
 class WriteOffPlan:
     """The consequences of writing off a host.
 
-    `moves` are those that end. `instances` are the uuids of the instances that stay on the host;
-    `waiting` are the moves with a part on the host that stay.
+    `moves` are those that end. `instances` are the uuids of the instances that stay on the host,
+    and `waiting` are the other moves from or to the host, which also stay.
     """
 
     host: str
@@ -54,7 +54,7 @@ class WriteOffPlan:
 
 
 class WriteOffService:
-    """Writes off hosts."""
+    """Plans and carries out the write-off of hosts."""
 
     def __init__(self, ledger: Ledger, clock: Clock, telemetry: Telemetry) -> None:
         self._ledger = ledger
@@ -62,11 +62,11 @@ class WriteOffService:
         self._telemetry = telemetry
 
     async def plan(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
-        """Return what writing off a host would end and free; nothing is changed.
+        """Return what writing off a host would end and free, without any change.
 
         Raises:
             NotFoundError: the host has no compute service.
-            ConflictError: its service is not forced down, or its agent has sent heartbeats lately.
+            ConflictError: its service is not forced down, or its agent has sent a recent heartbeat.
         """
         await self._check(host, service_down_time_s)
         found = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
@@ -87,11 +87,12 @@ class WriteOffService:
 
         Raises:
             NotFoundError: the host has no compute service.
-            ConflictError: its service is not forced down, or its agent has sent heartbeats lately,
-                possibly after half of the work. The write-off may be repeated.
+            ConflictError: its service is not forced down, or its agent has sent a recent heartbeat.
+                Some moves may already have ended. The write-off may be repeated.
         """
         planned = await self.plan(host, service_down_time_s=service_down_time_s)
-        # In parts, each guarded by the service: a host that comes back stops the write-off.
+        # The moves end in parts, each under the guard of the service, so a host that comes back
+        # stops the write-off.
         for first in range(0, len(planned.moves), _AT_ONCE):
             some = [one.migration for one in planned.moves[first : first + _AT_ONCE]]
             await self._end(host, some, service_down_time_s)
@@ -108,7 +109,7 @@ class WriteOffService:
             await self._check(host, down_time_s)
             writes: list[Write] = []
             for one in moves:
-                # Read again under the guard: the agent may have cleaned up since the plan was made.
+                # The agent may have cleaned up since the plan was made.
                 now = await self._ledger.get(Migration, one.uuid)
                 if now is None or not now.is_left_over or now.turn != host:
                     continue
@@ -135,9 +136,9 @@ class WriteOffService:
                 f"then run `berth service force-down {host}`"
             )
         now_s = self._clock.now_s()
-        # Forcing a service down does not stop its agent, so the heartbeats have the last word.
+        # Forcing a service down does not stop its agent, so the heartbeats are decisive.
         if replace(service, forced_down=False).is_up(now_s, down_time_s):
             raise ConflictError(
                 f"the agent of {host} sent a heartbeat {now_s - service.last_seen_s:.0f} s ago, so "
-                f"the host is alive; it cleans up its leftovers by itself"
+                f"the host is alive; its agent cleans up the leftovers"
             )

@@ -1,11 +1,11 @@
 """Counts of failed builds on a host: consecutive failures, and failures by cause and tenant.
 
 The counts are in the record of the host's compute service (nova-behaviour.md 5.2), and the change
-feed delivers them to every scheduler. Only the host's own agent counts, so it knows without a read
-whether there is anything to reset: a build that succeeds writes nothing when no build had failed.
+feed delivers them to every scheduler. Only the host's own agent writes them, so it knows without a
+read whether they must be reset. A build that succeeds writes nothing when no build had failed.
 
 The failures by cause and tenant decay with time. The agent writes the decayed level now and then,
-so that schedulers read a column that only the ledger changes.
+so schedulers read a column that only the ledger changes.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
 # The level is written again when it has fallen to this part of the last written level. Each write
-# reaches every scheduler, so a slow decay must not cause one per round.
+# reaches every scheduler, so a slow decay must not cause a write per round.
 _STEP: Final = 7 / 8
 
 
@@ -36,10 +36,10 @@ class FailedBuilds:
     """Counts the failed builds of one host.
 
     A count only guides the choice of hosts. It is therefore saved after the outcome of the build,
-    and given up when it cannot be saved.
+    and lost when it cannot be saved.
 
     Args:
-        ledger: where the service record is.
+        ledger: has the service record.
         clock: the source of the times of failures.
         half_life_s: seconds in which counts by cause and tenant fall to half.
     """
@@ -49,8 +49,8 @@ class FailedBuilds:
         self._clock = clock
         self._half_life_s = half_life_s
         self._saving = asyncio.Lock()
-        # The record as last read or written here. Operators may have changed other fields since.
-        # None when a commit's outcome is unknown.
+        # The record as this process last read or wrote it, or None when it has not, there is no
+        # record, or the outcome of a commit is unknown. Operators may have changed other fields.
         self._known: Service | None = None
 
     async def note_failure(self, host: str, project_id: str, cause: FailureCause) -> None:
@@ -61,8 +61,8 @@ class FailedBuilds:
             counts = with_failure(
                 service.build_failures, project_id, cause, now_s=now_s, half_life_s=half_life_s
             )
-            # Only failures that the host is to blame for count in Nova's number of consecutive
-            # failures.
+            # Nova's number of consecutive failures includes only those that the host is to blame
+            # for.
             blamed = cause.blames_host
             return replace(
                 service,
@@ -75,7 +75,7 @@ class FailedBuilds:
         await self._change(host, counted)
 
     async def note_success(self, host: str) -> None:
-        """Reset the counts after a build that succeeded on the host."""
+        """Reset the counts after a successful build on the host."""
 
         def reset(service: Service) -> Service:
             if not _has_failures(service):
@@ -88,9 +88,9 @@ class FailedBuilds:
             await self._change(host, reset)
 
     async def fade(self, host: str) -> None:
-        """Save the decayed counts by cause and tenant, if they have fallen by 1/8 or more.
+        """Save the decayed counts by cause and tenant, if one expired or the level fell by 1/8.
 
-        Nova's count does not decay: it stays until a build succeeds.
+        Nova's number of consecutive failures does not decay; a successful build resets it.
         """
         if self._known is None or self._fades(self._known):
             await self._change(host, self._faded)
@@ -104,15 +104,15 @@ class FailedBuilds:
         return replace(service, build_failures=counts, failure_level=level)
 
     def _fades(self, service: Service) -> bool:
-        """Return whether to write decayed counts: one is gone, or the level fell enough."""
+        """Return whether a count has expired or the level has fallen enough to be written."""
         now_s, counts = self._clock.now_s(), service.build_failures
         left = without_forgotten(counts, now_s, self._half_life_s)
         level = failure_level(left, now_s, self._half_life_s)
         return len(left) < len(counts) or level <= _STEP * service.failure_level != 0.0
 
     async def _change(self, host: str, change: Callable[[Service], Service]) -> None:
-        """Save a change of the record; a change that alters nothing is only read."""
-        # Two builds that end together must not read the same counts.
+        """Save a change of the record; one that alters nothing is not written."""
+        # Two builds that end simultaneously must not read the same counts.
         async with self._saving:
             try:
                 before = await self._ledger.get(Service, host)

@@ -1,4 +1,4 @@
-"""Pending requests: accepted and durable, but not decided yet. Schedulers place them."""
+"""Places pending requests, which the ledger has accepted and no scheduler has decided."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -22,15 +22,17 @@ from berth.services.servers.moves import AWAITING, end_task
 from berth.services.zoning.delegation.sagas import saga_guard
 from berth.services.zoning.delegation.unwanted_instances import withdrawals
 
-# Seconds between tries of one request: an unreachable ledger must not be flooded, and a request
-# must start soon after it is back.
+# The pause in seconds between two attempts for a request doubles from the first value to the
+# second. An unreachable ledger must not be flooded, and a request must start soon after it is back.
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
-# Bounds the orders in progress: each holds capacity in the table until it is committed.
+# At most this many orders are in progress, because each holds capacity in the table until it is
+# committed.
 _AT_ONCE = 256
-# A request that makes the scheduler fail with an unexpected error would do so for ever; after five
-# times its instances go to ERROR.
+# A request that makes the scheduler fail with an unexpected error would do so at each attempt.
+# After this many such errors, its instances go to ERROR.
 _BREAKDOWNS_MAX = 5
+# Codes of the faults of instances, as HTTP statuses.
 _CANNOT_BE_READ = 400
 _BROKEN = 500
 
@@ -43,18 +45,18 @@ class PendingRequests:
     lets one of them commit. They back off from each other, so that few decide in vain.
 
     Args:
-        ledger: where the requests are.
+        ledger: stores the requests.
         replica: lists the pending requests, as the change feed delivers them.
         placer: places an order.
         clock: the source of delays.
         telemetry: receives failures.
         name: the scheduler's unique name, which also marks the sagas of this process.
-        backoff: the delays before a request is started, or None for new ones under `name`.
-        withdrawn: called with the uuids of instances that child zones may have, when their request
+        backoff: the delays before a request is started; by default a new `Backoff` for `name`.
+        withdrawn: receives the uuids of instances that child zones may have, once their request
             has ended.
     """
 
-    def __init__(  # noqa: PLR0913 - what taking up needs, each used
+    def __init__(  # noqa: PLR0913 - one part each
         self,
         *,
         ledger: Ledger,
@@ -78,7 +80,7 @@ class PendingRequests:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
-        """Place every pending request, oldest first, for ever."""
+        """Place every pending request, oldest first; this never returns."""
         # An earlier run may have been cancelled before its last tasks began.
         self._at_work.clear()
         self._replica.pending_arrived.set()
@@ -94,20 +96,21 @@ class PendingRequests:
         waiting = [
             pending
             for key, pending in self._replica.pending.items()
-            # An operation that only a newer Berth knows stays pending for a newer scheduler.
+            # A request whose operation only a newer Berth knows stays pending for a newer
+            # scheduler.
             if key not in self._at_work and pending.request.operation in AWAITING
         ]
         return sorted(waiting, key=lambda pending: pending.accepted_at_s)
 
     async def _take_up(self, request: Request) -> None:
-        """Retry until the request is no longer pending, here or in the ledger."""
+        """Place a request, and retry until it is no longer pending."""
         request_id = request.request_id
         CONTEXT.set(Context(request_id))
         pause_s, breakdowns = _PAUSE_FIRST_S, 0
         try:
             while request_id in self._replica.pending:
-                # Another scheduler may decide the request during the delay, so it is checked again
-                # after it.
+                # Another scheduler may decide the request during the delay, so whether it is still
+                # pending is checked again.
                 delay_s = self._backoff.delay_s(request_id)
                 if delay_s:
                     await self._clock.sleep(delay_s)
@@ -117,19 +120,19 @@ class PendingRequests:
                     async with self._slots:
                         await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
                 except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
-                    # The ledger is unreachable, or an instance has changed: it stays pending.
+                    # The request stays pending, whatever the error is.
                     breakdowns += not isinstance(error, BerthError)
                     self._tell(request_id, error)
                     await self._clock.sleep(pause_s)
                     pause_s = min(pause_s * 2, _PAUSE_MAX_S)
                 else:
-                    # The change feed may deliver the end later than the ledger knows it.
+                    # The change feed may deliver the end of the request only later.
                     self._replica.pending.pop(request_id, None)
         finally:
             self._at_work.discard(request_id)
 
     def _tell(self, request_id: str, error: Exception) -> None:
-        """Report why a try failed. A lost race is no failure, as the request is tried again."""
+        """Report why an attempt failed. A lost race is reported as an event, not as a failure."""
         if isinstance(error, ConflictError | NotFoundError):
             self._telemetry.event(
                 "pending_request_overtaken", request_id=request_id, reason=str(error)
@@ -138,8 +141,8 @@ class PendingRequests:
             self._telemetry.failure("pending_request_failed", error, request_id=request_id)
 
     async def _place(self, request: Request, *, has_broken: bool) -> None:
-        # In this order: one unit commits the decision and the instances' new states, so instances
-        # that are read after a missing decision and still wait have not been decided.
+        # The decision is read first. One unit commits the decision and the instances' new states,
+        # so if there was no decision, instances that still wait afterwards have not been decided.
         decision = await self._ledger.get(Decision, request.request_id)
         instances = await self._instances(request)
         if not instances:
@@ -148,9 +151,10 @@ class PendingRequests:
             else:
                 await self._end(request)
         elif has_broken:
-            await self._give_up(request, instances, _BROKEN, "the scheduler failed on it")
+            reason = "the scheduler failed unexpectedly on this request; see its log"
+            await self._give_up(request, instances, _BROKEN, reason)
         elif decision is not None:
-            reason = f"request id {request.request_id} was used for another request before"
+            reason = f"request id {request.request_id} was already used for another request"
             await self._give_up(request, instances, _CANNOT_BE_READ, reason)
         else:
             wanted = replace(request, instance_uuids=tuple(one.uuid for one in instances))
@@ -161,7 +165,7 @@ class PendingRequests:
                 await self._give_up(request, instances, _CANNOT_BE_READ, str(error))
 
     async def _instances(self, request: Request) -> tuple[Instance, ...]:
-        """Return the request's instances, without those that another task has claimed since."""
+        """Return the request's instances that still wait for it to be decided."""
         found = [await self._ledger.get(Instance, uuid) for uuid in request.instance_uuids]
         return tuple(one for one in found if one is not None and _waits_for(request, one))
 
@@ -175,11 +179,16 @@ class PendingRequests:
             is_new = one.task is Task.SCHEDULING
             status = Status.ERROR if is_new else one.status
             failed += end_task(replace(one, fault=fault), now_s, message=reason, status=status)
-        # The saga that this process began for the request has ended, so its lease does not count.
+        # A saga that this process began for the request has ended, so its own lease is ignored.
         await self._end(request, *failed, may_be_taken_by=self._name)
 
     async def _end(self, request: Request, *failed: Write, may_be_taken_by: str = "") -> None:
-        """End a request without its instances, including those that were sent to child zones.
+        """End a request, and withdraw its instances that were sent to child zones.
+
+        Args:
+            request: the request.
+            failed: further writes of the same unit.
+            may_be_taken_by: the name of a scheduler whose lease is ignored.
 
         Raises:
             ConflictError: a scheduler has leased the request and may send more, or it has ended.
@@ -201,14 +210,14 @@ class PendingRequests:
 
         await save_guarded(self._ledger, saga_guard(key), read)
         if self._withdrawn is not None:
-            # After the commit: a withdrawal must not begin for a request that is still pending.
+            # A withdrawal must not begin before the commit, while the request is still pending.
             self._withdrawn(back)
 
 
 def _waits_for(request: Request, instance: Instance) -> bool:
-    """Return whether an instance waits for this very request to be decided.
+    """Return whether an instance waits for this particular request to be decided.
 
-    The task alone is not enough: the same action may have been requested twice, and be in progress.
+    Its task alone does not tell, because another request for the same action may be in progress.
     """
     if instance.task is not AWAITING[request.operation] or instance.migration_uuid is not None:
         return False

@@ -1,4 +1,4 @@
-"""The service that places requests: it decides, claims capacity, and retries after a lost race.
+"""The placement service, which decides requests, claims capacity, and retries after lost races.
 
 One unit commits the claim, the instances with their hosts, and the decision. A crash therefore
 leaves all of them or none.
@@ -49,8 +49,8 @@ from berth.services.servers.moves import (
 from berth.services.tracking import InstanceTracker
 
 _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
-# Attempts for one order under a guard. Each attempt that is lost was won by another scheduler, so
-# progress is certain, and more attempts are allowed than without a guard.
+# The maximum number of attempts for one order under a guard. Each lost attempt means that another
+# scheduler won, so progress is certain, and more attempts are allowed than without a guard.
 _GUARDED_ATTEMPTS_MAX = 50
 
 _UUID_OF = attrgetter("uuid")
@@ -61,14 +61,13 @@ class PlacementService:
     """Places requests; several schedulers may do so on one ledger at the same time.
 
     Args:
-        ledger: where claims are committed.
+        ledger: receives the claims.
         follower: keeps the replica up to date with the ledger.
         replica: the host table that decisions read.
         decision_service: makes the decisions.
         clock: the source of the times in records.
-        attempts_max: the number of decisions on one order when each loses its claim.
-        tracker: knows which hosts' instance lists are doubtful, or None when agents do not cast
-            them.
+        attempts_max: the maximum number of decisions on one order when each loses its claim.
+        tracker: knows which hosts' instance lists are doubtful; None when agents do not cast them.
         on_overtaken: called when another scheduler turns out to have decided an order.
         observer: receives the stages of each order.
     """
@@ -95,25 +94,14 @@ class PlacementService:
         self._tracker = tracker
         self._on_overtaken = on_overtaken
         self._observer = observer
-        # Requests that are being placed. The event is created by the first repeat that waits, so an
-        # ordinary order does without one.
+        # The requests that are being placed, by id. Only a repeat that has to wait creates an
+        # event, which spares other orders its cost.
         self._at_work: dict[str, asyncio.Event | None] = {}
         self._group_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hardware = DeviceLocks()
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """Place all instances of an order, or refuse all; either outcome is recorded.
-
-        Placing the same order again returns the decision of the first time.
-
-        Raises:
-            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
-            ConflictError: an instance of the order has changed; read it again.
-            QuotaExceededError: the project would exceed its quota.
-            NoValidHostError: no host fits, and the order may leave this zone.
-            UnavailableError: the ledger cannot be reached, or only a newer Berth knows the
-                operation; place the same order again.
-        """
+        """See `Placer.place`."""
         with self._observer.place(order.request, len(order.instances)) as report:
             decision = await self._place_once(order)
             report(decision)
@@ -125,7 +113,7 @@ class PlacementService:
         if order.request.operation not in AWAITING:
             raise UnavailableError(
                 f"this scheduler does not know the operation {order.request.operation!s} of "
-                f"request {request_id}; upgrade it, or leave the request to a newer one"
+                f"request {request_id}; upgrade this scheduler, or let a newer one place it"
             )
         repeated = any(map(self._replica.is_placed, map(_UUID_OF, order.instances)))
         while request_id in self._at_work:
@@ -133,8 +121,8 @@ class PlacementService:
             repeated = True
         self._at_work[request_id] = None
         try:
-            # A repeat must not be decided again: its holds would take the capacity that the first
-            # decision has claimed.
+            # A repeat must not be decided again, because its holds would charge the capacity that
+            # the first decision has claimed a second time.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             if earlier is not None:
                 return earlier
@@ -156,8 +144,8 @@ class PlacementService:
     async def _place_member(self, order: PlaceOrder, group_uuid: str) -> Decision:
         """Place an order whose instances belong to a server group.
 
-        With a hard policy the orders of a group are serialized: the allowed hosts depend on where
-        the other members are, so each decision needs a table that has the previous one.
+        With a hard policy the orders of a group are serialized. The allowed hosts depend on where
+        the other members are, so each decision needs a table that includes the previous one.
         """
         if group_uuid not in self._replica.hosts.server_groups:
             # The group may be newer than the replica. Without it the members would be placed as if
@@ -170,8 +158,8 @@ class PlacementService:
             return await self._place(order, guard=group_guard(group.uuid))
 
     async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
-        # Guarded and device placements compare versions, so a placement anywhere on the host or in
-        # the group makes them stale; they get more attempts than a plain shortage of capacity.
+        # The guards of groups and devices compare versions, so any other placement in the group or
+        # on the host makes a claim stale. Such claims get more attempts than plain amounts.
         attempts_max = self._attempts_max if guard is None else _GUARDED_ATTEMPTS_MAX
         attempt = 1
         is_fresh = False
@@ -190,9 +178,8 @@ class PlacementService:
                     settled,
                 )
             if decision.verdict is Verdict.REFUSED:
-                # The table may be older than the order: a host that has been added or freed since
-                # must not lead to a refusal. One catch-up is enough, because it ends after the
-                # order came.
+                # The table may be older than the order, and lack a host that has been added or
+                # freed since. One catch-up is enough, because it ends after the order arrived.
                 if not is_fresh and await self._has_news():
                     is_fresh = True
                     continue
@@ -202,8 +189,8 @@ class PlacementService:
             if isinstance(outcome, Committed) and not outcome.repeated:
                 self._decision_service.note_claim(is_lost=False)
                 return decision
-            # A repeated claim key, or a record that is not as expected: the request was decided
-            # elsewhere.
+            # The claim key was repeated, or a record was not as expected, so the request has been
+            # decided elsewhere.
             if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
                 return await self._first_decision(decision)
             self._decision_service.note_claim(is_lost=True)
@@ -218,7 +205,7 @@ class PlacementService:
             attempt += 1
 
     async def _has_news(self) -> bool:
-        """Catch up with the ledger; return whether that changed anything that rules read."""
+        """Catch up with the ledger, and return whether that changed the host table."""
         hosts, step = self._replica.hosts, self._replica.hosts.journal.step
         await self._follower.catch_up()
         return self._replica.hosts is not hosts or hosts.journal.step != step
@@ -232,30 +219,30 @@ class PlacementService:
     async def _hold_and_commit(
         self, order: PlaceOrder, decision: Decision, guard: str | None
     ) -> Outcome:
-        """Hold the decision's capacity in the replica, and commit the claim.
+        """Hold the decision's capacity in the replica, commit the claim, and return the outcome.
 
-        The holds end even when the outcome of the commit is unknown, as nothing else would end
-        them. If the claim was committed after all, the change feed delivers it.
+        The holds end even when the outcome of the commit is unknown, because nothing else would
+        end them. If the claim was committed after all, the change feed delivers it.
         """
         holds = [_hold_of(one, decision, order.request) for one in decision.placements]
         uuids = [hold.instance_uuid for hold in holds]
         settled = False
         try:
             for hold in holds:
-                # Held before the commit is awaited: decisions that run meanwhile must see the
-                # capacity as taken.
+                # The holds precede the commit, so that decisions during the commit see the capacity
+                # as taken.
                 self._replica.hold(hold)
             writes = await self._claim_writes(order, decision)
             if guard is not None:
-                # The version of the decision's table: any later placement in the group makes the
-                # claim stale.
+                # The guard has the version of the decision's table, so any later placement in the
+                # group makes the claim stale.
                 writes.append(Guard(guard, decision.table_version))
             if _is_any_assigned(decision) and hosts_with_choices(decision.placements):
                 outcome = await self._commit_in_turn(order, decision, writes)
             else:
                 outcome = await self._commit(order, decision, writes)
             if isinstance(outcome, Committed) and not outcome.repeated:
-                # From here on the feed's change of this version replaces the holds.
+                # The feed's changes of this version will replace the holds.
                 self._replica.settle(uuids, outcome.version)
                 settled = True
         finally:
@@ -267,8 +254,7 @@ class PlacementService:
     async def _claim_writes(self, order: PlaceOrder, decision: Decision) -> list[Write]:
         if not is_move(order.request):
             return _new_instance_writes(order, decision)
-        # Ids of migrations are taken before the commit; a rejected claim leaves a gap in the
-        # numbers.
+        # The migration's id is drawn before the commit, so a rejected claim leaves a gap.
         number = await self._ledger.next_id(Kind.MIGRATION)
         return start_move(order.request, order.instances[0], decision, number)
 
@@ -285,7 +271,7 @@ class PlacementService:
 
     async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
         refusal = decision.refusal
-        # Nothing is written: another zone may still place the order under the same key.
+        # Nothing is written, because another zone may still place the order under the same key.
         if order.may_leave and refusal is not None:
             raise NoValidHostError(order.request.request_id, refusal)
         message = refusal.message if refusal else ""
@@ -307,8 +293,8 @@ class PlacementService:
         self, order: PlaceOrder, decision: Decision, writes: Sequence[Write]
     ) -> Outcome:
         unit = [*writes, Put(decision)]
-        # The pending request goes in the same unit: after a crash it is either still pending or
-        # decided.
+        # The same unit removes the pending request, so after a crash the request is either still
+        # pending or decided.
         if order.accepted:
             unit.append(Remove(Kind.PENDING_REQUEST, order.request.request_id))
         if order.within is not None:
@@ -320,13 +306,18 @@ class PlacementService:
         return outcome
 
     async def _first_decision(self, mine: Decision) -> Decision:
-        """Return the recorded decision of another scheduler or of an earlier try."""
+        """Return the recorded decision of another scheduler or of an earlier attempt.
+
+        Raises:
+            ConflictError: no decision is recorded, because an instance of the order has changed.
+            UnavailableError: the ledger cannot be reached.
+        """
         if self._on_overtaken is not None:
             self._on_overtaken()
         stored = await self._ledger.get(Decision, mine.request_id)
         if stored is None:
-            # There is no decision, so the unit was rejected because an instance changed: its
-            # owner may have deleted it.
+            # Without a decision, the unit was rejected because an instance has changed; its owner
+            # may have deleted it.
             raise ConflictError(
                 f"request {mine.request_id}: an instance has changed; read it again"
             )
@@ -336,9 +327,9 @@ class PlacementService:
 def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
     """Return the decision with the choice that the claimed offer was based on.
 
-    When an offer is claimed its host is the only candidate, and the other offers still hold
-    capacity in the table. Neither explains why the host was chosen, so the record takes that from
-    the offer.
+    When an offer is claimed, its host is the only candidate, and the other offers still hold
+    capacity in the table. A decision made now would not explain why the host was chosen, so the
+    record takes the explanation from the offer.
     """
     offered = order.offered
     if offered is None or decision.placements[0].provider_uuid != offered.provider_uuid:
@@ -361,7 +352,7 @@ def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold
 
 
 def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
-    """Return the claim, and the instances with their hosts."""
+    """Return the writes of the claim and of the instances with their hosts."""
     instances = {instance.uuid: instance for instance in order.instances}
     allocations: list[Allocation] = []
     placed: list[Write] = []
@@ -374,7 +365,7 @@ def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:
 
 
 def _is_any_assigned(decision: Decision) -> bool:
-    """Return whether an instance gets CPUs or devices of its own, as few do."""
+    """Return whether any placement has an assignment."""
     return any(map(_ASSIGNMENT_OF, decision.placements))
 
 
@@ -426,11 +417,11 @@ def _placed(instance: Instance, placement: Placement, decision: Decision) -> Ins
 
 
 def _contended(decision: Decision, asked: int) -> Decision:
-    """Return the refusal of an order whose every claim was lost."""
+    """Return a decision as the refusal of an order whose claims were all lost."""
     refusal = Refusal(
         code=RefusalCode.CONTENTION,
         message=(
-            # The CLI recognizes this beginning, also that of older schedulers: keep it.
+            # The CLI recognizes the refusal by this beginning, which must therefore not change.
             f"Other schedulers took the room first, {decision.attempts} times in a row. "
             "Try again, or raise host_subset_size so that schedulers choose different hosts."
         ),

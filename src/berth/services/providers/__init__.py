@@ -1,1 +1,1 @@
-"""The use cases of the Placement API, and the guards under which records are saved."""
+"""The services behind the Placement API, and the guards under which records are saved."""

@@ -1,7 +1,7 @@
 """Allocations of consumers, as clients of the Placement API claim, move and free them.
 
-A claim is one unit and reads nothing before: the ledger checks it, so no concurrent change makes a
-retry necessary. Only a rejection is looked up, to explain it.
+A claim is one unit that the ledger checks, so nothing is read before it and no concurrent change
+makes a retry necessary. Only to explain a rejection is the table read.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class AllocationRule(StrEnum):
     CONSUMER_GENERATION = "the consumer has changed since it was read"
     NOT_HELD = "the consumer has no allocations"
     NO_INVENTORY = "the provider has no inventory of the class"
-    UNITS = "the amount is below min_unit, above max_unit or no multiple of step_size"
+    UNITS = "the amount is below min_unit, above max_unit or not a multiple of step_size"
     CAPACITY = "the remaining capacity is too small"
 
 
@@ -38,10 +38,10 @@ class AllocationRefusedError(ConflictError):
     """Allocations were refused, and nothing was changed.
 
     Args:
-        rule: the rule.
+        rule: the rule that refused them.
         subject: the uuid of the provider or, for rules about consumers, of the consumer; several
             providers are joined by commas.
-        names: the resource classes concerned.
+        names: the resource classes that the rule is about.
         seen: the consumer generation that the client has seen.
         actual: the current consumer generation, or None when there is no such consumer.
     """
@@ -64,7 +64,7 @@ class AllocationRefusedError(ConflictError):
 
 
 class AllocationService:
-    """Replaces all allocations of consumers."""
+    """Replaces and frees the allocations of consumers."""
 
     def __init__(self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica) -> None:
         self._follower = follower
@@ -75,8 +75,9 @@ class AllocationService:
         """Replace the allocations of some consumers, together or not at all.
 
         Raises:
-            AllocationRefusedError: there is no such provider or class, a consumer has changed, or
-                capacity is short.
+            AllocationRefusedError: there is no such provider, class or inventory, a consumer has
+                changed, an amount does not fit its units, or capacity is short.
+            UnavailableError: the ledger cannot be reached.
         """
         (outcome,) = await self._ledger.commit([(Reallocate(tuple(shares)),)])
         if isinstance(outcome, Rejected):
@@ -87,7 +88,8 @@ class AllocationService:
         """Free all allocations of a consumer.
 
         Raises:
-            AllocationRefusedError: it has none.
+            AllocationRefusedError: the consumer has no allocations.
+            UnavailableError: the ledger cannot be reached.
         """
         (outcome,) = await self._ledger.commit([(Free(consumer_uuid, must_hold=True),)])
         if isinstance(outcome, Rejected):
@@ -100,13 +102,16 @@ def refusal_error(
     replica: ProviderReplica,
     given: ClassesByProvider = _NOTHING,
 ) -> ConflictError:
-    """Return the error for rejected allocations: the rule that Placement checks first.
+    """Return the error for rejected allocations, about the rule that Placement checks first.
 
     Args:
         rejected: the ledger's rejection.
         shares: the rejected allocations.
-        replica: the provider replica, caught up.
-        given: resource classes that providers were to get in the same unit, by provider.
+        replica: the provider replica, which has caught up with the ledger.
+        given: the resource classes that the same unit would have given to providers, by provider.
+
+    Returns:
+        An `AllocationRefusedError`, or a plain `ConflictError` for a rejection of another kind.
     """
     match rejected.cause:
         case RejectionCause.CONSUMER_GENERATION:
@@ -131,11 +136,11 @@ def _short(
     replica: ProviderReplica,
     given: ClassesByProvider,
 ) -> AllocationRefusedError:
-    """Return the error for the first shortage, in the order of Placement's checks."""
+    """Return the error for the shortage that Placement's checks would find first."""
     units = ShortageRule.UNITS
     odd, rules = set[tuple[str, str, int]](), dict[tuple[str, str], ShortageRule]()
     for one in shortages:
-        if one.rule is units:  # units concern one amount; others of the same class may fit
+        if one.rule is units:  # the rule is about one amount; others of the class may fit
             odd.add((one.provider_uuid, one.resource_class, one.asked))
         else:
             rules[one.provider_uuid, one.resource_class] = one.rule
@@ -153,8 +158,8 @@ def _short(
         for (uuid, name, rule), fits in zip(found, enough, strict=True)
         if rule is not None and not (fits and rule is ShortageRule.CAPACITY)
     ]
-    # In the order in which Placement checks: unknown providers, unknown classes, missing
-    # inventories, then amounts.
+    # Placement checks for unknown providers, then for unknown classes, then for missing
+    # inventories, and then the amounts.
     for uuid, _, rule in short:
         if rule is ShortageRule.NO_PROVIDER:
             return AllocationRefusedError(AllocationRule.NO_PROVIDER, uuid)
@@ -174,7 +179,7 @@ def _short(
 def _enough(
     asked: Iterable[tuple[str, str, int]], left: Mapping[tuple[str, str], int]
 ) -> Iterator[bool]:
-    """Yield for each amount whether it fits together with the amounts before it."""
+    """Yield for each amount whether it fits together with the preceding amounts."""
     sums: Counter[tuple[str, str]] = Counter()
     for uuid, name, amount in asked:
         sums[uuid, name] += amount
@@ -201,7 +206,7 @@ def _bare(
 def _has_any(
     replica: ProviderReplica, uuid: str, names: Iterable[str], given: ClassesByProvider
 ) -> bool:
-    """Return whether a provider has any of the classes; unattached providers count as yes."""
+    """Return whether a provider has any of the classes; True if the table does not show it."""
     row = replica.table.row_of(uuid)
     if row is None:
         return True

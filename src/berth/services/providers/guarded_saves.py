@@ -1,4 +1,4 @@
-"""Saving records under guards, with rejections raised as errors."""
+"""Saves records under guards, and raises rejections as errors."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,7 +6,8 @@ from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Committed, Guard, Rejected, Unit, Write
 from berth.ports.ledger import Ledger, Writer
 
-# One guard for all aggregates: names and availability zones are compared among all of them.
+# The name of the guard on all aggregates. They share one guard because their names and availability
+# zones are compared with each other.
 AGGREGATES_GUARD = "aggregates"
 
 # Each lost race means that another change succeeded, so twenty tries suffice in practice.
@@ -14,12 +15,12 @@ _GUARDED_TRIES = 20
 
 
 def service_guard(host: str) -> str:
-    """Return the guard of a compute service, whose record operators and its agent change."""
+    """Return the name of the guard on a compute service, which operators and its agent change."""
     return f"service {host}"
 
 
 def group_guard(uuid: str) -> str:
-    """Return the guard of the members' places of a server group with a hard policy."""
+    """Return the name of the guard on the hosts of a server group's members."""
     return f"server group {uuid}"
 
 
@@ -27,7 +28,8 @@ async def save(ledger: Writer, *writes: Write) -> int:
     """Commit writes as one unit, and return its version.
 
     Raises:
-        ConflictError: a record was not as expected; nothing was written.
+        ConflictError: a record was not as expected, or capacity is insufficient. Nothing was
+            written.
         UnavailableError: the ledger cannot be reached.
     """
     (outcome,) = await ledger.commit([writes])
@@ -40,20 +42,22 @@ async def save_guarded(ledger: Ledger, guard: str, read: Callable[[], Awaitable[
     """Read, decide and save, so that no concurrent change under the same guard is overwritten.
 
     Args:
-        ledger: where to save.
-        guard: the name of what is read and changed; all writers of it must use the same name.
-        read: reads the ledger and returns the unit to commit; called again after each lost race.
+        ledger: receives the unit.
+        guard: the guard's name; all writers of what is read and changed must use the same one.
+        read: reads the ledger and returns the unit to commit. It is called again after each lost
+            race.
 
     Returns:
         The version of the unit.
 
     Raises:
-        ConflictError: a record was not as expected, or 20 tries lost a race.
+        ConflictError: a record was not as expected, capacity is insufficient, or 20 attempts lost a
+            race.
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `read` raises.
     """
     for _ in range(_GUARDED_TRIES):
-        # Before `read`: a change after this version makes the guard stale, even during the read.
+        # The version precedes `read`, so that a change during the read makes the guard stale.
         seen = await ledger.version()
         (outcome,) = await ledger.commit([(Guard(guard, seen), *await read())])
         if isinstance(outcome, Committed):

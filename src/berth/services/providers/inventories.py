@@ -1,4 +1,4 @@
-"""What clients of the Placement API set on a provider: inventories, traits and aggregates."""
+"""Sets the inventories, traits and aggregates of providers for clients of the Placement API."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 
 class Inventories:
-    """Sets the inventories of providers. Allocations stay, even above a smaller inventory."""
+    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory."""
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -27,11 +27,11 @@ class Inventories:
     async def set_all(
         self, uuid: str, inventories: Mapping[str, Inventory], generation: int | None
     ) -> Provider:
-        """Replace all inventories of a provider.
+        """Replace all inventories of a provider and return the provider.
 
         Args:
             uuid: the provider.
-            inventories: by resource class.
+            inventories: the new inventories by resource class.
             generation: the generation that the client has seen, or None for any.
 
         Raises:
@@ -45,7 +45,7 @@ class Inventories:
         return await self._revisions.revise(uuid, generation, change)
 
     async def add(self, uuid: str, name: str, inventory: Inventory) -> Provider:
-        """Add an inventory of a class that the provider does not have.
+        """Add an inventory of a class that a provider does not have, and return the provider.
 
         Raises:
             ProviderRefusedError: there is no such provider or class, or the provider has the class.
@@ -61,7 +61,7 @@ class Inventories:
     async def set_one(
         self, uuid: str, name: str, inventory: Inventory, generation: int
     ) -> Provider:
-        """Replace the inventory of one class, which the provider has.
+        """Replace a provider's inventory of one class, and return the provider.
 
         Raises:
             ProviderRefusedError: there is no such provider or class, the generation differs, or
@@ -75,11 +75,11 @@ class Inventories:
         return await self._revisions.revise(uuid, generation, change)
 
     async def remove_one(self, uuid: str, name: str) -> Provider:
-        """Remove the inventory of one class.
+        """Remove a provider's inventory of one class, and return the provider.
 
         Raises:
             ProviderRefusedError: there is no such provider or class, the provider has no
-                inventory of the class, or some of it is used.
+                inventory of the class, or the inventory is in use.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -92,22 +92,21 @@ class Inventories:
     def _revised(
         self, old: Provider, inventories: Mapping[str, Inventory], seen: int
     ) -> ProviderRevision:
-        """Return a provider with other inventories.
+        """Return the revision that gives a provider other inventories.
 
-        A class of the provider cannot be removed concurrently, and standard classes never are, so
-        only the other classes need guards.
+        Classes that the provider already has cannot be removed concurrently, and standard classes
+        cannot be removed at all, so only added custom classes need guards.
 
         Raises:
             ProviderRefusedError: there is no such class, or a class in use is left out.
         """
         vocabulary = self._replica.vocabulary
-        # Only added classes can be unknown; the provider's own were checked when it got them.
+        # Only added classes can be unknown; the others were checked when the provider got them.
         coming = [name for name in inventories if name not in old.inventories]
         for name in coming:
             if not vocabulary.classes.is_known(name):
                 raise ProviderRefusedError(RefusalRule.NO_CLASS, name)
         self._check_free(old, inventories)
-        # Standard names cannot be removed, so they need no guard.
         made = [name for name in coming if not vocabulary.classes.is_standard(name)]
         return ProviderRevision(
             replace(old, inventories=dict(inventories)), class_guards(made, seen)
@@ -120,7 +119,7 @@ class Inventories:
             raise ProviderRefusedError(RefusalRule.NO_INVENTORY, old.uuid, (name,))
 
     def _check_free(self, old: Provider, staying: Collection[str]) -> None:
-        """Check that no class in use is left out; the ledger checks it again in the commit."""
+        """Check that no class in use is left out; the ledger checks this again in the commit."""
         table = self._replica.table
         used = table.used(row_in(table, old.uuid))
         in_use = tuple(name for name, amount in used.items() if amount and name not in staying)
@@ -138,7 +137,7 @@ class Associations:
     async def set_traits(
         self, uuid: str, traits: Sequence[str], generation: int | None
     ) -> Provider:
-        """Replace the traits of a provider; equal ones change nothing.
+        """Replace the traits of a provider and return the provider; equal traits change nothing.
 
         Args:
             uuid: the provider.
@@ -168,19 +167,19 @@ class Associations:
     async def set_aggregates(
         self, uuid: str, aggregates: Sequence[str], generation: int | None
     ) -> Provider:
-        """Replace the aggregates of a provider.
+        """Replace the aggregates of a provider and return the provider.
 
         Args:
             uuid: the provider.
-            aggregates: any uuids, each once.
-            generation: the generation that the client has seen, which is then raised; None for any,
-                which is then kept.
+            aggregates: the uuids of the aggregates, which need not exist; each only once.
+            generation: the generation that the client has seen, or None for any. With None the
+                generation does not change.
 
         Raises:
             ProviderRefusedError: there is no such provider, or the generation differs.
         """
 
-        def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - relies on nothing else
+        def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - `revise` has it
             record = replace(old, aggregates=tuple(aggregates))
             return ProviderRevision(record, raises=0 if generation is None else 1)
 

@@ -1,4 +1,4 @@
-"""Provider trees: a host and its parts as the agent reports them, merged into the ledger's records.
+"""Merges a host and its parts, as the agent reports them, into the ledger's provider trees.
 
 Clients of the Placement API write the same records. A report therefore replaces what the agent
 reported before, and keeps what clients have set.
@@ -25,24 +25,25 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,255}")
 
 
 def tree_guard(root_uuid: str) -> str:
-    """Return the guard of a provider tree's structure."""
+    """Return the name of the guard on the structure of a provider tree."""
     return f"provider tree {root_uuid}"
 
 
 def children_of(report: HostReport) -> tuple[Provider, ...]:
-    """Return the validated child providers of a report; equal names always get equal uuids.
+    """Return the validated child providers of a report.
 
-    Their provider names begin with the node, since provider names are unique.
+    The uuid of a child is derived from its host and its name. Its provider name begins with the
+    node, because provider names are unique.
 
     Raises:
-        InvalidInputError: too many children, an invalid or repeated name, an unknown parent or a
-            loop of parents, or an invalid class or trait name.
+        InvalidInputError: the report has too many children, an invalid or repeated name, an unknown
+            parent, a loop of parents, or an invalid class or trait name.
     """
     root = report.provider.uuid
     named = {child.name: child for child in report.children}
     where = f"host {report.host.name}: children"
     if len(report.children) > CHILDREN_MAX:
-        raise InvalidInputError(where, f"{len(report.children)} are more than {CHILDREN_MAX}")
+        raise InvalidInputError(where, f"{len(report.children)} is more than {CHILDREN_MAX}")
     if len(named) < len(report.children):
         raise InvalidInputError(where, "two children have the same name; give each its own")
     for child in report.children:
@@ -63,7 +64,7 @@ def check_inventories(report: HostReport) -> None:
     """Check the inventories that an agent reports for its host and the host's parts.
 
     Raises:
-        InvalidInputError: an inventory that only the Placement API accepts.
+        InvalidInputError: an inventory is valid only in the Placement API, or not at all.
     """
     parts = (child.inventories for child in report.children)
     for inventories in (report.provider.inventories, *parts):
@@ -76,14 +77,14 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
         raise InvalidInputError(where, "must have a name of 1 to 255 visible characters")
     for name in (*child.inventories, *child.traits):
         check_name(name, where)
-    # Guards against a loop of parents, which would never reach the host.
+    # A chain of parents that loops would never reach the host.
     seen = {child.name}
     above = child
     while above.parent:
         if above.parent not in named:
             raise InvalidInputError(where, f"its parent {above.parent[:80]!r} is not reported")
         if above.parent in seen:
-            raise InvalidInputError(where, "is its own ancestor; let its parents end at the host")
+            raise InvalidInputError(where, "is its own ancestor; name a parent outside its subtree")
         above = named[above.parent]
         seen.add(above.name)
 
@@ -98,7 +99,7 @@ def _prefix(host: Host) -> str:
 
 
 class ProviderNames:
-    """The names of providers, which are unique."""
+    """Assigns the names of providers, which are unique."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._owners: dict[str, str] = {}
@@ -106,7 +107,10 @@ class ProviderNames:
             self._owners.setdefault(provider.name, provider.uuid)
 
     def of(self, reported: Provider, stored: Provider | None) -> str:
-        """Return the name for a reported provider: a distinct one if its own is taken."""
+        """Return the name for a reported provider, with its uuid if another provider has the name.
+
+        A stored provider keeps its name if it is one of these two.
+        """
         if stored is not None and is_named(stored, reported):
             return stored.name
         owner = self._owners.setdefault(reported.name, reported.uuid)
@@ -147,14 +151,14 @@ def merged(
     )
     if stored is None:
         return new
-    # Records of older versions name no owner: the agent then owns everything.
+    # Records of older versions do not name owners; the agent then owns everything.
     owned_classes = stored.inventories if stored.owned_classes is None else stored.owned_classes
     owned_traits = stored.traits if stored.owned_traits is None else stored.owned_traits
     foreign = {
         name: inventory
         for name, inventory in stored.inventories.items()
-        # An inventory that its agent no longer reports and that is in use has a total of 0, and is
-        # dropped once it is free.
+        # An inventory in use that its agent no longer reports has a total of 0 and is dropped once
+        # it is free.
         if name not in owned_classes and inventory.total
     }
     return replace(
@@ -167,7 +171,7 @@ def merged(
 
 
 def _from_top(reported: Sequence[Provider]) -> list[Provider]:
-    """Return the first provider and all below it, each after its parent."""
+    """Return the first provider and all providers below it, each after its parent."""
     below: dict[str | None, list[Provider]] = {}
     for one in reported[1:]:
         below.setdefault(one.parent_uuid, []).append(one)
@@ -178,7 +182,7 @@ def _from_top(reported: Sequence[Provider]) -> list[Provider]:
 
 
 class StoredProviders:
-    """Providers as the ledger has them: all, or as few as a registration needs.
+    """Providers in the ledger: all of them, or only those that a registration needs.
 
     Attributes:
         by_uuid: the providers.
@@ -188,7 +192,7 @@ class StoredProviders:
     def __init__(self, providers: Iterable[Provider]) -> None:
         self.by_uuid = {one.uuid: one for one in providers}
         self.names = ProviderNames(self.by_uuid.values())
-        # Built on first use: most registrations change no tree.
+        # The index is built on first use, because most registrations change no tree.
         self._below: dict[str, list[str]] | None = None
 
     def below(self, uuid: str) -> Sequence[str]:
@@ -201,7 +205,7 @@ class StoredProviders:
         return self._below.get(uuid, ())
 
     def subtree(self, uuid: str) -> list[str]:
-        """Return the uuids of a provider and of all below it; empty if it does not exist."""
+        """Return the uuids of a provider and of all below it; none if it does not exist."""
         found: dict[str, None] = {}
         coming = [uuid] if uuid in self.by_uuid else []
         for one in coming:
@@ -220,7 +224,7 @@ class StoredProviders:
 
         A provider stays where clients of the Placement API have put it until its agent reports
         another parent than before. A host's own provider, for which its agent reports no parent,
-        always stays, and so does a provider that would otherwise be below itself.
+        always stays, and so does a provider that the move would put below itself.
 
         Args:
             reported: the host's own provider, then its parts.
@@ -251,13 +255,13 @@ class StoredProviders:
             uuid = after.get(uuid, None if stored is None else stored.parent_uuid)
 
     def retire(self, uuids: Iterable[str]) -> tuple[list[Write], list[str]]:
-        """Remove children that a host no longer reports.
+        """Return the writes that remove children that a host no longer reports.
 
         A child in use stays without inventories until it is free, and so does an ancestor of a
         provider that stays.
 
         Args:
-            uuids: the children; some may be gone already.
+            uuids: the children; some may already be gone.
 
         Returns:
             The writes, and the uuids of the children that stay.

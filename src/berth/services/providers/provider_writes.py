@@ -1,8 +1,8 @@
 """Writes that are decided on the provider table, and decided again after a lost race.
 
 Names, parents and loops are looked up in the table, which catches up with the ledger first. Guards
-name what was read, so the ledger rejects a decision on an outdated table, and it is made again
-here: clients do not see the race. Refusals by a rule are `ProviderRefusedError`.
+name what was read, so the ledger rejects a decision on an outdated table. The decision is then made
+again here, so clients do not see the race. A refusal by a rule raises `ProviderRefusedError`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,39 +26,45 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.provider.providers import ProviderTable
 
-# After this many lost races the client gets an error and may retry. Each of them means that
-# another change of the provider succeeded.
+# After this many lost races the client gets an error and may retry. Each lost race means that
+# another change succeeded.
 _TRIES: Final = 50
 
 
 def provider_guard(uuid: str) -> str:
-    """Return the guard of a provider's record."""
+    """Return the name of the guard on a provider's record."""
     return f"provider {uuid}"
 
 
 def name_guard(name: str) -> str:
-    """Return the guard of a provider name's owner."""
+    """Return the name of the guard on the owner of a provider name."""
     return f"provider name {name}"
 
 
 def class_guard(name: str) -> str:
-    """Return the guard of a resource class: its existence, or that no provider has it."""
+    """Return the name of the guard on a resource class.
+
+    It protects the existence of the class, or the fact that no provider has it.
+    """
     return f"resource class {name}"
 
 
 def trait_guard(name: str) -> str:
-    """Return the guard of a trait: its existence, or that no provider has it."""
+    """Return the name of the guard on a trait.
+
+    It protects the existence of the trait, or the fact that no provider has it.
+    """
     return f"trait {name}"
 
 
 def class_guards(names: Iterable[str], seen: int) -> list[Guard]:
-    """Return the guards of resource classes that a write requires to exist."""
-    # Shared: writers that need the class do not conflict with each other, only with its removal.
+    """Return the guards on resource classes that a write requires to exist."""
+    # The guards are shared, so writers that need a class conflict only with its removal.
     return [Guard(class_guard(name), seen, is_shared=True) for name in names]
 
 
 def trait_guards(names: Iterable[str], seen: int) -> list[Guard]:
-    """Return the guards of traits that a write requires to exist."""
+    """Return the shared guards on traits that a write requires to exist."""
     return [Guard(trait_guard(name), seen, is_shared=True) for name in names]
 
 
@@ -75,11 +81,11 @@ def row_in(table: ProviderTable, uuid: str) -> int:
 
 
 class ProviderRevision(NamedTuple):
-    """The new record of a provider.
+    """A change of a provider.
 
     Attributes:
-        record: the record, or None when it stays unchanged.
-        guards: the guards of what the change relies on.
+        record: the new record, or None when it stays unchanged.
+        guards: the guards on what the change relies on.
         raises: the increment of the generation.
     """
 
@@ -91,22 +97,22 @@ class ProviderRevision(NamedTuple):
 async def save_decided(
     follower: Follower, ledger: Ledger, decide: Callable[[int], Unit], tries: int = _TRIES
 ) -> int:
-    """Catch up, decide and commit; after a lost race do it again.
+    """Catch up, decide and commit, and repeat this after a lost race.
 
     Args:
         follower: keeps the tables up to date with the ledger.
-        ledger: where to commit.
-        decide: returns the writes, from the tables as of the version that it gets; no writes mean
-            that nothing is to be done. It may raise a refusal, and is called again after each race.
-        tries: the largest number of tries.
+        ledger: receives the unit.
+        decide: returns the writes from the tables, whose version is its argument, or no writes when
+            there is nothing to do. It may raise a refusal, and is called again after each race.
+        tries: the maximum number of attempts.
 
     Returns:
-        The version of the unit, or that of the tables when nothing was to be done.
+        The version of the unit, or that of the tables when there was nothing to do.
 
     Raises:
-        ProviderRefusedError: the generation differs from the one that the writes name, something is
-            in use, or every try lost a race.
-        UnitRejectedError: the ledger rejected the unit for another reason, the same twice.
+        ProviderRefusedError: a provider is missing, its generation differs from the one that the
+            writes name, something is in use, or every attempt lost a race.
+        UnitRejectedError: the ledger rejected the unit twice in a row for the same other reason.
         UnavailableError: the ledger cannot be reached.
         BerthError: whatever `decide` raises.
     """
@@ -118,8 +124,7 @@ async def save_decided(
             outcome = await _try_once(follower, ledger, decide)
             if isinstance(outcome, int):
                 return outcome
-            # The same rejection after a fresh catch-up is no race.
-            # The same rejection after a fresh catch-up is no race.
+            # The same rejection after another catch-up is not a lost race.
             if outcome == before and not outcome.stale:
                 raise UnitRejectedError(outcome)
             before = outcome
@@ -129,10 +134,10 @@ async def save_decided(
 async def _try_once(
     follower: Follower, ledger: Ledger, decide: Callable[[int], Unit]
 ) -> int | Rejected:
-    """Catch up, decide and commit; return the version, or an unexpected rejection."""
+    """Catch up, decide and commit; return the version, or a rejection that may be a lost race."""
     await follower.catch_up()
     unit = decide(follower.version)
-    # Nothing to do, and no version to wait for: the tables' version has it.
+    # Without writes there is no unit, and the tables already have what the caller wants.
     if not unit:
         return follower.version
     (outcome,) = await ledger.commit([unit])
@@ -144,7 +149,7 @@ async def _try_once(
 
 
 def _raise_refused(outcome: Rejected) -> None:
-    """Raise the refusal that a rejection's cause stands for, if any."""
+    """Raise the refusal that corresponds to the cause of a rejection, if there is one."""
     match outcome.cause:
         case RejectionCause.MISSING:
             raise ProviderRefusedError(RefusalRule.NO_PROVIDER, outcome.subject)
@@ -161,14 +166,15 @@ async def provider_at_version(
 ) -> Provider:
     """Return a provider as the unit of a version left it.
 
-    The current record may be newer: a client that got its generation would believe to have seen the
-    newer change. Only when the feed no longer has the version, the table's record is returned.
+    The current record may be newer. A client that got its generation could overwrite a change that
+    it has not seen. The table's record is returned only when the feed does not have the provider at
+    that version.
 
     Raises:
-        ProviderRefusedError: it is in neither.
+        ProviderRefusedError: neither the feed nor the table has the provider.
+        UnavailableError: the ledger cannot be reached.
     """
     try:
-        # The feed has the record exactly as the unit left it.
         changes = await ledger.changes(version - 1, 1)
     except FeedGapError:
         changes = []
@@ -179,12 +185,12 @@ async def provider_at_version(
 
 
 class ProviderWrites:
-    """The base of services that decide on the provider table.
+    """The base class of services that decide on the provider table.
 
     Args:
         follower: keeps the table up to date with the ledger.
-        ledger: where to commit.
-        replica: has the table, and the known names.
+        ledger: receives the units.
+        replica: has the table and the known names.
         clock: the source of the times in records.
     """
 
@@ -197,7 +203,7 @@ class ProviderWrites:
         self._clock = clock
 
     async def _save(self, decide: Callable[[int], Unit]) -> int:
-        """See `save_decided`."""
+        """Call `save_decided` and return its version."""
         return await save_decided(self._follower, self._ledger, decide)
 
 
@@ -207,13 +213,13 @@ class ProviderRevisions(ProviderWrites):
     async def revise(
         self, uuid: str, generation: int | None, change: Callable[[Provider, int], ProviderRevision]
     ) -> Provider:
-        """Change a provider once, retrying after lost races.
+        """Change a provider, and retry after lost races.
 
         Args:
             uuid: the provider.
             generation: the generation that the client has seen, or None for any.
-            change: returns the new record, from the old one and the version that it is of. It may
-                raise a refusal.
+            change: returns the revision, from the old record and the table's version. It may raise
+                a refusal.
 
         Returns:
             The provider as this change left it, or as it was if nothing changed. Its usage may be
@@ -237,7 +243,7 @@ class ProviderRevisions(ProviderWrites):
                 known = table.record(row)
                 return ()
             record = replace(record, updated_at_s=now_s)
-            # With a known generation the ledger's record is known, and need not be read.
+            # A known generation makes the whole new record known, so it need not be read.
             known = None
             if generation is not None:
                 known = replace(record, generation=generation + raises)
@@ -257,10 +263,10 @@ class RefusalRule(StrEnum):
     NO_PROVIDER = "no such provider"
     UUID_TAKEN = "another provider has the uuid"
     NAME_TAKEN = "another provider has the name"
-    NO_NAME = "a provider needs a name"
-    NO_PARENT = "there is no such parent"
+    NO_NAME = "the provider has no name"
+    NO_PARENT = "no such parent provider"
     OWN_PARENT = "a provider cannot be its own parent"
-    MOVES = "the provider has a parent already and may not be moved"
+    MOVES = "the provider already has a parent and may not be moved"
     BECOMES_ROOT = "the provider has a parent and may not become a root"
     LOOP = "the new parent is below the provider"
     HAS_CHILDREN = "the provider has children"
@@ -268,23 +274,23 @@ class RefusalRule(StrEnum):
     GENERATION = "the provider has changed since it was read"
     NO_CLASS = "no such resource class"
     NO_INVENTORY = "the provider has no inventory of the class"
-    INVENTORY_EXISTS = "the provider has an inventory of the class already"
+    INVENTORY_EXISTS = "the provider already has an inventory of the class"
     INVENTORY_IN_USE = "the class is in use"
-    CLASS_EXISTS = "the resource class exists already"
+    CLASS_EXISTS = "the resource class already exists"
     CLASS_IS_STANDARD = "the resource class is a standard one"
     CLASS_IN_USE = "a provider has the resource class"
     CLASS_IS_SPREAD = "too many providers have the resource class"
     NO_TRAIT = "no such trait"
     TRAIT_IS_STANDARD = "the trait is a standard one"
     TRAIT_IN_USE = "a provider has the trait"
-    CONTENDED = "it keeps changing; try again"
+    CONTENDED = "too many concurrent changes; try again"
 
 
 class ProviderRefusedError(ConflictError):
     """A change was refused, and nothing was changed.
 
     Args:
-        why: the rule.
+        why: the rule that refused it.
         subject: the uuid of the provider, or the name of the class or trait.
         names: the resource classes or traits that caused the refusal, if there are several.
     """
@@ -297,7 +303,7 @@ class ProviderRefusedError(ConflictError):
 
 
 class UnitRejectedError(ConflictError):
-    """The ledger rejected a unit twice in the same way, for a reason that `decide` did not foresee.
+    """The ledger rejected a unit twice in a row, for a reason that has no `RefusalRule`.
 
     Args:
         rejected: the rejection.

@@ -1,4 +1,4 @@
-"""Reshape: replace inventories of providers and allocations of consumers in one unit.
+"""Reshape, which replaces inventories of providers and allocations of consumers in one unit.
 
 This moves a resource to another provider while it is in use, for example from a compute node to a
 part of it. The unit first gives every provider both its old and its new inventories, then moves the
@@ -30,7 +30,7 @@ from berth.services.providers.provider_writes import (
     row_in,
 )
 
-# By provider: the generation that the client has seen, and all its new inventories.
+# By provider uuid, the generation that the client has seen and all new inventories.
 WantedInventories = Mapping[str, tuple[int, Mapping[str, Inventory]]]
 
 
@@ -67,12 +67,14 @@ class ReshapeService(ProviderWrites):
             GenerationError: a provider has changed since the client read it.
             ProviderRefusedError: there is no such provider or class, or a removed class is in use.
             AllocationRefusedError: see `AllocationService.put`.
+            ConflictError: the ledger rejected the unit for another reason.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
 
         def decide(seen: int) -> Unit:
-            # Checked before the guards, so that the error names the provider with the wrong
-            # generation.
+            # The generations are checked first, so that the error names the provider whose
+            # generation is wrong.
             self._check_generations(inventories)
             guards: list[Write] = []
             first: list[Write] = []
@@ -80,11 +82,11 @@ class ReshapeService(ProviderWrites):
             for uuid, (generation, wanted) in inventories.items():
                 old = replace(self._stated(uuid), updated_at_s=now_s)
                 guards += (Guard(provider_guard(uuid), seen), *self._new(old, wanted, seen))
-                # Old and new inventories together, so that allocations can move in either
-                # direction.
+                # The provider has old and new inventories for a moment, so that allocations can
+                # move in either direction.
                 both = replace(old, inventories={**old.inventories, **wanted})
-                # Only the first replacement checks and raises the generation: the unit is one
-                # change for clients.
+                # Only the first replacement checks and raises the generation, because the unit is a
+                # single change for clients.
                 first.append(ReplaceProvider(both, generation, 1 if wanted else 0))
                 last.append(ReplaceProvider(replace(old, inventories=dict(wanted))))
             middle = (Reallocate(tuple(shares)),) if shares else ()
@@ -107,7 +109,11 @@ class ReshapeService(ProviderWrites):
                 raise GenerationError(uuid, seen, actual)
 
     def _new(self, old: Provider, wanted: Mapping[str, Inventory], seen: int) -> list[Guard]:
-        """Return the guards of the custom classes that a provider newly gets."""
+        """Return the guards on the custom classes that a provider newly gets.
+
+        Raises:
+            ProviderRefusedError: a class does not exist.
+        """
         vocabulary = self._replica.vocabulary
         coming = [name for name in wanted if name not in old.inventories]
         for name in coming:

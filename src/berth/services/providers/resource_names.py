@@ -1,4 +1,4 @@
-"""Resource classes and traits that clients of the Placement API create."""
+"""Manages the resource classes and traits that clients of the Placement API create."""
 
 from dataclasses import replace
 from typing import Final
@@ -17,7 +17,7 @@ from berth.services.providers.provider_writes import (
     trait_guard,
 )
 
-# The largest number of providers whose class can be renamed: one unit rewrites them all.
+# A class that more providers than this have cannot be renamed, because one unit rewrites them all.
 RENAMED_MAX: Final = 1_000
 
 
@@ -61,7 +61,7 @@ class ResourceNames(ProviderWrites):
 
         Raises:
             ProviderRefusedError: there is no such class, it is a standard one, the new name is
-                taken, some of it is used, or more than `RENAMED_MAX` providers have it.
+                taken, the class is in use, or more than `RENAMED_MAX` providers have it.
         """
 
         def decide(seen: int) -> Unit:
@@ -80,9 +80,8 @@ class ResourceNames(ProviderWrites):
         try:
             await self._save(decide)
         except ProviderRefusedError as error:
-            if (
-                error.why is not RefusalRule.INVENTORY_IN_USE
-            ):  # a claim came between the decision and the commit
+            # A claim may have come between the decision and the commit.
+            if error.why is not RefusalRule.INVENTORY_IN_USE:
                 raise
             raise ProviderRefusedError(RefusalRule.CLASS_IN_USE, old) from error
 
@@ -116,9 +115,9 @@ class ResourceNames(ProviderWrites):
         if columns is None:
             return []
         count = len(table)
-        # A class may have usage without an inventory, when its agent has dropped it.
+        # A class may have usage without an inventory, after its agent has dropped the inventory.
         rows = np.flatnonzero((columns.terms[:count] != 0) | (columns.used[:count] != 0)).tolist()
-        # Checked before the writes are built, as each costs a read of its record.
+        # These checks precede the writes, because each write costs a read of its record.
         if len(rows) > RENAMED_MAX:
             raise ProviderRefusedError(RefusalRule.CLASS_IS_SPREAD, old)
         if columns.used[:count].any():

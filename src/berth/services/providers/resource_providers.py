@@ -1,4 +1,4 @@
-"""Resource providers: creation, naming, moves within trees, removal and queries."""
+"""Creates, renames, moves, removes and queries resource providers."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -38,17 +38,18 @@ UNSET: Final = Unset()
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuery:
-    """A query for providers that each meet all of its conditions.
+    """A query for providers that meet all of its conditions.
 
     Args:
         name: the exact name, or None for any.
-        uuid: the provider.
-        in_tree: a provider of the same tree.
-        amounts: by resource class, each at least 1, that one allocation must be able to get.
-        required: sets of traits, of each of which it has at least one.
-        forbidden: traits that it must not have.
-        member_of: sets of aggregates, in one of each of which it must be.
-        outside_of: aggregates in which it must not be.
+        uuid: the uuid, or None for any.
+        in_tree: the uuid of a provider in the same tree, or None for any tree.
+        amounts: amounts by resource class, each at least 1, that one allocation must be able to
+            get.
+        required: sets of traits; the provider must have at least one trait of each set.
+        forbidden: traits that the provider must not have.
+        member_of: sets of aggregates; the provider must be in at least one aggregate of each set.
+        outside_of: aggregates in which the provider must not be.
     """
 
     name: str | None = None
@@ -62,7 +63,7 @@ class ProviderQuery:
 
 
 class ResourceProviders(ProviderWrites):
-    """The providers of the Placement API, including those that agents report."""
+    """Manages the providers of the Placement API, including those that agents report."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ResourceProviders(ProviderWrites):
         self._ids = ids
 
     async def create(self, name: str, uuid: str | None, parent_uuid: str | None) -> Provider:
-        """Create a provider without inventories.
+        """Create a provider without inventories, and return it.
 
         Args:
             name: its unique name.
@@ -85,8 +86,8 @@ class ResourceProviders(ProviderWrites):
             parent_uuid: its parent, or None for a root.
 
         Raises:
-            ProviderRefusedError: the name or the uuid is taken, the name is empty, or there is no
-                such parent.
+            ProviderRefusedError: the name or the uuid is taken, the name is empty, the parent does
+                not exist, or the parent is the provider itself.
         """
         now_s = self._clock.now_s()
         provider = Provider(
@@ -117,9 +118,9 @@ class ResourceProviders(ProviderWrites):
     async def change(
         self, uuid: str, *, name: str, parent: str | Unset | None = UNSET, may_move: bool
     ) -> Provider:
-        """Rename a provider, and put it below another parent or make it a root.
+        """Rename a provider, put it below another parent or make it a root, and return it.
 
-        Its generation stays unchanged.
+        Its generation does not change.
 
         Args:
             uuid: the provider.
@@ -154,8 +155,8 @@ class ResourceProviders(ProviderWrites):
         """Remove a provider with its inventories.
 
         Raises:
-            ProviderRefusedError: it does not exist, has children, or is in use.
-            ConflictError: it belongs to a host.
+            ProviderRefusedError: the provider does not exist, has children, or is in use.
+            ConflictError: the provider belongs to a host.
         """
 
         def decide(seen: int) -> Unit:
@@ -163,10 +164,11 @@ class ResourceProviders(ProviderWrites):
             row = row_in(table, uuid)
             if table.lineage.children_of(row):
                 raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
-            # The ledger checks usage again in the commit; this names the rule for the error.
+            # The ledger checks usage again in the commit; this check provides the rule for the
+            # error.
             if any(table.used(row).values()):
                 raise ProviderRefusedError(RefusalRule.HAS_ALLOCATIONS, uuid)
-            # New children carry a guard of their parent, so none can be added concurrently.
+            # The addition of a child carries a guard on its parent, so none is added concurrently.
             return (Guard(provider_guard(uuid), seen), Remove(Kind.PROVIDER, uuid))
 
         await self._save(decide)
@@ -175,7 +177,7 @@ class ResourceProviders(ProviderWrites):
         """Return the rows of the providers that match a query, ascending.
 
         Raises:
-            ProviderRefusedError: it names an unknown resource class or trait.
+            ProviderRefusedError: the query names an unknown resource class or trait.
         """
         self._check_names(query)
         table = self._replica.table
@@ -226,14 +228,18 @@ def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
 
 def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
     taken = {table.uuid(row) for row in table.by_name.rows(name)}
-    # Providers whose parent has not arrived are in no row, but have their names.
+    # Unattached providers have no row, but their names are taken, too.
     taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
         raise ProviderRefusedError(RefusalRule.NAME_TAKEN, name)
 
 
 def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guard:
-    """Return the guard of a new parent, which must exist and not be the provider itself."""
+    """Return the guard on a new parent, which must exist and not be the provider itself.
+
+    Raises:
+        ProviderRefusedError: the parent does not exist, or is the provider itself.
+    """
     if parent_uuid == uuid:
         raise ProviderRefusedError(RefusalRule.OWN_PARENT, uuid)
     if table.row_of(parent_uuid) is None:
@@ -242,17 +248,23 @@ def _below(table: ProviderTable, parent_uuid: str, uuid: str, seen: int) -> Guar
 
 
 def _staying(parent_uuid: str, seen: int) -> Guard:
-    """Return the guard of a parent that must not be removed concurrently."""
+    """Return the shared guard on a parent, which must not be removed concurrently."""
     return Guard(provider_guard(parent_uuid), seen, is_shared=True)
 
 
 def _moved(
     table: ProviderTable, row: int, parent_uuid: str | None, seen: int, *, may_move: bool
 ) -> list[Guard]:
-    """Check a move, and return the guards of the new parent and, against loops, of both trees."""
+    """Check a move, and return the guards on the new parent and on both trees.
+
+    Raises:
+        ProviderRefusedError: the parent does not exist, the provider may not be moved, or the
+            parent is below it.
+    """
     uuid = table.uuid(row)
     has_parent = table.parent.item(row) != NO_ROW
-    # Both trees are guarded: two concurrent moves could form a loop that neither sees.
+    # Both trees are guarded, because two concurrent moves could form a loop that neither of them
+    # sees.
     roots = {table.root.item(row)}
     if parent_uuid is None:
         if not may_move:
@@ -274,7 +286,7 @@ def _tree_guards(table: ProviderTable, roots: set[int], seen: int) -> list[Guard
 
 
 def _is_within(table: ProviderTable, row: int, top: int) -> bool:
-    """Return whether a row is another one or below it."""
+    """Return whether a row is `top` or below it."""
     while row not in (NO_ROW, top):
         row = table.parent.item(row)
     return row == top

@@ -1,1 +1,1 @@
-"""The replica: this process's tables, kept up to date by the ledger's change feed."""
+"""The replica: the tables of a process, which the ledger's change feed keeps up to date."""

@@ -1,4 +1,4 @@
-"""The follower: the one reader of the change feed in a process, and the subscribers it updates."""
+"""The follower, a process's only reader of the change feed, and the subscribers it updates."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,10 +9,11 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.clock import Clock
 from berth.ports.ledger import Feed
 
-# The wait for the next version is cut off after 1 s, so that a lost notification delays a follower
-# by no more than that.
+# The wait for the next version ends after this many seconds, so a lost notification delays a
+# follower by no more.
 _WAIT_S = 1.0
-# Versions that one read of the feed returns at most: bounds memory when the process is far behind.
+# One read of the feed returns at most this many versions, which bounds memory when the process is
+# far behind.
 _VERSIONS_AT_ONCE = 1000
 
 
@@ -27,25 +28,24 @@ class Subscriber(Protocol):
         ...
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes that follow the current version, in whole versions."""
+        """Apply changes that follow the current version; each version is complete in them."""
         ...
 
 
 class Follower:
     """Reads the change feed and updates its subscribers, which are all at the same version.
 
-    If the follower falls behind the oldest version in the feed, it loads a new snapshot. A
-    subscriber that raises may have applied half of its changes, so in that case every subscriber is
-    loaded anew, too.
+    If the follower falls behind the oldest version in the feed, it loads a new snapshot into every
+    subscriber. It does the same after a subscriber has raised an error, because that subscriber may
+    have applied only some of the changes.
 
     Attributes:
         subscribers: the subscribers in the order in which they get changes. Add more before `start`
             only, which loads them.
         version: the ledger version that all subscribers are at.
         synced_at_s: Unix seconds when the subscribers were last known to be at the newest version.
-        contention_lock: held while a caller decides again after its write was refused as stale.
-            Callers in one process that contend for the same thing thus lose one race each at most,
-            to a writer in another process.
+        contention_lock: held while a caller decides again after its write was rejected, so the
+            retries of one process do not compete with each other.
     """
 
     def __init__(self, feed: Feed, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
@@ -59,8 +59,8 @@ class Follower:
         # Set before subscribers are touched and cleared after the last one, so an exception in
         # between leaves it set and the next read loads a snapshot.
         self._needs_reload = False
-        # Numbers of the newest read that began and of the newest one that succeeded: see
-        # `catch_up`.
+        # Reads are counted from 1. These are the newest read that began and the newest one that
+        # succeeded; see `catch_up`.
         self._reads_begun = 0
         self._last_good_read = 0
 
@@ -70,14 +70,14 @@ class Follower:
             await self._load()
 
     async def catch_up(self) -> bool:
-        """Apply everything committed before this call; return whether that changed the version.
+        """Apply everything committed before this call, and return whether the version changed.
 
         Callers that arrive while a read is in progress share the next one.
         """
         before = self.version
-        # A read in progress may have asked the store before this call, so only a read that begins
-        # later can answer it. `_lock` is held during a read: when this caller gets the lock, either
-        # a later read has succeeded already or this caller does one for all that wait.
+        # A read in progress may have queried the ledger before this call, so only a read that
+        # begins later counts. `_lock` is held during a read: when this caller gets it, either a
+        # later read has already succeeded, or this caller reads for all that wait.
         begun = self._reads_begun
         async with self._lock:
             if self._last_good_read <= begun:
@@ -96,7 +96,7 @@ class Follower:
                 await self.catch_up()
 
     async def _apply_known_changes(self) -> bool:
-        """Apply changes that are known without asking the store; return whether there were any."""
+        """Apply the changes that are known without a read; return whether there were any."""
         async with self._lock:
             changes = [] if self._needs_reload else self._feed.news(self.version)
             if changes:
@@ -105,17 +105,17 @@ class Follower:
         return bool(changes)
 
     async def _read(self) -> None:
-        """Read until the feed has no more.
+        """Apply what the feed has, in portions; load a snapshot instead if the feed has a gap.
 
-        Versions committed after the last read are left for the next.
+        Versions that are committed during the last portion are left for the next call.
         """
         is_behind = True
         while is_behind and not self._needs_reload:
             try:
                 changes = await self._feed.changes(self.version, _VERSIONS_AT_ONCE)
             except FeedGapError:
-                # Older than the feed, or newer than the ledger, which was then replaced or restored
-                # from a backup.
+                # This process is older than the oldest version in the feed, or newer than the
+                # ledger, which was then replaced or restored from a backup.
                 self._needs_reload = True
                 break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE

@@ -1,6 +1,6 @@
 """The instance overlay: the hosts whose instances are reported by their agents, not by the feed.
 
-Instances on these hosts change by `put` and `remove` alone. The feed still reports usage. Of its
+Instances on these hosts change only by `put` and `remove`. The feed still reports usage. Of its
 events about instances, only those of this process's own claims matter: such an instance stays in
 the table as *expected* until an agent reports it.
 """
@@ -21,17 +21,17 @@ class InstanceOverlay:
 
     Attributes:
         hosts: names of the hosts whose instances the feed does not report; mostly none.
-        outdated: hosts that lost an instance to another host, with the version at which they lost
-            it. Agents' lists from before that version are out of date. The instance tracker empties
-            it.
+        outdated: the hosts that lost an instance to another host, by name, with the version at
+            which they lost it. Agents' lists from before that version are out of date. The instance
+            tracker removes the entries.
     """
 
     def __init__(self, is_held: Callable[[str], bool]) -> None:
         self.hosts: set[str] = set()
         self.outdated: dict[str, int] = {}
         self._is_held = is_held
-        # Instances of this process's claims that no agent has reported yet, with the claim's
-        # version.
+        # The instances of this process's claims that no agent has reported yet, each with the
+        # version of its claim.
         self._expected: dict[str, int] = {}
 
     def forget(self) -> None:
@@ -41,22 +41,22 @@ class InstanceOverlay:
         self._expected.clear()
 
     def ignores_event(self, hosts: HostTable, uuid: str, located: LocatedResident | None) -> bool:
-        """Return whether an event of the feed must leave the table as it is.
+        """Return whether the caller must ignore an event of the feed.
 
-        An instance that leaves a host which the feed reports is removed from that host
-        nevertheless.
+        If the event moves an instance from a host that the feed reports to one that an agent
+        reports, this method removes it from the former host.
 
         Args:
             hosts: the table.
-            uuid: of the instance, or of the migration.
-            located: where the event puts it, or None for nowhere.
+            uuid: the uuid of the instance or migration.
+            located: the host on which the event puts it, or None for no host.
         """
         before = place_of(hosts, uuid)
         if located is None:
             return before in self.hosts
         if located.name not in self.hosts:
-            # The feed reports the new host and so decides. The host that lost the instance still
-            # lists it until its agent reports again.
+            # The feed reports the new host, so its event is applied. The agent of the host that
+            # lost the instance still lists it until its next report.
             self._note_loss(before, located.name, hosts.version)
             return False
         if before is not None and before not in self.hosts and not self._is_held(uuid):
@@ -64,7 +64,7 @@ class InstanceOverlay:
         return True
 
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
-        """Keep the instance of a claim of this process that the feed has just reported."""
+        """Keep an instance of this process's claim after the feed has reported the claim."""
         if place_of(hosts, located.uuid) is None:
             put_located(hosts, located)
             self._expected[located.uuid] = hosts.version
@@ -74,16 +74,15 @@ class InstanceOverlay:
 
         Args:
             hosts: the table.
-            name: of the host.
-            version: the ledger version that the agent's list is compared at; newer claims are left
-                out.
+            name: the name of the host.
+            version: the ledger version of the agent's list; newer claims are left out.
         """
         found: dict[str, Resident] = {}
         for resident in _residents(hosts, name):
             uuid = resident.uuid
             if self._expected:
-                # The agent wrote its list before this claim was committed, so its absence there
-                # says nothing.
+                # The agent made its list before this claim was committed, so the instance cannot be
+                # in it.
                 if self._expected.get(uuid, 0) > version:
                     continue
                 self._expected.pop(uuid, None)
@@ -92,7 +91,7 @@ class InstanceOverlay:
         return found
 
     def put(self, hosts: HostTable, located: LocatedResident, version: int) -> None:
-        """Put an instance on a host as reported at a version.
+        """Put an instance on the host where its agent reported it at a version.
 
         A newer claim of this process takes precedence.
         """
@@ -102,7 +101,10 @@ class InstanceOverlay:
             put_located(hosts, located)
 
     def remove(self, hosts: HostTable, uuid: str, name: str, version: int) -> None:
-        """Remove an instance from one host. It stays if the table has it on another host."""
+        """Remove an instance from a host.
+
+        It stays if the table has it on another host, or if this process has claimed it later.
+        """
         if place_of(hosts, uuid) == name and not self._is_ours(uuid, version):
             self._expected.pop(uuid, None)
             hosts.remove_instance(uuid)
@@ -116,7 +118,7 @@ class InstanceOverlay:
 
 
 def place_of(hosts: HostTable, uuid: str) -> str | None:
-    """Return the name of the host that an instance is on, or None for nowhere."""
+    """Return the name of the host that an instance is on, or None when it is on none."""
     occupant = hosts.occupants.by_uuid.get(uuid)
     if occupant is not None:
         return hosts.name(occupant.row)

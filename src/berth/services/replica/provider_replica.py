@@ -1,4 +1,4 @@
-"""The provider replica: the provider table and vocabulary, kept up to date by the change feed."""
+"""The provider replica, a provider table and vocabulary that follow the change feed."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,8 @@ from berth.tables.vocabulary import Vocabulary
 class ProviderReplica:
     """A subscriber of the feed that keeps what the Placement API reads.
 
-    Each `load` replaces both attributes by new objects: do not keep references to them.
+    Each `load` replaces both attributes by new objects, so callers must not keep references to
+    them.
 
     Attributes:
         table: all providers.
@@ -44,8 +45,8 @@ class ProviderReplica:
         """Apply changes to both tables; see `Subscriber.apply`."""
         for change in changes:
             self._apply(change.event)
-            # After the event: a reader that sees the version must also see the event. Both run on
-            # the event loop, so no reader comes in between anyway.
+            # The version follows the event, because a reader that sees the version must also see
+            # the event.
             self.table.version = change.version
 
     def _apply(self, event: Event) -> None:

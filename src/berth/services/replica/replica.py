@@ -19,15 +19,15 @@ from berth.tables.host.holding import hold, release_hold
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 
-# Look-ups of hosts by name that are cached: many instances go to few hosts.
+# At most this many look-ups of hosts by name are cached. Many instances go to few hosts.
 _FOUND_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What one instance will use of a host once its claim is committed.
+    """The share of a host that one instance will use once its claim is committed.
 
-    `amounts` are the requested amounts by resource class; CPUs and devices are in the resident's
+    `amounts` are the requested amounts by resource class. CPUs and devices are in the resident's
     assignment.
     """
 
@@ -37,17 +37,18 @@ class Hold:
 
     @property
     def instance_uuid(self) -> str:
-        """The uuid of the instance."""
+        """The uuid of the instance, or of the migration on the other host of a move."""
         return self.resident.uuid
 
 
 @dataclass(slots=True)
 class _Held:
-    """A hold, and what the host table currently counts for it.
+    """A hold, and its present effect on the host table.
 
-    `version` committed the claim, or is None until that is known. A hold on a host that is not in
-    the table counts for nothing until the host is back. A hold of an instance that the table
-    already has on a host takes room, but leaves the instance where it is.
+    `version` is the version that committed the claim, None until that is known. With `takes_room`
+    the table includes the amounts, and with `occupies` it has the instance because of this hold. A
+    hold on a host that is not in the table has no effect until the host is back. A hold of an
+    instance that the table already has on a host takes room, but leaves the instance where it is.
     """
 
     hold: Hold
@@ -59,9 +60,9 @@ class _Held:
 class Replica:
     """A subscriber of the feed that keeps the host table, flavors, quotas and pending requests.
 
-    A hold makes a decision visible to the next one at once. It ends when the feed reports the
-    instance's own claim, in the same step, so that usage is never counted twice or not at all; or
-    when the claim is refused. Each hold has one owner, which releases or settles it.
+    A hold makes a decision visible to the next one immediately. It ends when the feed reports the
+    claim, in the same step, so that usage is never counted twice or not at all; it also ends when
+    the claim is rejected. Each hold has one owner, which releases or settles it.
     """
 
     def __init__(self) -> None:
@@ -72,19 +73,19 @@ class Replica:
         # Set when a pending request arrives; the waiter clears it.
         self.pending_arrived = asyncio.Event()
         self._held: dict[str, _Held] = {}
-        # Holds ended by the version being applied, by host uuid, until its usage event arrives.
+        # The holds that the version being applied has ended, by host uuid, until the usage event of
+        # the host arrives.
         self._handed_over: dict[str, list[Hold]] = {}
+        # The cached results of `_find`, and the table's membership epoch for which they are valid.
         self._found: dict[tuple[str, str | None], str | None] = {}
-        # Hosts that instances were reported on lately, and the table's membership epoch at the
-        # time.
         self._found_at = 0
         self.overlay = InstanceOverlay(self.is_placed_by_hold)
 
     def load(self, snapshot: Snapshot) -> None:
         """Replace all state; see `Subscriber.load`. Holds stay, except for claims in the snapshot.
 
-        An instance whose claim was committed may be missing from the snapshot because it is deleted
-        again, so the version of the claim decides where it is known.
+        An instance whose claim was committed may be missing from the snapshot because it has been
+        deleted, so its hold also ends if the snapshot is not older than the claim.
         """
         self.hosts = table_of(snapshot)
         self.overlay.forget()
@@ -110,7 +111,8 @@ class Replica:
         """Apply changes; see `Subscriber.apply`."""
         hosts, overlay = self.hosts, self.overlay.hosts
         for change in changes:
-            # Before the version advances: what it should have reported by now is overdue.
+            # The previous version is complete, so it must have reported the usage of handed-over
+            # holds by now.
             if change.version != hosts.version:
                 self._end_version()
             hosts.version = change.version
@@ -159,14 +161,14 @@ class Replica:
                 apply_event(self.hosts, event)
 
     def hold(self, hold: Hold) -> None:
-        """Count an instance on a host before the ledger reports it there."""
+        """Add an instance and its amounts to a host before the feed reports them."""
         # A retry after a lost claim holds the same instance on another host.
         self.release(hold.instance_uuid)
         held = self._held[hold.instance_uuid] = _Held(hold)
         self._count(held)
 
     def release(self, instance_uuid: str) -> None:
-        """End a hold. It may have ended already: the feed and the claim's answer race."""
+        """End a hold, unless the feed has already ended it by reporting the claim."""
         held = self._held.pop(instance_uuid, None)
         if held is not None:
             self._forget(held)
@@ -174,7 +176,7 @@ class Replica:
     def settle(self, instance_uuids: Iterable[str], version: int) -> None:
         """Record that the claim of these instances was committed as `version`.
 
-        Their holds end when the feed reaches that version, or now if it already has.
+        Their holds end when the feed reports the claim, or now if the table is at that version.
         """
         for uuid in instance_uuids:
             held = self._held.get(uuid)
@@ -186,11 +188,11 @@ class Replica:
 
     @property
     def held(self) -> int:
-        """The number of held instances."""
+        """The number of holds."""
         return len(self._held)
 
     def is_placed(self, instance_uuid: str) -> bool:
-        """Return whether an instance is on a host, or is held on one."""
+        """Return whether the table has an instance on a host, or this process holds it on one."""
         return (
             instance_uuid in self._held
             or self.hosts.occupants.by_uuid.get(instance_uuid) is not None
@@ -199,7 +201,7 @@ class Replica:
     def _is_overlaid(self, event: Event) -> bool:
         """Return whether an event must be ignored because an agent reports that host's instances.
 
-        Its report of a claim of this process still ends the hold; see `InstanceOverlay`.
+        An event that reports a claim of this process still ends the hold; see `InstanceOverlay`.
         """
         match event:
             case Instance() | Migration():
@@ -212,7 +214,7 @@ class Replica:
             return False
         waits = isinstance(event, Instance) and event.status is not Status.DELETED
         if located is None and waits:
-            return True  # the claim that the hold stands for is not committed yet
+            return True  # the claim of the hold is not committed yet
         held = self._held.pop(uuid, None)
         if held is not None:
             self._forget(held)
@@ -221,7 +223,7 @@ class Replica:
         return True
 
     def is_placed_by_hold(self, instance_uuid: str) -> bool:
-        """Return whether the table has an instance on its host because of a hold alone."""
+        """Return whether the table has an instance on its host only because of a hold."""
         held = self._held.get(instance_uuid)
         return held is not None and held.occupies
 
@@ -234,17 +236,17 @@ class Replica:
             return
         self._forget(held)
         apply_event(self.hosts, instance)
-        # The instance still waits for a host, so the claim of this hold is yet to come.
+        # An instance that still waits for a host keeps its hold, whose claim is not committed yet.
         if instance.host is None and instance.status is not Status.DELETED:
             self._count(held)
         else:
             del self._held[instance.uuid]
 
     def _hand_over(self, held: _Held, instance: Instance) -> bool:
-        """End a hold that equals what the ledger now reports; return whether that was done.
+        """End a hold that equals the reported instance, and return whether that was possible.
 
-        The table keeps the amounts, now as usage. The unit that placed the instance also reports
-        that usage before its version ends, so removing and adding the amounts would be wasted work.
+        The table keeps the amounts, now as usage. The version that placed the instance also reports
+        that usage, so removing and adding the amounts would be wasted work.
         """
         mine = held.hold
         is_same = held.occupies and mine.resident == resident_of(instance)
@@ -252,7 +254,8 @@ class Replica:
             return False
         row = self.hosts.row_of(mine.host_uuid)
         is_here = self._find(instance.host or "", instance.node) == mine.host_uuid
-        # While held, an assignment is counted apart from the resident, so the table has to change.
+        # The assignment of a hold is not part of its resident in the table, so the table must
+        # change.
         if row is None or not is_here or mine.resident.assignment is not None:
             return False
         self.hosts.confirm_hold(row, mine.amounts)
@@ -261,7 +264,7 @@ class Replica:
         return True
 
     def _find(self, name: str, node: str | None) -> str | None:
-        """Return the result of `HostTable.find`, which changes only when a host comes or leaves."""
+        """Return the result of `HostTable.find`, cached until a host is added or removed."""
         found, roster, key = self._found, self.hosts.membership_epoch, (name, node)
         if self._found_at != roster or len(found) > _FOUND_MAX:
             found.clear()
@@ -271,9 +274,9 @@ class Replica:
         return found[key]
 
     def _end_version(self) -> None:
-        """Remove amounts handed over to a version that did not report the usage of their host.
+        """Remove the amounts of handed-over holds whose host's usage the version did not report.
 
-        That happens to an instance stored as placed without a claim on that host.
+        That happens when an instance is stored as placed without a claim on that host.
         """
         if not self._handed_over:
             return

@@ -1,4 +1,4 @@
-"""Counts of hosts and instances, computed from the replica for status and metrics."""
+"""Counts of hosts and instances for the status and the metrics, computed from the replica."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -13,17 +13,16 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
-"""The status under which instances count whose status only a newer Berth knows."""
+"""The status under which instances are counted whose status only a newer Berth knows."""
 
 ERRORS_MAX = 1000
-"""Instances in ERROR that are counted at most, newest first."""
+"""At most this many instances in ERROR are counted."""
 
 
 class ShownStates:
     """A subscriber that knows which instances are shown in a state other than their status.
 
-    Only instances with a task in progress are, so there are few of them in a deployment of any
-    size.
+    Only instances with a task in progress are, so there are few of them even in a large deployment.
     """
 
     def __init__(self) -> None:
@@ -43,7 +42,7 @@ class ShownStates:
                 self._note(change.event)
 
     def counts(self, by_status: Mapping[str, int]) -> dict[str, int]:
-        """Return how many instances are shown in each state, states without instances included.
+        """Return the number of instances shown in each state, including states with none.
 
         Args:
             by_status: the number of instances by status.
@@ -54,7 +53,7 @@ class ShownStates:
             counts[key] = counts.get(key, 0) + count
         for status, shown in self._shown.values():
             # `by_status` comes from the ledger and `_shown` from the feed, which may be a few
-            # versions apart: a count must not become negative.
+            # versions apart. A count must not become negative.
             if counts[status]:
                 counts[status] -= 1
                 counts[shown] += 1
@@ -69,7 +68,7 @@ class ShownStates:
 
 
 class HostStats(NamedTuple):
-    """Hosts by the state of their service; a disabled host counts neither as up nor as down.
+    """The numbers of hosts by state; a disabled host counts neither as up nor as down.
 
     `oldest_s` is the age in seconds of the oldest heartbeat among the hosts that are up.
     """
@@ -94,9 +93,9 @@ class InstanceStats(NamedTuple):
 
 
 def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
-    """Count hosts as a decision at `now_s` (Unix seconds) would see them."""
-    # The absolute value, as filters take it: a heartbeat from the future means a wrong clock, and a
-    # host that is far off is down.
+    """Return the counts of hosts as a decision at `now_s` (Unix seconds) would see them."""
+    # A heartbeat from the future means a wrong clock. Filters take the absolute value of the age,
+    # too, so a host whose clock is far off is down.
     age_s = np.abs(now_s - table.last_seen_s)
     fresh = ~table.forced_down & (age_s <= service_down_time_s)
     enabled = table.alive & table.enabled
@@ -109,7 +108,7 @@ def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> H
 
 
 async def count_instances(replica: Replica, records: RecordReader) -> InstanceStats:
-    """Count instances from the replica and, for those in ERROR, from the ledger.
+    """Return the counts of instances from the replica; those in ERROR come from the ledger.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -1,7 +1,7 @@
-"""Instances of repeated requests and of server groups that are in child zones.
+"""Finds the instances in child zones that belong to a repeated request or to a server group.
 
 An instance in a child zone is not in this zone's ledger. A `RemoteInstance` record represents it as
-long as it exists, and the decision remains.
+long as it exists; the decision on its request outlives the record.
 """
 
 from collections.abc import Collection
@@ -20,12 +20,12 @@ _AGE = attrgetter("created_at_s", "instance_uuid")
 
 
 async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) -> bool:
-    """Return whether an order may have been accepted before; a cheap check with false positives.
+    """Return whether an order may have been accepted before. False positives are possible.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    # The first instance suffices: one unit accepts all instances of an order.
+    # It suffices to look for the first instance, because one unit accepts all of an order.
     first = instance_uuid_of(request_id, _FIRST)
     if (
         await ledger.get(Instance, first) is not None
@@ -50,7 +50,7 @@ async def indexes_in_child_zones(
         ledger: the ledger of this zone.
         request_id: the order's request id.
         project_id: the project that owns the order.
-        here: the indexes of the instances in this zone's ledger.
+        here: the indexes of the order's instances that are in this zone's ledger.
         count: the number of instances of the repeated order.
 
     Raises:
@@ -62,7 +62,7 @@ async def indexes_in_child_zones(
     sent = {one.instance_uuid for one in errands}
     below = {
         index
-        # Uuids are derived from the request id and the index, so the index is found by trying all.
+        # A uuid is a hash of the request id and the index, so all indexes are tried.
         for index in range(COUNT_MAX if sent else 0)
         if instance_uuid_of(request_id, index) in sent
     }
@@ -85,7 +85,7 @@ def _is_over_tree(decision: Decision, project_id: str) -> bool:
 async def members_in_child_zones(
     ledger: Ledger, group_uuid: str, project_id: str
 ) -> list[RemoteInstance]:
-    """Return the members of a group in child zones, oldest first, without those being deleted.
+    """Return the members of a group in child zones, oldest first, without deleted ones.
 
     Args:
         ledger: has the remote instances.

@@ -1,4 +1,4 @@
-"""Orders to place instances: the bus command, its service, and the records of accepted orders."""
+"""Orders to place instances: the bus command, its service, and the writes that accept an order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from berth.ports.bus import Command
 class PlaceOrder:
     """Instances to be placed, with the request that rules read and the records to be stored.
 
-    `accepted` means that the ledger has both already, as a pending request. `within` keeps the
+    `accepted` means that the ledger already has both, as a pending request. `within` keeps the
     project within its quota; None means no limits. For an `offer`, a refusal stores only the
     decision, because the instances go elsewhere. `offered` is the placement that the offer was
-    based on; the record shows it when the host is the same. `told` is added to the reason of a
-    refusal, and `told_operators` to the details for operators. An order that `may_leave` is not
-    refused, as other zones may have room: nothing is written, and NoValidHostError is raised.
+    based on; the decision shows it when the host is the same. `told` is appended to the message of
+    a refusal, and `told_operators` to its details for operators. An order that `may_leave` is not
+    refused, because other zones may have room: NoValidHostError is raised, and nothing is written.
     """
 
     request: Request
@@ -37,14 +37,25 @@ class PlaceOrder:
 
 
 PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)
-"""Decide, claim and record; the reply is the decision that the ledger has committed."""
+"""Place an order. The reply is the decision that the ledger has committed."""
 
 
 class Placer(Protocol):
     """Places orders."""
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """See `PlacementService.place`."""
+        """Place all instances of an order, or refuse all, and return the recorded decision.
+
+        Placing the same order again returns the first decision.
+
+        Raises:
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
+            ConflictError: an instance of the order has changed; read it again.
+            QuotaExceededError: the project would exceed its quota.
+            NoValidHostError: no host fits, and the order may leave this zone.
+            UnavailableError: the ledger cannot be reached, or this version does not support the
+                operation; place the same order again.
+        """
         ...
 
 
@@ -52,8 +63,8 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
     """Return the unit that stores an order until a scheduler places it.
 
     Args:
-        order: its request and its instances.
-        now_s: Unix seconds.
+        order: the order; the unit adds its request and its instances.
+        now_s: the current time in Unix seconds.
         one_by_one: give each instance a request of its own, so that schedulers share the work and
             each instance is placed or refused independently (the single-shot create).
 
@@ -64,8 +75,8 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
     requests = _each(order.request) if one_by_one else (order.request,)
     limits = () if order.within is None else (order.within,)
     return (
-        # Add, not Put: a record that exists already makes the whole unit a conflict, so a repeated
-        # request cannot be accepted twice.
+        # `Add` makes the whole unit a conflict when a record already exists, so a repeated request
+        # cannot be accepted twice.
         *(Add(one) for one in order.instances),
         *(Add(PendingRequest(one, accepted_at_s=now_s)) for one in requests),
         *limits,
@@ -80,12 +91,12 @@ def _each(request: Request) -> Iterator[Request]:
 
 
 def instance_request_id(request_id: str, index: int) -> str:
-    """Return the id of the request for one instance of an order, if each instance has its own."""
+    """Return the id of the request for one instance of an order that is placed one by one."""
     return f"{request_id}.{index + 1}"
 
 
 def split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
-    """Split `ZONE[:HOST[:NODE]]`; an empty zone means any.
+    """Split `ZONE[:HOST[:NODE]]` into zone, host and node; a missing or empty part is None.
 
     Raises:
         InvalidInputError: the text has more than three parts.

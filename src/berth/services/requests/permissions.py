@@ -1,4 +1,4 @@
-"""Whether an action on an instance is allowed now, and the locks of instances."""
+"""Checks whether an action on an instance is allowed now, and the locks of instances."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,9 +16,9 @@ from berth.domain.errors import (
     InvalidInputError,
 )
 
-# Key of `Instance.extra` with the reason of a lock; absent while the instance is not locked.
+# The key in `Instance.extra` of a lock's reason; absent while the instance is not locked.
 LOCKED: Final = "locked"
-# Key of `Instance.extra` that says whether the `owner` or an `admin` locked an instance.
+# The key in `Instance.extra` of whether the `owner` or an `admin` locked the instance.
 LOCKED_BY: Final = "locked_by"
 
 _OWNER: Final = "owner"
@@ -36,26 +36,27 @@ def vm_state(status: Status) -> str:
 
 
 def check_lock(instance: Instance, caller: Caller) -> None:
-    """Refuse callers other than administrators while an instance is locked.
+    """Reject callers other than administrators while an instance is locked.
 
     Raises:
-        InstanceLockedError: the instance is locked, and the caller is no administrator.
+        InstanceLockedError: the instance is locked, and the caller is not an administrator.
     """
     if LOCKED in instance.extra and not caller.is_admin:
         raise InstanceLockedError(instance.uuid)
 
 
 def check_resize(instance: Instance, flavor: Flavor) -> None:
-    """Refuse a flavor that the instance has already or cannot be resized to.
+    """Reject a flavor that an instance already has or cannot be resized to.
 
     Raises:
-        InvalidInputError: it has that flavor already, or a disk would have to shrink.
+        InvalidInputError: the instance already has the flavor, a disk would have to shrink, or the
+            flavor is too small for the image.
     """
     if instance.flavor.flavor_id == flavor.flavor_id:
-        raise InvalidInputError("flavorRef", "the instance has this flavor already")
+        raise InvalidInputError("flavorRef", "the instance already has this flavor")
     had = instance.flavor
     if flavor.root_gb < had.root_gb or flavor.ephemeral_gb < had.ephemeral_gb:
-        raise InvalidInputError("flavorRef", "a disk cannot be made smaller")
+        raise InvalidInputError("flavorRef", "its disks must not be smaller than the current ones")
     if instance.image is not None:
         check_size(flavor, instance.image)
 
@@ -63,7 +64,7 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
 def check_state(
     instance: Instance, step: Transition, caller: Caller, *, any_task: bool = False
 ) -> None:
-    """Refuse an action that the state of an instance does not allow.
+    """Reject an action that the state of an instance does not allow.
 
     Args:
         instance: the current record.
@@ -72,24 +73,24 @@ def check_state(
         any_task: allow the action to interrupt any task other than a delete.
 
     Raises:
-        InstanceLockedError: the instance is locked, and the caller is no administrator.
+        InstanceLockedError: the instance is locked, and the caller is not an administrator.
         InstanceStateError: the status or the task of the instance does not allow the action.
-        ConflictError: the instance is on no host that could carry it out.
+        ConflictError: the instance has no host, whose agent would have to carry out the action.
     """
     check_lock(instance, caller)
     if instance.status not in step.begins:
         raise InstanceStateError(step.action, instance.uuid, "vm_state", vm_state(instance.status))
-    # A delete is never interrupted: what it has begun to destroy cannot be brought back.
+    # A delete is never interrupted, because what it has destroyed cannot be restored.
     is_busy = instance.task is not None and not any_task
     if is_busy or instance.task is Task.DELETING:
         raise InstanceStateError(step.action, instance.uuid, "task_state", str(instance.task))
-    # Only an unshelve chooses a host itself; every other step is carried out by the agent of one.
+    # An unshelve starts without a host. Every other step is carried out by the host's agent.
     if instance.host is None and step is not lifecycle.UNSHELVE:
         raise ConflictError(f"Instance {instance.uuid} is not ready")
 
 
 def check_size(flavor: Flavor, image: Image) -> None:
-    """Refuse a flavor that is too small for an image.
+    """Reject a flavor that is too small for an image.
 
     Raises:
         InvalidInputError: the flavor has too little memory or disk.
@@ -102,12 +103,12 @@ def check_size(flavor: Flavor, image: Image) -> None:
 
 
 def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instance:
-    """Return an instance that only administrators may change.
+    """Return an instance with a lock, which only administrators are exempt from.
 
     An owner's lock does not replace an existing lock.
     """
     is_owner = caller.project_id == instance.project_id
-    # Otherwise an owner could take over, and then remove, an administrator's lock.
+    # If it did, an owner could replace an administrator's lock and then remove it.
     if is_owner and LOCKED in instance.extra:
         return instance
     who = _OWNER if is_owner else _ADMIN
@@ -115,11 +116,14 @@ def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instanc
 
 
 def without_lock(instance: Instance) -> Instance:
-    """Return an instance that its owner may change again."""
+    """Return an instance without its lock."""
     rest = {key: kept for key, kept in instance.extra.items() if key not in {LOCKED, LOCKED_BY}}
     return replace(instance, extra=rest)
 
 
 def may_unlock(instance: Instance, caller: Caller) -> bool:
-    """Return whether a caller may remove a lock: an administrator's lock only administrators."""
+    """Return whether a caller may remove a lock.
+
+    Only administrators may remove an administrator's lock.
+    """
     return caller.is_admin or instance.extra.get(LOCKED_BY) != _ADMIN

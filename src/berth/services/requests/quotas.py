@@ -1,7 +1,7 @@
 """Quotas: the limits of projects, their usage, and the checks of new requests.
 
 The limits on instances are part of the unit that creates instances, and the ledger compares them
-with the project's usage (`QuotaCheck`). A process learns of a changed quota by the change feed, a
+with the project's usage (`QuotaCheck`). A process learns of a changed quota from the change feed, a
 moment after the change.
 """
 
@@ -37,7 +37,7 @@ _NO_LIMITS: Final = Limits()
 
 
 class ProjectUsage(NamedTuple):
-    """The usage of a project."""
+    """The usage of a project: the footprint of its instances, and the number of server groups."""
 
     footprint: Footprint
     server_groups: int
@@ -54,7 +54,7 @@ class QuotaLimits:
     def __init__(self, replica: Replica, defaults: Limits = _NO_LIMITS) -> None:
         self._replica = replica
         self._own_defaults = defaults
-        # Settings without limits are the usual case, and then a create needs no look-up by project.
+        # Usually the settings have no limits, and a create then needs no look-up of its project.
         self._is_free = defaults == _NO_LIMITS
 
     @property
@@ -67,20 +67,21 @@ class QuotaLimits:
         return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:
-        """Return the quota check of a project's units, or None if it has no limits."""
+        """Return the quota check for a project's units, or None without limits on instances."""
         if self._is_free and not self._replica.quotas:
-            return None  # no project has limits, and creates need no check
+            return None
         limits = self.of_project(project_id).footprint
         return None if limits == _NO_LIMITS.footprint else QuotaCheck(project_id, limits)
 
     async def check_members(self, ledger: Ledger, request: Request) -> None:
-        """Refuse members of a server group beyond the project's limit for one group.
+        """Reject members of a server group beyond the project's limit for one group.
 
-        Concurrent requests may exceed the limit together: each is checked before it is placed, as
-        in Nova.
+        Concurrent requests may exceed the limit together, because each is checked before it is
+        placed, as in Nova.
 
         Raises:
             QuotaExceededError: the limit would be exceeded.
+            UnavailableError: the ledger cannot be reached.
         """
         if request.group_uuid is None:
             return
@@ -97,34 +98,38 @@ class QuotaLimits:
 
 
 class CreateDefaults(NamedTuple):
-    """Defaults of every create: the zone of hosts in no zone, and the limits (None: those set)."""
+    """Defaults for every create.
+
+    `default_zone` is the availability zone of hosts that are in no other. With `quota_limits` of
+    None only the quotas in the replica apply.
+    """
 
     default_zone: str = "nova"
     quota_limits: QuotaLimits | None = None
 
 
 def counted_at_larger_size(instance: Instance, to: Flavor) -> Instance:
-    """Return an instance that counts at the larger of its own and another flavor's size."""
+    """Return an instance that is charged at the larger of its own and another flavor's size."""
     flavor = instance.flavor
     larger = max(flavor.vcpus, to.vcpus), max(flavor.memory_mb, to.memory_mb)
     return fast_replace(instance, counts_as=larger)
 
 
 def check_excess(outcome: Outcome) -> None:
-    """Raise an error when the ledger rejected a unit for exceeding limits.
+    """Raise an error if the ledger has rejected a unit because of a quota.
 
     Raises:
-        QuotaExceededError: the unit would exceed limits.
+        QuotaExceededError: the unit would exceed its project's quota.
     """
     if isinstance(outcome, Rejected) and outcome.excess:
         raise QuotaExceededError(outcome.excess)
 
 
 class Quotas:
-    """Use cases about quotas.
+    """Shows and changes quotas.
 
     Args:
-        ledger: where quotas are stored.
+        ledger: stores the quotas.
         follower: brings this process up to date with its own changes.
         quota_limits: the limits in force.
     """
@@ -140,7 +145,7 @@ class Quotas:
         return self._quota_limits.defaults
 
     async def of_project(self, project_id: str) -> Limits:
-        """Return the limits of a project, as of now."""
+        """Return the limits of a project, after catching up with the ledger."""
         await self._follower.catch_up()
         return self._quota_limits.of_project(project_id)
 
@@ -157,18 +162,19 @@ class Quotas:
 
         Args:
             project_id: the project, or `CLASS_DEFAULT` for all projects without a quota.
-            limits: limits by field of `Quota`; -1 means unlimited.
+            limits: the new limits by field of `Quota`; -1 means unlimited.
             force: allow a limit below the usage of the project.
 
         Returns:
             The limits in force for the project from now on.
 
         Raises:
-            InvalidInputError: a limit is out of range, or below the usage of the project.
+            InvalidInputError: a limit is out of range, or below the usage of the project without
+                `force`.
         """
         for name, limit in limits.items():
             if not UNLIMITED <= limit <= LIMIT_MAX:
-                raise InvalidInputError(name, f"{limit} must be -1 to {LIMIT_MAX}")
+                raise InvalidInputError(name, f"must be between -1 and {LIMIT_MAX}, not {limit}")
         if not force and project_id != CLASS_DEFAULT:
             await self._check_used(project_id, limits)
 
@@ -180,7 +186,7 @@ class Quotas:
         return await self.of_project(project_id)
 
     async def reset(self, project_id: str) -> None:
-        """Delete the project's own limits; without any this does nothing."""
+        """Delete a project's own limits, if it has any."""
 
         async def read() -> Unit:
             found = await self._ledger.get(Quota, project_id)
@@ -196,5 +202,5 @@ class Quotas:
             if UNLIMITED < limit < has.get(name, 0):
                 raise InvalidInputError(
                     name,
-                    f"the project has {has[name]} already; pass force to set a limit of {limit}",
+                    f"the project already uses {has[name]}; pass force to set a limit of {limit}",
                 )

@@ -1,1 +1,1 @@
-"""Use cases about servers: instances, their operations and moves, flavors, groups, consoles."""
+"""Manages servers: instances, their operations and moves, flavors, groups and consoles."""

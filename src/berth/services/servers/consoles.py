@@ -9,7 +9,7 @@ from berth.domain.errors import InstanceStateError, UnavailableError
 from berth.ports.bus import Bus, Command
 from berth.ports.virt import VirtDriver
 
-# The largest part of a console that is returned: Nova's limit, 100 KiB.
+# At most this many bytes of a console are returned, which is Nova's limit of 100 KiB.
 BYTES_MAX: Final = 100 * 1024
 
 _TIMEOUT_S: Final = 10.0
@@ -17,7 +17,7 @@ _TIMEOUT_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAsked:
-    """The request for the end of a guest's console."""
+    """A request for the end of a guest's console, of at most `bytes_max` bytes."""
 
     instance_uuid: str
     bytes_max: int
@@ -31,11 +31,11 @@ class ConsoleTold:
 
 
 CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", ConsoleAsked, ConsoleTold)
-"""Read a console; the server is the agent of the guest's host, by the name of that."""
+"""Read a guest's console. The agent of its host serves this under the name of the host."""
 
 
 def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:
-    """Serve the console command for a host; return the function that ends the service."""
+    """Serve the console command for a host, and return the function that ends the service."""
 
     async def tell(asked: ConsoleAsked) -> ConsoleTold:
         bytes_max = min(max(asked.bytes_max, 0), BYTES_MAX)
@@ -50,10 +50,10 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
     Args:
         bus: the bus that reaches the agents.
         instance: the guest's instance.
-        lines: the largest number of lines, or None for all that the agent returns.
+        lines: the maximum number of lines, or None for all that the agent returns.
 
     Raises:
-        InstanceStateError: the instance is on no host.
+        InstanceStateError: the instance has no host.
         UnavailableError: the agent of its host does not answer.
         DriverError: the driver has no consoles, or there is no such guest.
     """
@@ -63,7 +63,7 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
     try:
         told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
     except UnavailableError as error:
-        # The bus's message names the host, which owners must not learn.
+        # The message of the bus names the host, which owners must not learn.
         text = f"the agent of the host of instance {instance.uuid} does not answer; try again"
         raise UnavailableError(text) from error
     if lines is None:

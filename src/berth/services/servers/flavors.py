@@ -1,4 +1,4 @@
-"""Flavors: creation, changes and removal."""
+"""Creates, changes and removes flavors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,28 +14,28 @@ from berth.services.providers.guarded_saves import save_guarded
 
 _GUARD = "flavors"
 
-# The largest number of extra specs of one flavor.
+# A flavor has at most this many extra specs.
 SPECS_MAX = 128
 
 
 class Flavors:
-    """Use cases about flavors. A guard serializes the changes, so that none is lost."""
+    """Manages flavors. A guard serializes the changes, so that none is lost."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def create(self, flavor: Flavor) -> Flavor:
-        """Store a new flavor.
+        """Store a new flavor and return it.
 
         Raises:
-            InvalidInputError: a size or extra spec is invalid.
-            ConflictError: its id or name is taken.
+            InvalidInputError: an extra spec or the disk size is invalid, or there are too many
+                extra specs.
+            ConflictError: the id or the name is taken.
         """
         _check(flavor)
 
         async def read() -> Unit:
-            # Names are unique among all flavors, and only the guard over all of them can ensure
-            # that.
+            # Names are unique among all flavors, which only a guard over all of them can ensure.
             for other in await self._ledger.all(Flavor):
                 if other.flavor_id == flavor.flavor_id:
                     raise ConflictError(f"flavor with id {flavor.flavor_id} already exists")
@@ -47,7 +47,7 @@ class Flavors:
         return flavor
 
     async def get(self, flavor_id: str) -> Flavor:
-        """Return a flavor.
+        """Return the flavor with an id.
 
         Raises:
             NotFoundError: there is no such flavor.
@@ -58,7 +58,7 @@ class Flavors:
         return flavor
 
     async def all(self) -> list[Flavor]:
-        """Return all flavors by id."""
+        """Return all flavors, ordered by id."""
         return await self._ledger.all(Flavor)
 
     async def delete(self, flavor_id: str) -> None:
@@ -75,7 +75,7 @@ class Flavors:
         await save_guarded(self._ledger, _GUARD, read)
 
     async def set_description(self, flavor_id: str, description: str | None) -> Flavor:
-        """Change the description of a flavor.
+        """Change the description of a flavor, and return the flavor.
 
         Raises:
             NotFoundError: there is no such flavor.
@@ -83,11 +83,11 @@ class Flavors:
         return await self._change(flavor_id, lambda old: replace(old, description=description))
 
     async def set_extra_specs(self, flavor_id: str, specs: Mapping[str, str]) -> Flavor:
-        """Add or overwrite extra specs.
+        """Add or overwrite extra specs of a flavor, and return the flavor.
 
         Raises:
             NotFoundError: there is no such flavor.
-            InvalidInputError: a spec cannot be parsed.
+            InvalidInputError: a spec is invalid, or there are too many.
         """
 
         def change(old: Flavor) -> Flavor:
@@ -96,7 +96,7 @@ class Flavors:
         return await self._change(flavor_id, change)
 
     async def delete_extra_spec(self, flavor_id: str, key: str) -> Flavor:
-        """Remove one extra spec.
+        """Remove one extra spec of a flavor, and return the flavor.
 
         Raises:
             NotFoundError: there is no such flavor, or it does not have the spec.
@@ -124,6 +124,6 @@ class Flavors:
 
 def _check(flavor: Flavor) -> None:
     if len(flavor.extra_specs) > SPECS_MAX:
-        raise InvalidInputError("extra_specs", f"must be at most {SPECS_MAX}")
+        raise InvalidInputError("extra_specs", f"must have at most {SPECS_MAX} entries")
     check_values(flavor.extra_specs)
     needs_of(flavor)

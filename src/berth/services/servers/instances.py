@@ -1,4 +1,4 @@
-"""Instances: creation through a scheduler, queries, and deletion."""
+"""Creates instances through a scheduler, and reads and deletes them."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_ex
 from berth.services.servers.moves import MoveTarget, resolve_target
 from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
-# An order that no scheduler has placed by then stays pending in the ledger.
+# An order that no scheduler places within this many seconds stays pending in the ledger.
 _PLACE_TIMEOUT_S = 60.0
 _DELETE_TRIES = 5
 
@@ -40,13 +40,13 @@ _DELETE_TRIES = 5
 class CreateOrder:
     """An owner's order of `count` instances of a flavor, all or none.
 
-    If the quota of the project does not allow as many, the order is for as many as it allows, but
-    at least `count_min` (None: `count`).
+    If the project's quota does not allow `count`, the order is for as many as it allows, but at
+    least `count_min` (None stands for `count`).
 
-    `request_id` makes the order idempotent: a repeat returns the same instances (`may_repeat` means
-    that earlier ones must be looked up). Administrators may pass `ZONE:HOST` or `ZONE:HOST:NODE` as
-    `zone`, which forces the host. With `one_by_one` each instance is placed by itself in the
-    background, and one without a host does not hold back the others.
+    `request_id` makes the order idempotent: a repeat returns the same instances. With `may_repeat`
+    earlier instances are looked up first. Administrators may pass `ZONE:HOST` or `ZONE:HOST:NODE`
+    as `zone`, which forces the host. With `one_by_one` each instance is placed by itself in the
+    background, so one that finds no host does not hold back the others.
     """
 
     request_id: str
@@ -68,7 +68,7 @@ class CreateOrder:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCreate:
-    """The instances of an order, with the decision if a scheduler has decided at once."""
+    """The instances of an accepted order, and its decision, or None while it is pending."""
 
     reservation_id: str
     instances: tuple[Instance, ...]
@@ -76,7 +76,7 @@ class AcceptedCreate:
 
 
 class Instances:
-    """Use cases about instances."""
+    """Creates, reads, changes and deletes instances."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Instances:
 
         Raises:
             InvalidInputError: a field of the order is invalid; nothing was stored.
-            ConflictError: the request id was used for another order.
+            ConflictError: the request id was already used for another order.
             QuotaExceededError: the project would exceed its quota; nothing was stored.
             UnavailableError: it is unknown whether the order was accepted; repeat it with the same
                 request id.
@@ -122,15 +122,18 @@ class Instances:
             try:
                 return await self._create(wanted)
             except QuotaExceededError as error:
-                # A refused quota says how many would fit, as Nova's min_count needs
-                # (nova-behaviour.md).
+                # The error contains how many instances would fit, which `count_min` needs.
                 fitting = min(one.fitting(wanted.count) for one in error.excess)
                 if fitting < max(1, order.count if order.count_min is None else order.count_min):
                     raise
                 wanted = replace(wanted, count=fitting)
 
     async def _create(self, order: CreateOrder) -> AcceptedCreate:
-        """Place an order that, as far as is known, was not accepted before."""
+        """Accept an order that is not known to be a repeat.
+
+        Raises:
+            ConflictError: the request id was already used for another order.
+        """
         request, instances = await self._records(order)
         await self._quota_limits.check_members(self._ledger, request)
         within = self._quota_limits.within(order.project_id)
@@ -144,11 +147,11 @@ class Instances:
             if _is_about(decision, request):
                 return AcceptedCreate(instances[0].reservation_id, instances, decision)
         except ConflictError:
-            # These instances were accepted or placed before, by a request with the same id.
+            # An earlier request with the same id created these instances.
             pass
         earlier = await self._earlier(order)
         if earlier is None:
-            raise ConflictError(f"request id {order.request_id} was used for another order")
+            raise ConflictError(f"request id {order.request_id} was already used for another order")
         return earlier
 
     async def request_of(self, order: CreateOrder) -> Request:
@@ -161,10 +164,10 @@ class Instances:
         return request
 
     async def get(self, uuid: str) -> Instance:
-        """Return an instance, including deleted ones.
+        """Return the instance with a uuid, also if it is deleted.
 
         Raises:
-            NotFoundError: there never was such an instance.
+            NotFoundError: the ledger has no record of it.
         """
         instance = await self._ledger.get(Instance, uuid)
         if instance is None:
@@ -174,15 +177,16 @@ class Instances:
     async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
         """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
 
-        If the compute service of its host is down, its capacity is freed at once, and the host's
-        agent destroys the guest when it comes back.
+        If the compute service of its host is down, its capacity is freed immediately, and the
+        host's agent destroys the guest when it comes back.
 
         Args:
             uuid: the instance.
             service_down_time_s: seconds without a heartbeat after which a service is down.
 
         Raises:
-            NotFoundError: there is no such instance, or it is deleted already.
+            NotFoundError: there is no such instance, or it is already deleted.
+            ConflictError: the instance keeps changing, or only a newer Berth knows its move.
         """
         for _ in range(_DELETE_TRIES):
             instance = await self.get(uuid)
@@ -201,10 +205,10 @@ class Instances:
         raise ConflictError(f"instance {uuid} keeps changing; try again")
 
     async def save(self, instance: Instance) -> None:
-        """Store changed attributes of an instance.
+        """Store an instance with changed attributes.
 
         Raises:
-            ConflictError: it has changed since it was read.
+            ConflictError: the stored instance has changed since it was read.
         """
         now_s = self._clock.now_s()
         (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
@@ -215,15 +219,15 @@ class Instances:
         known, now_s = self._replica.hosts.service(host), self._clock.now_s()
         if known is not None and known.is_up(now_s, service_down_time_s):
             return False
-        # The replica may be behind. If the agent is alive, it would continue its build on capacity
-        # that is free already.
+        # The replica may be behind the ledger. If the agent were alive, it would continue its build
+        # on capacity that is already free.
         service = await self._ledger.get(Service, host)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
     def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:
         now_s = self._clock.now_s()
         if not is_local:
-            # The agent destroys the guest first. Freeing the capacity before that could
+            # The agent destroys the guest first, because freeing the capacity before that could
             # overcommit the host.
             return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
         if instance.disks is not None:
@@ -248,7 +252,7 @@ class Instances:
         return AcceptedCreate(instances[0].reservation_id, instances, decided)
 
     async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
-        """Have an order placed at once; return None when no scheduler has responded."""
+        """Have an order placed now, and return the decision, or None if no scheduler answers."""
         if not self._bus.serves(PLACE):
             return None
         try:
@@ -261,12 +265,13 @@ class Instances:
         (outcome,) = await self._ledger.commit([unit])
         check_excess(outcome)
         if not isinstance(outcome, Committed):
-            raise ConflictError(outcome.conflict or "the request was accepted already")
+            raise ConflictError(outcome.conflict or "the request was already accepted")
         return AcceptedCreate(order.instances[0].reservation_id, order.instances, None)
 
     async def _records(self, order: CreateOrder) -> tuple[Request, tuple[Instance, ...]]:
         if not 1 <= order.count <= COUNT_MAX:
-            raise InvalidInputError("count", f"{order.count} must be 1 to {COUNT_MAX}")
+            reason = f"must be between 1 and {COUNT_MAX}, not {order.count}"
+            raise InvalidInputError("count", reason)
         flavor = await self._flavor(order.flavor_id)
         if order.image is not None:
             check_size(flavor, order.image)
@@ -331,8 +336,7 @@ class Instances:
 
     async def _flavor(self, flavor_id: str) -> Flavor:
         flavor = self._replica.flavors.get(flavor_id)
-        # The replica may lag behind the flavor's creation, so it catches up once before the
-        # refusal.
+        # The flavor may be newer than the replica, which therefore catches up before a refusal.
         if flavor is None and await self._follower.catch_up():
             flavor = self._replica.flavors.get(flavor_id)
         if flavor is None:
@@ -340,7 +344,7 @@ class Instances:
         return flavor
 
     async def check_zone(self, zone: str | None) -> None:
-        """Check that there is such an availability zone.
+        """Check that an availability zone exists; None stands for any.
 
         Raises:
             InvalidInputError: there is no such zone.
@@ -381,11 +385,11 @@ class Instances:
 
 
 def _is_about(decision: Decision, request: Request) -> bool:
-    """Return whether a decision answers this request, and not an earlier one with the same id."""
+    """Return whether a decision is about this request, and not an earlier one with the same id."""
     if decision.project_id != request.project_id:
         return False
     if decision.refusal is not None:
         return decision.refusal.asked == len(request.instance_uuids)
     if decision.driver == ZONE_AWARE_DRIVER:
-        return True  # it names no hosts, as each zone knows only its own
+        return True  # it has no placements to compare, as each zone knows only its own
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)

@@ -1,7 +1,7 @@
 """Moves of instances: their requests, and the writes with which a decision starts them.
 
-The allocations of the instance pass to the migration, and the instance claims those on the other
-host. The unit that starts the move does both, so nothing is held twice or lost.
+The allocations of the instance pass to the migration, and the instance claims others on the
+destination. The unit that starts the move does both, so nothing is held twice or lost.
 """
 
 from collections.abc import Generator, Mapping
@@ -26,7 +26,7 @@ from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable
 
 NO_VALID_HOST: Final = 500
-"""The code that Nova's API gives the fault of an instance that found no host."""
+"""The code in the fault of an instance for which no host was found, as in Nova's API."""
 
 _KINDS: Final[Mapping[Operation, MoveKind]] = {
     Operation.RESIZE: MoveKind.RESIZE,
@@ -34,7 +34,7 @@ _KINDS: Final[Mapping[Operation, MoveKind]] = {
     Operation.LIVE_MIGRATE: MoveKind.LIVE,
     Operation.EVACUATE: MoveKind.EVACUATION,
 }
-# The operation of each kind of move.
+# The operation that requests each kind of move.
 OPERATIONS: Final[Mapping[MoveKind, Operation]] = {kind: one for one, kind in _KINDS.items()}
 
 _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
@@ -44,7 +44,7 @@ _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.EVACUATION: (Stage.ARRIVING, Task.REBUILDING),
 }
 
-# The task of an instance while a request about it is pending.
+# The task of an instance while a request with an operation is pending.
 AWAITING: Final[Mapping[Operation, Task]] = {
     Operation.CREATE: Task.SCHEDULING,
     Operation.RETRY: Task.SCHEDULING,
@@ -58,7 +58,11 @@ AWAITING: Final[Mapping[Operation, Task]] = {
 
 @dataclass(frozen=True, slots=True)
 class MoveTarget:
-    """The destination of an instance: a host by name, or any. `forced` skips the filters."""
+    """The requested destination of an instance.
+
+    `host` is the name of a host, or None for any. `zone` is the availability zone for an unshelve:
+    None keeps the current one, and an empty text means any. With `forced` the filters are skipped.
+    """
 
     host: str | None = None
     node: str | None = None
@@ -67,7 +71,7 @@ class MoveTarget:
 
 
 def resolve_target(target: MoveTarget, hosts: HostTable, field: str = "host") -> MoveTarget:
-    """Return a target with the host's exact name; clients may write it in any case.
+    """Return a target with the host's exact name, which clients may write in any letter case.
 
     Raises:
         InvalidInputError: there is no such host.
@@ -90,22 +94,22 @@ def request_to_move(
     flavor: Flavor | None = None,
     may_stay: bool = False,
 ) -> Request:
-    """Return the request for another host.
+    """Return the request that has a scheduler choose a host for an existing instance.
 
     Args:
-        instance: the instance to move.
+        instance: the instance to move or unshelve.
         operation: the reason for the move.
         target: the requested host, if any.
         request_id: the id of the new request.
         flavor: the size on the new host, or None for the current one.
-        may_stay: the current host is allowed, too.
+        may_stay: whether the current host is allowed, too.
 
     Raises:
-        InvalidInputError: the instance is on the target already, or a spec cannot be parsed.
+        InvalidInputError: the instance is already on the target, or a spec cannot be parsed.
     """
     source, wanted = instance.host, target.host
     if wanted is not None and wanted == source:
-        raise InvalidInputError("host", "the instance is on this host already")
+        raise InvalidInputError("host", "the instance is already on this host")
     request = Request(
         request_id=request_id,
         instance_uuids=(instance.uuid,),
@@ -126,7 +130,7 @@ def request_to_move(
 
 
 def is_move(request: Request) -> bool:
-    """Return whether a request is about an instance that is on a host already."""
+    """Return whether a request is about moving an instance that already has a host."""
     return request.operation in _KINDS
 
 
@@ -136,9 +140,9 @@ def migration_uuid_of(request: Request) -> str:
 
 
 def hold_of_move(placement: Placement, decision: Decision, request: Request) -> Hold:
-    """Return the hold on the destination until the feed delivers the move."""
+    """Return the hold on the destination, which lasts until the feed delivers the move."""
     resident = resident_of(request, migration_uuid_of(request), placement.assignment)
-    # A move holds room only. Rules must not count its instance twice.
+    # The hold of a move is only about capacity, as rules must not count its instance twice.
     resident = replace(resident, image_properties={}, is_move=True)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
@@ -168,8 +172,7 @@ def start_move(
         updated_at_s=decision.decided_at_s,
     )
     return [
-        # First: it frees the instance's own allocations for the claim that follows in the same
-        # unit.
+        # The transfer comes first, so the instance can claim under its own uuid in the same unit.
         TransferAllocations(instance.uuid, holder, must_hold=False),
         Take(Claim(request.request_id, tuple(allocations))),
         Add(migration),
@@ -178,7 +181,7 @@ def start_move(
 
 
 def holder_of_move(migration: Migration, now_s: float) -> Consumer:
-    """Return the consumer that holds a move's allocations, in addition to the instance's own."""
+    """Return the consumer that holds a move's allocations besides those of the instance."""
     return Consumer(
         migration.uuid,
         migration.project_id,
@@ -215,7 +218,7 @@ def _migration(request: Request, instance: Instance, decision: Decision, number:
 
 
 def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
-    """Return the writes that undo a move's claim: the instance gets its old allocations back."""
+    """Return the writes that undo a move's claim and give the instance its old allocations."""
     owner = Consumer(instance.uuid, instance.project_id, instance.user_id, INSTANCE_TYPE)
     return [Free(instance.uuid), TransferAllocations(migration.uuid, owner, must_hold=False)]
 
@@ -223,7 +226,10 @@ def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
 def refuse_move(
     request: Request, instance: Instance, decision: Decision, message: str, now_s: float
 ) -> list[Write]:
-    """Return the writes that leave an instance as it was, with the reason in its history."""
+    """Return the writes that end a refused move, with the reason in the instance's history.
+
+    The instance keeps its status and its host.
+    """
     failed = len(request.retried)
     if failed:
         message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
@@ -249,15 +255,14 @@ def end_task(
     Args:
         instance: the new record, except for `changes`.
         now_s: Unix seconds.
-        message: the failure, addressed to the owner; empty on success.
-        event: the last step of the action.
+        message: the failure, addressed to the owner, or empty on success.
+        event: the last step of the action, or None.
         changes: further changed fields of the instance.
     """
     done = fast_replace(instance, task=None, action=None, updated_at_s=now_s, **changes)
+    # Once the move is over, the quota charges the instance at its own size again.
     if done.counts_as is not None and done.migration_uuid is None:
-        done = fast_replace(
-            done, counts_as=None
-        )  # the move is over, so the quota counts one size again
+        done = fast_replace(done, counts_as=None)
     action = instance.action
     if action is None:
         return [Put(done)]
@@ -281,7 +286,7 @@ def continue_task(
 
 @contextmanager
 def outside_server_group(hosts: HostTable, instance_uuid: str) -> Generator[None, None, None]:
-    """Remove an instance from its server group within the context, wherever it is."""
+    """Take an instance out of its server group in the host table until the context ends."""
     occupant = hosts.occupants.by_uuid.get(instance_uuid)
     if occupant is None or occupant.group_uuid is None:
         yield

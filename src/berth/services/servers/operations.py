@@ -43,25 +43,28 @@ from berth.services.servers.moves import (
 )
 from berth.services.servers.teardown import end_action, without_move
 
-# Each try loses a race against another change of the instance. Twenty in a row do not happen by
-# chance.
+# Each failed attempt lost a race against another change of the instance, which does not happen this
+# many times in a row by chance.
 _TRIES: Final = 20
 _ABORT: Final = "abort live migration"
-# The stages in which a live migration may be cancelled: later the guest may run elsewhere.
+# The stages in which a live migration may be cancelled. In later ones the guest may run elsewhere.
 CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
-# Returns the writes for an instance that may begin, the instance first.
+# Returns the writes of an operation on the given record.
 _Change = Callable[[Instance], Awaitable[Sequence[Write]]]
 
 
 class Operations:
-    """Use cases that change an instance.
+    """Starts the operations on instances.
+
+    Methods that return an instance return its record from before the operation. They all raise the
+    errors of `begin`.
 
     Args:
-        ledger: where tasks are recorded.
-        replica: has the hosts and services.
+        ledger: records the tasks.
+        replica: has the hosts.
         clock: the source of times in records.
-        resizes_in_place: a resize may stay on its host.
-        quota_limits: the quotas of projects.
+        resizes_in_place: whether a resize may stay on its host.
+        quota_limits: the limits of projects, or None for those in the replica only.
     """
 
     def __init__(
@@ -84,8 +87,9 @@ class Operations:
 
         Raises:
             NotFoundError: there is no such instance.
-            InstanceStateError: its state does not allow the step, or it is locked.
-            ConflictError: it keeps changing.
+            InstanceLockedError: the instance is locked, and the caller is not an administrator.
+            InstanceStateError: the state of the instance does not allow the step.
+            ConflictError: the instance has no host, or keeps changing.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -103,7 +107,7 @@ class Operations:
             fields: the instance's fields that change with it (`name`, `metadata`, `extra`).
 
         Raises:
-            as `begin`.
+            InvalidInputError: the flavor of the instance is too small for the image.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -116,8 +120,9 @@ class Operations:
         """Have an instance moved to a host with the capacity for another flavor.
 
         Raises:
-            InvalidInputError: it has that flavor already, or a disk would have to shrink.
-            QuotaExceededError: its project would exceed its quota.
+            InvalidInputError: the instance already has the flavor, a disk would have to shrink, or
+                the flavor is too small for the image.
+            QuotaExceededError: the project would exceed its quota.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -130,7 +135,11 @@ class Operations:
         return await self._begin(uuid, lifecycle.RESIZE, caller, change)
 
     async def migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have an instance stopped, and started on another host."""
+        """Have an instance stopped, moved, and started on another host.
+
+        Raises:
+            InvalidInputError: the target host does not exist, or the instance is already on it.
+        """
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -139,7 +148,11 @@ class Operations:
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
 
     async def live_migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have an instance moved while it runs."""
+        """Have an instance moved to another host while it runs.
+
+        Raises:
+            InvalidInputError: the target host does not exist, or the instance is already on it.
+        """
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -158,10 +171,10 @@ class Operations:
     ) -> Instance:
         """Have an instance rebuilt elsewhere, because its host is down.
 
-        With `stops` it stays off on the new host until it is started.
+        With `stops` the instance stays off on the new host until it is started.
 
         Raises:
-            InvalidInputError: the host is up, or it is the target.
+            InvalidInputError: the host is up or is the target, or the target does not exist.
             ConflictError: the instance or its guest may be elsewhere.
         """
         target = resolve_target(target, self._replica.hosts)
@@ -174,7 +187,7 @@ class Operations:
             await query_destination(self._ledger, instance, migration, self._clock.now_s())
 
         async def change(instance: Instance) -> Sequence[Write]:
-            # Read at each try: the move may have progressed since the last one.
+            # The move is read again, because it may have progressed since the last attempt.
             migration = await self._migration(instance)
             instance, before = without_move(instance, migration, self._clock.now_s())
             check_still_on(instance, down)
@@ -184,7 +197,12 @@ class Operations:
         return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
 
     async def unshelve(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have a shelved instance started on its host or, if it has none, on any host."""
+        """Have a shelved instance started on its host or, if it has none, on a new one.
+
+        Raises:
+            InvalidInputError: the target host does not exist.
+            ConflictError: a target was given for an instance that still has its host.
+        """
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -217,13 +235,13 @@ class Operations:
     async def cancel_live_migration(
         self, uuid: str, number: int, caller: Caller, *, stages: Collection[Stage] = CANCELLABLE
     ) -> None:
-        """Have a live migration end where it began.
+        """Have a live migration cancelled, so that the instance stays on its source.
 
         Args:
             uuid: the instance.
             number: the id of the migration.
             caller: the caller of the operation.
-            stages: the stages in which it may be cancelled.
+            stages: the stages in which the migration may be cancelled.
 
         Raises:
             NotFoundError: the instance has no such migration.
@@ -247,7 +265,14 @@ class Operations:
         await self._at_once(uuid, "live_migration_cancel", caller, cancelled)
 
     async def reset_state(self, uuid: str, status: Status, caller: Caller) -> None:
-        """Overwrite the status of an instance; for administrators."""
+        """Overwrite the status of an instance, which only administrators may do.
+
+        A task, an action and a move in progress end.
+
+        Raises:
+            ConflictError: the instance has no host and would be active, keeps changing, or has a
+                move that cannot be given up.
+        """
 
         async def reset(read: Instance) -> Sequence[Write]:
             now_s = self._clock.now_s()
@@ -258,7 +283,7 @@ class Operations:
                 may_lose_guest=status is Status.ERROR,
             )
             if status is Status.ACTIVE and instance.host is None:
-                raise ConflictError(f"instance {uuid} is on no host, so it cannot be active")
+                raise ConflictError(f"instance {uuid} has no host, so it cannot be active")
             made = replace(instance, status=status, task=None, action=None, updated_at_s=now_s)
             return [*before, *end_action(instance, now_s), Put(made)]
 
@@ -288,7 +313,7 @@ class Operations:
         caller: Caller,
         change: _Change,
     ) -> None:
-        """Commit a change that needs no agent, with its action; no writes mean no change."""
+        """Commit a change that needs no agent, with its action; without writes, commit nothing."""
         for _ in range(_TRIES):
             writes = await change(await self._get(uuid))
             if not writes:
@@ -326,7 +351,7 @@ class Operations:
                 now_s,
             )
             writes = await change(replace(instance, action=action, updated_at_s=now_s))
-            # In this order: the old action must have ended before the new one is recorded.
+            # The old action must end before the new one is recorded.
             unit = (*end_action(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
             check_excess(outcome)
@@ -343,10 +368,10 @@ class Operations:
         flavor: Flavor | None = None,
     ) -> Sequence[Write]:
         """Return the writes that have a scheduler choose a host."""
-        # Only a resize may stay: a migration exists to leave the host.
+        # Only a resize may stay on its host, because a migration is meant to leave it.
         stays = operation is Operation.RESIZE and self._resizes_in_place
-        # The first characters of the uuid keep requests apart that one call makes for several
-        # instances.
+        # One call may move several instances, whose requests differ in the first characters of the
+        # uuid.
         request_id = f"{caller.request_id}.{instance.uuid[:8]}"
         request = request_to_move(
             instance, operation, target, request_id, flavor=flavor, may_stay=stays
@@ -366,14 +391,14 @@ class Operations:
             if step is lifecycle.REVERT:
                 if not is_source_up:
                     raise ConflictError(
-                        "the host that the instance was on is down; it cannot go back"
+                        "the source host of the instance is down; revert it when the host is up"
                     )
                 back = replace(migration, stage=Stage.RETURNING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(back)]
             if is_source_up:
                 on = replace(migration, stage=Stage.CONFIRMING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(on)]
-            # No agent is there to clean up. If the host comes back, its agent does.
+            # The source is down, so its agent cleans up only when it comes back.
             left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
             if migration.source.host == migration.destination.host:
                 left = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
@@ -402,14 +427,16 @@ class Operations:
 
 
 def check_still_on(instance: Instance, host: str | None) -> None:
-    """Refuse to evacuate an instance that has left its host: its new guest would be destroyed.
+    """Reject the evacuation of an instance that has left its host.
+
+    It would destroy the instance's new guest.
 
     Args:
         instance: the current record.
         host: the host that was found to be down.
 
     Raises:
-        ConflictError: the instance is elsewhere.
+        ConflictError: the instance is no longer on that host.
     """
     if instance.host != host:
         raise ConflictError(
@@ -423,7 +450,7 @@ async def query_destination(
     """Have the destination check whether it has the guest that was being handed over.
 
     Args:
-        ledger: where the request is recorded.
+        ledger: records the request.
         instance: the record as read.
         migration: its move, in the stage MOVING.
         now_s: Unix seconds.
@@ -438,5 +465,5 @@ async def query_destination(
         there = migration.destination.host
         raise ConflictError(
             f"the guest of instance {instance.uuid} was being handed over to {there}, whose "
-            "agent now checks whether it is there; evacuate it again if it is not"
+            "agent now checks whether the guest is there; if it is not, evacuate it again"
         )

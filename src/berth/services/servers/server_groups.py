@@ -1,4 +1,4 @@
-"""Server groups: creation and removal. Membership is part of the instances."""
+"""Creates and removes server groups. Membership is a property of the instances."""
 
 from berth.domain.compute.quota import UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.server_group import ServerGroup
@@ -12,17 +12,17 @@ from berth.services.requests.quotas import QuotaLimits
 
 
 class ServerGroups:
-    """Use cases about server groups. Each group belongs to a project."""
+    """Manages server groups, each of which belongs to a project."""
 
     def __init__(self, ledger: Ledger, quota_limits: QuotaLimits | None = None) -> None:
         self._ledger = ledger
         self._quota_limits = quota_limits
 
     async def create(self, group: ServerGroup) -> ServerGroup:
-        """Store a new group.
+        """Store a new group and return it.
 
         Raises:
-            QuotaExceededError: its project may not have more groups.
+            QuotaExceededError: the quota of its project does not allow another group.
         """
         limits = (
             Limits()
@@ -44,12 +44,12 @@ class ServerGroups:
         return group
 
     async def of_project(self, project_id: str | None) -> list[ServerGroup]:
-        """Return the groups of a project, or all groups (None)."""
+        """Return the groups of a project, or all groups if `project_id` is None."""
         found = await self._ledger.all(ServerGroup)
         return [group for group in found if project_id in (None, group.project_id)]
 
     async def get(self, uuid: str, project_id: str | None) -> ServerGroup:
-        """Return a group.
+        """Return the group with a uuid; None as the project allows any.
 
         Raises:
             NotFoundError: there is no such group, or it belongs to another project.
@@ -60,15 +60,15 @@ class ServerGroups:
         return group
 
     async def members(self, group: ServerGroup) -> list[str]:
-        """Return the uuids of a group's instances by age, then those in child zones."""
+        """Return the uuids of a group's instances here and then in child zones, oldest first."""
         found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
         below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]
-        # An instance on its way to a child zone is in both lists until its whole request is there.
+        # An instance on its way to a child zone is in both lists until its request has ended.
         return list(dict.fromkeys([*here, *(one.instance_uuid for one in below)]))
 
     async def delete(self, uuid: str, project_id: str | None) -> None:
-        """Remove a group; its instances stay where they are.
+        """Remove a group; its instances are not affected.
 
         Raises:
             NotFoundError: there is no such group, or it belongs to another project.

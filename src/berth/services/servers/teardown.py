@@ -1,7 +1,4 @@
-"""The writes that end instances, actions and moves: deletes, interrupted tasks, abandoned moves.
-
-An interrupted action also ends in the history.
-"""
+"""The writes that end instances, actions and moves, for deletes and interrupted tasks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,15 +16,16 @@ _CUT_SHORT: Final = "Another action interrupted it."
 
 
 def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:
-    """Return the writes that end an instance's current action in the history, and nothing else."""
+    """Return the write that ends an instance's current action in the history, if there is one."""
     action = instance.action
     return [] if action is None else [Put(replace(action, ended_at_s=now_s, message=message))]
 
 
 def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
-    """Return the unit that begins to delete an instance without a host whose disks are stored.
+    """Return the unit that begins the deletion of an instance whose disks are in storage.
 
-    An agent deletes the disks first, so that nothing of the instance remains.
+    The unit frees the allocations and the host. An agent then deletes the disks, and the instance
+    is deleted last.
     """
     going = replace(
         instance,
@@ -42,9 +40,9 @@ def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
 
 
 def delete_instance(instance: Instance, migration: Migration | None, now_s: float) -> Unit:
-    """Return the unit that records an instance as deleted; its guest is gone from its host.
+    """Return the unit that records an instance as deleted, and frees its allocations.
 
-    The allocations of the other side of a move are kept until the agent there has cleaned up.
+    The allocations on the other side of a move are kept until the agent there has cleaned up.
 
     Raises:
         ConflictError: only a newer Berth knows the move.
@@ -88,21 +86,21 @@ def without_move(
     *,
     may_lose_guest: bool = False,
 ) -> tuple[Instance, Sequence[Write]]:
-    """Return an instance as it is without its move, and the writes that give the move up.
+    """Return an instance without its move, and the writes that give the move up.
 
     Args:
         instance: the record as read.
         migration: the record that was read as its move, or None when there is none.
         now_s: Unix seconds.
-        may_lose_guest: the only guest may be destroyed with the move.
+        may_lose_guest: whether the only guest may be destroyed with the move.
 
     Returns:
-        The instance and the writes. While it is being returned to its source, the instance is
-        there: its disks may be nowhere else by then.
+        The instance and the writes. An instance that is being returned to its source is then on
+        the source, because its disks may no longer be elsewhere.
 
     Raises:
         ConflictError: the instance has another move by now, only a newer Berth knows the move, or
-            the guest would be lost.
+            the guest could be lost.
     """
     stays = fast_replace(instance, migration_uuid=None, counts_as=None)
     if instance.migration_uuid is None:
@@ -128,26 +126,26 @@ def without_move(
 
 
 def _check_guest(migration: Migration) -> None:
-    """Refuse to give up a move while it is unknown which host has the only guest.
+    """Reject the end of a move while it is unknown which host has the only guest.
 
     Raises:
-        ConflictError: the guest is on its way.
+        ConflictError: the guest is being handed over, or may be on the destination.
     """
     uuid, there = migration.instance_uuid, migration.destination.host
     if migration.stage is Stage.LANDING:
         raise ConflictError(
             f"the guest of instance {uuid} has left its host, and only {there} can have "
-            f"it; wait until the agent of {there} has checked, or reset its state to error"
+            f"it; wait until the agent of {there} has checked, or reset the state to error"
         )
     if migration.stage is Stage.MOVING:
         raise ConflictError(
             f"the guest of instance {uuid} is being handed over to {there}, and may be there by "
-            "now; abort the live migration, or wait, or reset its state to error"
+            "now; abort the live migration, wait, or reset the state to error"
         )
 
 
 def _check_known(migration: Migration | None) -> None:
-    """Refuse to touch a move of a newer Berth, whose state cannot be interpreted.
+    """Reject a change of a move that only a newer Berth knows.
 
     Raises:
         ConflictError: only a newer Berth knows the move.
@@ -161,14 +159,15 @@ def _check_known(migration: Migration | None) -> None:
 
 
 def give_up_move(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
-    """Return the writes that end a move where its instance is, and have leftovers cleaned up.
+    """Return the writes that end a move and have its leftovers cleaned up.
 
-    The instance's allocations are those of its host again. The caller writes its record.
+    The instance stays on its host, and its allocations are those on this host again. The caller
+    writes its record.
     """
     place = migration.elsewhere
     is_before = place is migration.destination
     if place is None or place.host == instance.host:
-        # Both sides are one host: the instance has returned, or it was resized on its host.
+        # Both sides are the same host: the instance has returned, or was resized on its host.
         over = replace(migration, stage=Stage.FAILED, updated_at_s=now_s)
         freed = undo_claim(migration, instance) if is_before else [Free(migration.uuid)]
         return [*freed, Put(over)]

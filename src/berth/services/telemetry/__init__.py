@@ -1,1 +1,1 @@
-"""The telemetry of a process: metrics, spans, health, and notifications."""
+"""The telemetry of a process: metrics, spans, health and notifications."""

@@ -30,13 +30,13 @@ from berth.services.replica.replica import Replica
 from berth.services.replica.stats import ShownStates, count_hosts
 
 _NS_PER_S = 1_000_000_000
-# Seconds to wait for the ledger before it counts as unreachable: probes have timeouts of their own,
-# often 5 to 10 s, and must receive the reason.
+# A ledger that does not answer within this many seconds counts as unreachable. Probes have timeouts
+# of their own, often 5 to 10 s, and must receive the reason before these end.
 _PATIENCE_S = 2.0
 
 
 class PolicyState(Protocol):
-    """The state of the policy file."""
+    """Provides the state of the policy file."""
 
     @property
     def last_error(self) -> str | None:
@@ -58,25 +58,29 @@ class HostTableHealth:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """The health source of the broker: its connection, and whether the process needs it."""
+    """The health source of the broker.
+
+    `is_up` returns whether the broker is connected, and `is_needed` says whether the process is not
+    ready without it.
+    """
 
     is_up: Callable[[], bool]
     is_needed: bool
 
 
 class ProcessHealth:
-    """The readiness of a process, and its gauges.
+    """Determines the readiness of a process, and reads its gauges.
 
     Args:
-        ledger: queried for its version.
-        follower: the follower of the ledger, whose age counts.
+        ledger: the ledger, whose version is queried.
+        follower: the follower of the ledger's feed.
         clock: the source of ages.
         fleet: the host table and policy, or None in a process without them.
-        lag_s_max: the age in seconds above which a replica makes the process not ready.
+        lag_s_max: seconds without a catch-up after which the process is not ready.
         broker: the broker, or None without one.
 
     Attributes:
-        further: the gauges of other parts of the process, added at the start.
+        further: functions that return the gauges of other parts of the process.
     """
 
     def __init__(
@@ -98,8 +102,8 @@ class ProcessHealth:
         self._began_ns = clock.ticks_ns()
         self._shown = ShownStates()
         if fleet is not None:
-            # Shown states of instances are counted along the feed; counting on demand would scan
-            # them all.
+            # Shown states of instances are counted from the feed, because counting on demand would
+            # scan all instances.
             follower.subscribers.append(self._shown)
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
@@ -112,13 +116,13 @@ class ProcessHealth:
             found.append("the replica is not loaded yet")
         elif self._age_s() > self._lag_s_max:
             found.append(f"the replica has not caught up for {self._age_s():.0f} s")
-        # An API process without a broker still accepts requests: they stay pending in the ledger.
+        # An API process without a broker still accepts requests, which stay pending in the ledger.
         if self._broker is not None and self._broker.is_needed and not self._broker.is_up():
             found.append("the broker cannot be reached")
         return found
 
     async def read(self) -> list[Reading]:
-        """Return all readings, without those of the ledger when it does not respond."""
+        """Return all readings, without those from the ledger when it does not answer."""
         version = await self._ledger_version()
         readings = [
             Reading(INFO, 1.0, (__version__,)),
@@ -131,7 +135,7 @@ class ProcessHealth:
             readings.append(Reading(FEED_LAG, max(0, version - self._follower.version)))
         if self._broker is not None:
             readings.append(Reading(BROKER_UP, float(self._broker.is_up())))
-        # These need no ledger, so they are read even when it is away.
+        # These need no ledger, so they are read even when it does not answer.
         for read in self.further:
             readings += read()
         if self._fleet is not None:
@@ -141,7 +145,7 @@ class ProcessHealth:
         return readings
 
     async def _ledger_version(self) -> int | None:
-        """Return the ledger's version, or None when it does not respond."""
+        """Return the ledger's version, or None when it does not answer."""
         try:
             # The version is the cheapest query that proves a working connection.
             return await asyncio.wait_for(self._ledger.version(), _PATIENCE_S)
@@ -168,7 +172,7 @@ class ProcessHealth:
 
     async def _of_instances(self) -> Sequence[Reading]:
         try:
-            # The ledger keeps these counts, so the gauge costs one query and no scan of the
+            # The ledger keeps these counts, so the gauge costs one query and does not scan the
             # instances.
             by_status = await asyncio.wait_for(self._ledger.status_counts(), _PATIENCE_S)
         except (BerthError, TimeoutError):

@@ -1,7 +1,7 @@
-"""Payloads of notifications: named and versioned documents for readers outside Berth.
+"""Payloads of notifications, which are named and versioned documents for readers outside Berth.
 
-A payload only gains fields while the major version stays. It contains no fields in which owners may
-have put secrets (metadata, tags).
+Within a major version, fields are only added. No field has data in which owners may have put
+secrets (metadata, tags).
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Payload(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SelectionData:
-    """A request that a scheduler has started on."""
+    """A request that a scheduler has begun to place."""
 
     request_id: str
     operation: str
@@ -58,7 +58,7 @@ class SelectionData:
 
 @dataclass(frozen=True, slots=True)
 class ChosenHost:
-    """The destination of an instance."""
+    """The host and node chosen for an instance."""
 
     instance_uuid: str
     host: str
@@ -96,7 +96,7 @@ class SelectedData:
 
 @dataclass(frozen=True, slots=True)
 class RefusedData:
-    """The reason why no destinations were selected, as a code and as text."""
+    """The reason why no destinations were selected, as a code and as a message."""
 
     request: SelectionData
     code: str

@@ -1,4 +1,4 @@
-"""Notifications about instances and hosts, from the change feed, and about scheduling."""
+"""Sends notifications about instances, hosts and services, and about scheduling."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,10 +27,10 @@ _EVENT = "scheduler.select_destinations"
 
 
 class ChangeNotifications:
-    """A subscriber of the change feed that sends notifications about changes; see `Subscriber`.
+    """A subscriber of the change feed that sends notifications about changes.
 
-    The records of the first snapshot are no news. All processes that follow the feed give a
-    notification the same key, so that readers can drop duplicates.
+    The records of the first snapshot cause no notifications. All processes that follow the feed
+    give a notification the same key, so readers can drop duplicates.
     """
 
     def __init__(self, notifier: Notifier) -> None:
@@ -41,9 +41,9 @@ class ChangeNotifications:
         self._has_loaded = False
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`; after a gap in the feed, notify of the differences.
+        """Notify of the differences after a gap in the feed; see `Subscriber.load`.
 
-        No notification is sent for instances that came and went within the gap.
+        Instances that were created and deleted within the gap cause no notifications.
         """
         events: list[Event] = [*snapshot.hosts, *snapshot.services, *snapshot.instances]
         if self._has_loaded:
@@ -52,7 +52,7 @@ class ChangeNotifications:
             for event in events:
                 self._tell(event, snapshot.version)
             return
-        # A restarted process must not repeat the events of every instance.
+        # A restarted process must not repeat the notifications about every instance.
         self._has_loaded = True
         self._instances = {one.uuid: _seen(one) for one in snapshot.instances}
         self._hosts = {one.uuid: one for one in snapshot.hosts}
@@ -93,7 +93,7 @@ class ChangeNotifications:
     def _tell_host(self, host: Host, version: int) -> None:
         before = self._hosts.get(host.uuid)
         self._hosts[host.uuid] = host
-        # Heartbeats and usage change other records; an equal host is no news.
+        # An equal record causes no notification. Heartbeats and usage are in other records.
         if before != host:
             what = "host.create" if before is None else "host.update"
             self._notify(what, "Host", HostData.of(host, version), host.uuid)
@@ -109,7 +109,7 @@ class ChangeNotifications:
     def _notify(
         self, event_type: str, name: str, data: InstanceData | HostData | ServiceData, key: str
     ) -> None:
-        # Nova's consumers subscribe by priority, so failures need the error queue.
+        # Consumers written for Nova subscribe by priority, so failures need the error queue.
         priority = Priority.ERROR if event_type.endswith(".error") else Priority.INFO
         # The version makes the key the same in every process that follows the feed.
         key = f"{key}:{data.ledger_version}"
@@ -125,12 +125,12 @@ def _name_of(action: Action | None) -> str | None:
 
 
 def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
-    """Yield the events of an instance since its last known state."""
+    """Yield the names of an instance's events since its last known state."""
     status, task, action = before or (None, None, None)
     if status is None and now.status in {Status.BUILD, Status.ERROR}:
         yield "create.start"
-        # From here on as if the start had been seen: one change may bring both the start and the
-        # end.
+        # One change may bring both the start and the end, so the checks below treat the start as
+        # known.
         status = Status.BUILD
     if status is Status.BUILD and now.status is Status.ACTIVE:
         yield "create.end"
@@ -140,7 +140,7 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield f"{action}.{'error' if now.status is Status.ERROR else 'end'}"
     if now.action is not None and now.action.name != action:
         yield f"{now.action.name}.start"
-    # A delete that never showed its task still has a start, so readers can pair the events.
+    # A delete whose task was never seen still gets a start, so readers can pair the events.
     is_gone = now.status is Status.DELETED
     if task is not Task.DELETING and (is_gone or now.task is Task.DELETING):
         yield "delete.start"
@@ -151,7 +151,7 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
 class NotifyingPlacer:
     """Places orders through another placer, and notifies of the start and the outcome.
 
-    It wraps the placement service only when notifications are enabled, so that they cost nothing
+    It wraps the placement service only when notifications are enabled, so they cost nothing
     otherwise.
     """
 
@@ -167,7 +167,8 @@ class NotifyingPlacer:
         try:
             decision = await self._placer.place(order)
         except Exception as error:
-            # The text of an unexpected error may contain internals; readers outside get none of it.
+            # The text of an unexpected error may contain internals, so outside readers do not get
+            # it.
             words = str(error) if isinstance(error, BerthError) else "an unexpected failure"
             self._tell_error(request, type(error).__name__, words)
             raise

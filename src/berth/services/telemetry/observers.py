@@ -31,13 +31,13 @@ _NO_TASK = "starting"
 
 
 class MetricsObserver(NullObserver):
-    """Counts decisions, claims, heartbeats, and the tasks of agents.
+    """Counts decisions, claims, heartbeats, failed builds, and the tasks of agents.
 
-    A request counts once, in the process whose commit made its decision durable: neither repeats
-    nor requests that another scheduler decided first are counted.
+    A request is counted once, in the process whose commit made its decision durable. Repeats and
+    requests that another scheduler decided first are not counted.
 
     Args:
-        metrics: the counters and histograms.
+        metrics: receives the counts and durations.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -47,7 +47,7 @@ class MetricsObserver(NullObserver):
         """See `Observer.claim`."""
         if decision.attempts > 1:
             self._metrics.add(RETRIES)
-        # No generator: metrics are on by default, and this runs for every claim.
+        # A generator would cost more for every claim, and metrics are on by default.
         return nullcontext(self._count_claim)
 
     def commit(self, request: Request, decision: Decision) -> Stage[Outcome]:
@@ -76,7 +76,7 @@ class MetricsObserver(NullObserver):
         self._metrics.add(CLAIMS, (outcome_label(outcome),))
 
     def _count_decision(self, request: Request, decision: Decision) -> None:
-        # Members of a StrEnum are strings already; `str` of one is a call in Python.
+        # Members of a StrEnum are strings, and converting them with `str` would cost a call.
         metrics, operation = self._metrics, request.operation
         metrics.add(DECISIONS, (operation, decision.verdict))
         metrics.observe(DECISION_SECONDS, decision.duration_us / _US_PER_S, (operation,))
@@ -85,7 +85,7 @@ class MetricsObserver(NullObserver):
 
 
 class SpanObserver(NullObserver):
-    """Records a span for each stage; a stage within another makes a child span.
+    """Records a span for each stage; the span of a nested stage is a child span.
 
     Args:
         tracer: the recorder of the spans.
@@ -141,7 +141,7 @@ class CombinedObserver:
     """Passes each event on to several observers, in their order.
 
     Args:
-        observers: the receivers; stages end in the opposite order.
+        observers: the receivers. Stages end in the reverse order.
     """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
@@ -187,7 +187,7 @@ class CombinedObserver:
 def _together(
     stages: Sequence[AbstractContextManager[Callable[[_T], None]]],
 ) -> Generator[Callable[[_T], None]]:
-    # Stages end in the opposite order of their beginning, so spans nest in the same way.
+    # Stages end in the reverse order of their beginning, so that spans nest properly.
     with ExitStack() as stack:
         reports = [stack.enter_context(stage) for stage in stages]
 
@@ -199,17 +199,20 @@ def _together(
 
 
 def _ignore(_: object) -> None:
-    """Take a result that no span shows."""
+    """Ignore a result that no span records."""
 
 
 def emptying_filter(refusal: Refusal) -> str:
-    """Return the name of the policy's filter that left no host, or `none`."""
+    """Return the name of the filter that removed the last hosts, or `none` if none did."""
     emptied = (one.name for one in refusal.filters if one.before and not one.after)
     return next(emptied, _NO_FILTER)
 
 
 def outcome_label(outcome: Outcome) -> str:
-    """Return the metrics label of a claim's outcome: committed, repeated, stale, short, changed."""
+    """Return the metrics label of a claim's outcome.
+
+    It is `committed`, `repeated`, `stale`, `short` (of capacity) or `changed`.
+    """
     if isinstance(outcome, Committed):
         return "repeated" if outcome.repeated else "committed"
     if outcome.stale:

@@ -1,4 +1,4 @@
-"""Instance tracking: the casts of agents about their instances, and the lists kept from them.
+"""Instance tracking: the agents' casts about their instances, and the lists made from them.
 
 See docs/adr/0020-instance-information.md.
 """

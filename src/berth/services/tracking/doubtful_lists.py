@@ -1,14 +1,14 @@
-"""Hosts whose instance lists may be wrong, and what decisions may rest on."""
+"""The hosts whose instance lists may be wrong, and the basis of decisions that read instances."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# Above every version of the ledger.
+# A number above every version of the ledger.
 NEWEST: Final = 2**63 - 1
 
 
 class _Doubt(NamedTuple):
-    """The time since when a list is doubtful, and the version whose report settles it."""
+    """The Unix time since which a list is doubtful, and the version whose report settles that."""
 
     at_s: float
     until: int
@@ -30,38 +30,38 @@ class DoubtfulLists:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names of the hosts."""
+        """The names of the hosts with doubtful lists."""
         return frozenset(self._doubts)
 
     def since(self, at_s: float) -> list[str]:
-        """Return the hosts whose lists have been doubtful since a Unix time or longer."""
+        """Return the names of hosts whose lists have been doubtful since a Unix time or longer."""
         return [host for host, doubt in self._doubts.items() if doubt.at_s <= at_s]
 
     def add(self, host: str, now_s: float, until: int = NEWEST) -> None:
-        """Mark a list as doubtful until its agent reports that version, or it is reloaded."""
+        """Mark a list as doubtful until its agent reports version `until` or it is reloaded."""
         old = self._doubts.get(host)
         if old is not None:
-            # The older time and the later version: a new doubt must not postpone the reload.
+            # The older time is kept, because a new doubt must not postpone the reload.
             now_s, until = old.at_s, max(until, old.until)
         self._doubts[host] = _Doubt(now_s, until)
 
     def agree(self, host: str, version: int) -> None:
-        """Settle a doubt: the list agrees with its agent's report of a version."""
+        """Settle a doubt if the list agrees with its agent's report of a late enough version."""
         doubt = self._doubts.get(host)
         if doubt is not None and doubt.until <= version:
             del self._doubts[host]
 
     def end(self, host: str) -> None:
-        """Settle a doubt: the list has been reloaded."""
+        """Settle the doubt about a list that has been reloaded."""
         self._doubts.pop(host, None)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionBasis:
-    """The hosts that a decision must leave out, and the version of what it reads.
+    """The names of hosts that a decision must leave out, and the version of the group's members.
 
-    `seen` is the ledger version up to which the members of the request's server group are known;
-    None means the version of the table, as with the change feed.
+    `seen` is the ledger version up to which the members of the request's server group are known.
+    None stands for the version of the table.
     """
 
     left_out: frozenset[str] = frozenset()

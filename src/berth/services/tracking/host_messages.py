@@ -11,10 +11,11 @@ class MessageKind(StrEnum):
     """The classification of a received message."""
 
     NEWS = "news"
+    """The message is newer than the known list."""
     REPEATED = "repeated"
-    """It came before, or is older than what is known."""
+    """The message has arrived before, or is older than the known list."""
     UNREADABLE = "unreadable"
-    """It is of a format that this scheduler does not know."""
+    """The message has a format that this scheduler does not know."""
 
 
 @dataclass(slots=True)
@@ -23,9 +24,9 @@ class HostMessages:
 
     Attributes:
         heard_s: the time of the last readable message, in Unix seconds.
-        waited_s: the time of the first waiting message. Messages about versions that never arrive
-            must not be kept for ever.
-        version: the ledger version of which the list is known, or a later one.
+        waited_s: the time of the first waiting message, in Unix seconds, so that messages about
+            versions that never arrive are not kept forever.
+        version: the newest ledger version at which the host's list is known.
     """
 
     heard_s: float = 0.0
@@ -47,7 +48,7 @@ class HostMessages:
             return MessageKind.UNREADABLE, 0
         is_older, lost = head.version < self.version, 0
         if head.session != self._session:
-            # A message of an earlier session of the agent, delivered late.
+            # The message is from an earlier session of the agent and was delivered late.
             if is_older and self._session:
                 return MessageKind.REPEATED, 0
             # A restarted agent counts its messages from 1 again under a new session.
@@ -61,7 +62,7 @@ class HostMessages:
         return MessageKind.REPEATED if is_older else MessageKind.NEWS, lost
 
     def wait(self, message: Message, now_s: float) -> int:
-        """Keep a message until the table has its version; return how many messages wait."""
+        """Keep a message until the table has its version, and return how many messages wait."""
         head = message.head
         if not self._waiting:
             self.waited_s = now_s
@@ -69,7 +70,7 @@ class HostMessages:
         return len(self._waiting)
 
     def due(self, version: int) -> Iterator[Message]:
-        """Yield and forget the waiting messages that a version makes due, in their order."""
+        """Yield and forget the waiting messages up to a ledger version, in order."""
         for key in sorted(self._waiting):
             if key[0] <= version:
                 yield self._waiting.pop(key)
@@ -80,5 +81,5 @@ class HostMessages:
 
     @property
     def waits(self) -> bool:
-        """Whether messages wait for the table."""
+        """Whether messages wait for the table to reach their version."""
         return bool(self._waiting)

@@ -1,4 +1,4 @@
-"""Reload of one host's instance list from the ledger, while the table keeps changing."""
+"""Reloads one host's instance list from the ledger while the host table keeps changing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """The ledger, and the process's follower and replica of it."""
+    """The ledger, and this process's follower and replica of it."""
 
     ledger: Ledger
     follower: Follower
@@ -39,17 +39,21 @@ class LedgerView:
 
     @property
     def version(self) -> int:
-        """The ledger version that the table has."""
+        """The ledger version of the host table."""
         return self.replica.hosts.version
 
     @property
     def overlay(self) -> InstanceOverlay:
-        """The instances that the table has from casts instead of the feed."""
+        """The instances in the table that come from casts instead of the feed."""
         return self.replica.overlay
 
 
 class ReloadResult(NamedTuple):
-    """The result of a reload: the list is correct at `version` or a later one."""
+    """The result of a reload.
+
+    The list is correct at `version` or a later one and has `instances` entries; `was_wrong` says
+    whether the reload changed it.
+    """
 
     version: int
     instances: int
@@ -64,11 +68,14 @@ class ListReloader:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def reload(self, host: str, is_wanted: Callable[[], bool]) -> ReloadResult | None:
-        """Set the table's list of a host to the ledger's; return None when it is no longer wanted.
+        """Set the table's list of a host to that of the ledger.
 
-        The ledger is read after the table has caught up. What is read is therefore as new as the
-        table while the list does not change, and later changes of the feed are applied on top of
-        it.
+        The ledger is read after the table has caught up. If the table's list does not change during
+        the read, the result is at least as new as the table, and later changes of the feed are
+        applied on top of it.
+
+        Returns:
+            The result, or None when the reload is no longer wanted.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -94,7 +101,7 @@ class ListReloader:
             # The list may differ only because the ledger was newer than the feed.
             await view.follower.catch_up()
             is_right = self._is_right(host, read)
-        # The list changed during the read, so what was read may be older than the table: try again.
+        # If the list changed during the read, the result may be older than the table.
         if view.hosts is not table or not (is_right or _are_same(before, self._list(host))):
             return None
         if not is_right:
@@ -108,7 +115,7 @@ class ListReloader:
         return list_digest(self._list(host).values()) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
-        """Set the table's list to what was read, except for newer own claims in progress."""
+        """Set the table's list to what was read, except for own claims that are in progress."""
         view, here = self._view, self._list(host)
         for uuid in here.keys() - {one.uuid for one in read}:
             view.overlay.remove(view.hosts, uuid, host, NEWEST)
@@ -121,12 +128,15 @@ class ListReloader:
 
 
 def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
-    """Return whether a list is unchanged: every write creates a new resident."""
+    """Return whether a list is unchanged.
+
+    Identity is compared, because every write creates a new resident.
+    """
     return before.keys() == after.keys() and all(after[uuid] is one for uuid, one in before.items())
 
 
 async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str]:
-    """Return the hosts that have a member of a group only in the ledger, or only in the table.
+    """Return the names of hosts with a member of a group only in the ledger or only in the table.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -137,7 +147,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
     for row in hosts.occupants.group_rows(group_uuid):
         for uuid in hosts.occupants.on_row(row):
             one = hosts.occupants.by_uuid.get(uuid)
-            # Own claims in progress are not in the ledger yet, so they are not wrong.
+            # An instance that is in the table only because of a hold is not in the ledger yet.
             is_member = one is not None and one.group_uuid == group_uuid
             if is_member and uuid not in members and not view.replica.is_placed_by_hold(uuid):
                 found.add(hosts.name(row))
@@ -145,7 +155,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
 
 
 async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
-    """Return the instances and moves on a host, read page by page.
+    """Return the instances and moves on a host from the ledger.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -157,7 +167,7 @@ async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
 
 
 async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
-    """Return the places of a server group's members, including those of moves in progress.
+    """Return the members of a server group with their hosts, including both hosts of a move.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -1,7 +1,7 @@
 """Instance lists of hosts as agents report them, and the digests of such lists.
 
 A list has every instance that the ledger has on the host, and every move that holds capacity there.
-Its digest is a sum over its entries, so a change updates it without reading the rest of the list.
+Its digest is a sum over its entries, so a change updates it without a look at the other entries.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,7 @@ import msgspec
 from berth.tables.host.occupants import Resident
 
 DIGEST_BYTES: Final = 16
-# The sum is taken modulo 2^128. Entries are independent hashes, so errors do not cancel out by
-# chance.
+# The sum is taken modulo 2^128. Its terms are hashes, so differences practically never cancel out.
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -34,11 +33,11 @@ class ReportedInstance:
 
 
 def resident_digest(resident: Resident) -> int:
-    """Return the contribution of one instance to the digest of its list: a 128-bit number.
+    """Return the contribution of one instance to the digest of its list, a 128-bit number.
 
-    It covers everything that rules read of the instance, so a resize changes it. The node is left
-    out: a record may not have it, and a list belongs to a host name. Format 1 of the messages is
-    defined by this.
+    It covers everything that rules read of the instance, so a resize changes it. It does not cover
+    the node, because a record may lack it and a list belongs to a host name. Schedulers compute the
+    same value, so a change of this function requires a new `FORMAT` of the messages.
     """
     said = (
         resident.uuid,
@@ -53,7 +52,7 @@ def resident_digest(resident: Resident) -> int:
 
 
 def list_digest(residents: Iterable[Resident]) -> bytes:
-    """Return the digest of a list, which does not depend on the order."""
+    """Return the digest of a list; the order of its entries does not matter."""
     return _digest(sum(map(resident_digest, residents)))
 
 
@@ -92,7 +91,7 @@ class HostList:
         return _digest(self._total)
 
     def put(self, told: ReportedInstance) -> bool:
-        """Add or replace an entry; return whether that changed the list."""
+        """Add or replace an entry, and return whether that changed the list."""
         old = self.entries.get(told.uuid)
         if old == told:
             return False
@@ -103,7 +102,7 @@ class HostList:
         return True
 
     def remove(self, uuid: str) -> bool:
-        """Remove an entry; return whether the list had it."""
+        """Remove an entry, and return whether the list had it."""
         old = self.entries.pop(uuid, None)
         if old is None:
             return False

@@ -1,8 +1,8 @@
 """The messages that agents cast to all schedulers about the instances of their hosts.
 
-Every message has the digest of the whole list after it, so that a lost message is noticed. It
-states the current instances instead of changes, so that a repeated message does no harm. Newer
-formats may add fields at the end; the head does not change.
+Every message has the digest of the whole list after it, so schedulers notice a lost message. It
+states the current instances instead of changes, so a repeated message does no harm. Newer formats
+may add fields at the end; the head does not change.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class MessageHead:
 class InstancesUpdated:
     """Instances that were added or changed, and those that the same ledger change removed.
 
-    With `is_full` they are the complete list.
+    With `is_full`, `told` is the complete list.
     """
 
     head: MessageHead
@@ -57,7 +57,7 @@ class InstancesDeleted:
 
 @dataclass(frozen=True, slots=True)
 class InstancesSynced:
-    """The instances of the host by uuid, or None when they are too many for one message."""
+    """A periodic message with the uuids of a host's instances, None if they are too many for it."""
 
     head: MessageHead
     uuids: tuple[str, ...] | None = None
@@ -78,13 +78,13 @@ SYNC: Command[InstancesSynced, None] = Command(
 
 
 def serve_messages(bus: Bus, name: str, take: Callable[[Message], None]) -> Callable[[], None]:
-    """Serve the casts of agents; return the function that ends the service.
+    """Serve the casts of agents, and return the function that ends the service.
 
     Args:
         bus: the bus that delivers the casts.
-        name: the scheduler's unique name; named servers do not share a queue, so each gets all
+        name: the scheduler's unique name. Named servers do not share a queue, so each gets all
             casts.
-        take: called with each message; must not block.
+        take: receives each message; it must not block.
     """
 
     async def hear(message: Message) -> None:

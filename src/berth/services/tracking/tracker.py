@@ -1,4 +1,4 @@
-"""The instance tracker: which hosts' instance lists a scheduler may trust, and their repair."""
+"""The instance tracker, which checks the instance lists of hosts and repairs wrong ones."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -42,10 +42,10 @@ from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "LedgerView", "TrackingPace"]
 
-# Messages about one host that may wait for the feed; beyond that its list is reloaded.
+# At most this many messages about one host wait for the feed; after that its list is reloaded.
 _WAITING_MAX: Final = 16
-# An agent that is silent for this many sync intervals counts as not reporting: three syncs may be
-# lost or late.
+# An agent that is silent for this many sync intervals counts as not reporting. Three syncs may thus
+# be lost or late.
 _SILENT_INTERVALS: Final = 3.5
 _AT_ONCE: Final = 16
 _ROUNDS: Final = 3
@@ -56,8 +56,8 @@ _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 class TrackingPace:
     """The interval of the agents' syncs, and the longest doubt before a host is reloaded.
 
-    Within `patience_s` a late message may arrive, or one about a change that the feed has delivered
-    already. Decisions do not wait for that.
+    Within `patience_s` a late message may settle a doubt without a reload. A decision does not wait
+    for that: it has the list reloaded immediately.
     """
 
     sync_interval_s: float = 120.0
@@ -68,21 +68,21 @@ _PACE: Final = TrackingPace()
 
 
 class InstanceTracker:
-    """Receives the agents' casts about their instances; subscribed to the feed after the replica.
+    """Receives the agents' casts about their instances. It must follow the feed after the replica.
 
     When the feed is the source, the table has all instances from it, and the casts are compared
-    with it. When casts are the source, the table has the instances of reporting hosts from casts
-    alone, and those of other hosts from the feed, which is read for each request. A list that
-    differs from its agent's digest is doubtful until it has been reloaded from the ledger, and no
-    decision rests on it before.
+    with the table. When casts are the source, the table has the instances of reporting hosts from
+    casts only, and those of other hosts from the feed, which is read for each request. A list that
+    differs from its agent's digest is doubtful, and no decision uses it until a later report agrees
+    with it or it has been reloaded from the ledger.
 
     Args:
         view: the ledger, and the process's replica of it.
-        policies: the rules in force, which tell whether instances are read at all.
-        clock: the source of ages.
-        telemetry: receives wrong lists.
+        policies: the rules in force, which determine whether instances are read at all.
+        clock: the time of day.
+        telemetry: receives events about wrong lists and silent agents, and failures to read lists.
         pace: the intervals of agents and repairs.
-        by_casts: take instances from the casts.
+        by_casts: whether casts are the source of instances.
         metrics: counts messages and reloads, or None when the process has no metrics.
     """
 
@@ -109,31 +109,32 @@ class InstanceTracker:
         self._waiting: dict[str, None] = {}
         self._doubts = DoubtfulLists()
         self._reloading = ListReloader(view)
-        # Counts the hosts that begin to report or fall silent: the key of the cached `_unheard`.
+        # Counts the hosts that begin to report or fall silent. It is a part of the key of
+        # `_unheard`, the cached names of the hosts that do not report.
         self._changes = 0
         self._unheard: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
 
     # ---- messages -----------------------------------------------------------------------------
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
-        """Serve the casts under this scheduler's unique name; return a function that ends this."""
+        """Serve the casts under this scheduler's unique name; return a function that ends that."""
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
-        """See `Subscriber.load`. The lists of all hosts are those of the snapshot."""
+        """Forget all messages and doubts; see `Subscriber.load`."""
         self._doubts = DoubtfulLists()
         self._waiting.clear()
         self._host_messages.clear()
         self._changes += 1
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`; the replica has applied the changes already."""
+        """See `Subscriber.apply`; the replica has already applied the changes."""
         self._note_losses()
         if self._waiting:
             self._take_waiting(changes[-1].version)
 
     def hear(self, message: Message) -> None:
-        """Process a message, now or when the feed has delivered the version that it is based on."""
+        """Process a message now, or when the feed has delivered the version of its list."""
         head = message.head
         received = self._host_messages.setdefault(head.host, HostMessages())
         if head.version <= self._view.version and not received.waits:
@@ -173,7 +174,7 @@ class InstanceTracker:
         received.heard_s = self._clock.now_s()
         overlay = self._view.overlay.hosts
         if self._by_casts and head.host not in overlay:
-            # Until now the feed was the host's source, up to the version of the table.
+            # Until now the feed was the source of this host's list, up to the table's version.
             overlay.add(head.host)
             received.version = self._view.version
             kind = MessageKind.REPEATED if head.version < received.version else kind
@@ -185,7 +186,7 @@ class InstanceTracker:
         self._compare(message)
 
     def _compare(self, message: Message) -> None:
-        """Compare the table's list of a host with its agent's digest."""
+        """Compare the table's list of a host with its agent's digest; doubt it if they differ."""
         head = message.head
         here = self._view.overlay.residents_on(self._view.hosts, head.host, head.version)
         if len(here) != head.count or list_digest(here.values()) != head.digest:
@@ -196,7 +197,7 @@ class InstanceTracker:
         self._doubts.agree(head.host, head.version)
 
     def _write(self, message: Message) -> None:
-        """Apply a message to the table."""
+        """Write the instances in a message to the table."""
         view, head = self._view, message.head
         gone: Iterable[str] = ()
         if isinstance(message, InstancesUpdated):
@@ -215,7 +216,7 @@ class InstanceTracker:
         self._note_losses()
 
     def _is_elsewhere(self, located: LocatedResident, version: int) -> bool:
-        """Return whether an instance is known to be on another host at that version or later."""
+        """Return whether an instance is known to be on another host at a version or later."""
         place = place_of(self._view.hosts, located.uuid)
         if place is None or place == located.name:
             return False
@@ -236,9 +237,9 @@ class InstanceTracker:
         return self._doubts.hosts
 
     async def settle(self, request: Request) -> DecisionBasis:
-        """Reload every doubtful list that the decision of a request may rest on.
+        """Reload the doubtful lists before a decision, and return the basis of the decision.
 
-        Hosts whose lists cannot be read from the ledger are to be left out of the decision.
+        The decision must leave out hosts whose lists could not be read from the ledger.
         """
         # A policy without instance rules needs no list, so it does not wait for reloads.
         if not reads_instances(self._policies.policy, request):
@@ -254,19 +255,20 @@ class InstanceTracker:
             except BerthError as error:
                 self._telemetry.failure("instances_unread", error, hosts=len(self.unheard()))
                 left_out = self.unheard()
-                # The group's members are unknown, so its guard must reject every claim.
+                # The group's members are unknown, so version 0 makes its guard reject every claim.
                 seen = None if request.group_uuid is None else 0
-        # Messages that arrive during a reload may cause new doubts; what remains is left out.
+        # Messages that arrive during a reload may cause new doubts. Hosts that are still doubtful
+        # after the last round are left out.
         for _ in range(_ROUNDS):
             if not self._doubts or not await self._reload(self._doubts.hosts):
                 break
         return DecisionBasis(left_out | self.doubted, seen)
 
     def dated(self, decision: Decision, settled: DecisionBasis) -> Decision:
-        """Return a decision with the version up to which it has seen everything that it rests on.
+        """Return a decision with the version up to which it has seen all that it depends on.
 
         When casts are the source, the feed does not deliver new group members or device
-        assignments, so the table's version would claim too much in the ledger's guards.
+        assignments, so the ledger's guards would accept a stale decision at the table's version.
         """
         versions = [decision.table_version]
         if settled.seen is not None:
@@ -289,7 +291,7 @@ class InstanceTracker:
                 self._doubt(name)
 
     async def run(self) -> None:
-        """Repair lists that stay doubtful, and notice agents that fall silent, for ever."""
+        """Repair lists that stay doubtful, and notice silent agents; this never returns."""
         silent_s = self._pace.sync_interval_s * _SILENT_INTERVALS
         looked_s = self._clock.now_s()
         while True:
@@ -321,7 +323,7 @@ class InstanceTracker:
         self._doubts.add(host, self._clock.now_s(), until)
 
     def _note_losses(self) -> None:
-        """Doubt hosts that have lost instances which their agents have not reported yet."""
+        """Doubt hosts that have lost instances without a report by their agents yet."""
         outdated = self._view.overlay.outdated
         while outdated:
             host, version = outdated.popitem()
@@ -341,7 +343,7 @@ class InstanceTracker:
             self._telemetry.event("instances_unreported", hosts=len(silent), example=example)
 
     def _unhear(self, host: str) -> None:
-        """Take a host's instances from the feed again, as its agent's reports are unusable."""
+        """Treat a host's agent as not reporting, and take its instances from the feed again."""
         received = self._host_messages.pop(host, None)
         self._waiting.pop(host, None)
         self._changes += received is not None and received.heard_s > 0
@@ -353,7 +355,7 @@ class InstanceTracker:
         """Doubt hosts whose members of a group differ from the ledger's.
 
         Returns:
-            The ledger version from which on the members were read, or None without a hard policy.
+            The ledger version before the members were read, or None without a hard policy.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -367,7 +369,7 @@ class InstanceTracker:
         return seen
 
     async def _reload(self, names: Iterable[str]) -> bool:
-        """Reload the lists of hosts; return whether the ledger answered to the end."""
+        """Reload the lists of hosts; return whether the ledger answered for some in each batch."""
         wanted = sorted(names)
         for first in range(0, len(wanted), _AT_ONCE):
             some = wanted[first : first + _AT_ONCE]
@@ -377,7 +379,7 @@ class InstanceTracker:
         return True
 
     async def _reload_one(self, host: str) -> bool:
-        """Reload one list; return whether the ledger answered."""
+        """Reload one list if it is still doubtful; return False if it could not be read."""
         try:
             found = await self._reloading.reload(host, lambda: host in self._doubts)
         except BerthError as error:

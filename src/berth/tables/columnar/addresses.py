@@ -1,4 +1,4 @@
-"""IP addresses of rows, stored so that whole columns are compared with a network at once."""
+"""IP addresses of rows, stored as columns that NumPy compares with a network."""
 
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -30,7 +30,7 @@ class Addresses:
     def within(self, network: IPv4Network | IPv6Network, rows: Selection) -> Mask:
         """Return for each of the rows whether its address is in the network.
 
-        A row without an address, or whose text is not an address, is in no network.
+        A row without an address, or with a text that is not an address, is in no network.
         """
         first, mask = int(network.network_address), int(network.netmask)
         inside: Mask = self._version[rows] == network.version
@@ -73,7 +73,7 @@ class Addresses:
 def _packed(text: str) -> bytes | None:
     """Return the four bytes of a canonical IPv4 address, or None for any other text.
 
-    This takes a fifth of the time of `ip_address`, and nearly all addresses of hosts are such.
+    This takes a fifth of the time of `ip_address`, and nearly all hosts have IPv4 addresses.
     """
     if text.count(".") != _V4 - 1 or len(text) > _V4_SIZE_MAX:
         return None
@@ -85,7 +85,7 @@ def _packed(text: str) -> bytes | None:
 
 
 def _read(text: str) -> tuple[int, int]:
-    """Return version and number of an address, or (0, 0) when the text is not an address."""
+    """Return the version and the integer value of an address; (0, 0) if the text is not one."""
     if not text:
         return 0, 0
     try:

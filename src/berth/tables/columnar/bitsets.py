@@ -1,4 +1,4 @@
-"""Sets of names as bits: the traits, aggregates and availability zones of each row."""
+"""Sets of names as bits: the traits and the availability zones of each row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -21,8 +21,8 @@ _FEW = 256
 class Bitset:
     """One set of names per row, stored as one array per 64 names.
 
-    Names are numbered in order of first appearance and keep their number. Because each word of 64
-    names is an array of its own, a test for one name reads eight bytes per row.
+    Each name gets an index at its first appearance and keeps it. Because each word of 64 names is
+    an array of its own, a test for one name reads eight bytes per row.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Bitset:
         self._rows = rows
 
     def put(self, row: int | Rows, names: Iterable[str]) -> None:
-        """Set the set of a row, or of each of several rows, to exactly `names`."""
+        """Replace the set of a row, or of each of several rows, by `names`."""
         for word in self._words:
             word[row] = 0
         # Names are collected first so that each word is written once: one NumPy write costs as much
@@ -84,14 +84,14 @@ class Bitset:
             (K,) int64.
         """
         counts = np.zeros(count_of(rows), dtype=np.int64)
-        # Words that were added after `words` was made contain none of its names, hence not strict.
+        # `strict` is False because words that were added later contain none of the names.
         for word, bits in zip(self._words, words, strict=False):
             if bits:
                 counts += np.bitwise_count(word[rows] & np.uint64(bits))
         return counts
 
     def words_of(self, names: Iterable[str]) -> list[int]:
-        """Return a set of names as one integer per word, without names that no row ever had."""
+        """Return a set of names as one integer per word; names that no row ever had are ignored."""
         words = [0] * len(self._words)
         for name in names:
             number = self.names.get(name)
@@ -122,7 +122,7 @@ def count_of(rows: Selection) -> int:
 
 
 def is_row(row: int, rows: Selection) -> Mask:
-    """Return for each of the rows whether it is the given one."""
+    """Return for each of the rows whether it is `row`."""
     every = np.arange(rows.stop) if isinstance(rows, slice) else rows
     same: Mask = every == row
     return same
@@ -132,7 +132,7 @@ def spread(values: Mapping[int, float], rows: Selection) -> NDArray[np.float64]:
     """Return the value of each of the rows, 0 for rows without a value.
 
     Args:
-        values: by row; few.
+        values: values by row; only few rows may have one.
         rows: K rows.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The columns of one resource class: what each row has of it and uses of it."""
+"""The columns of one resource class: the inventory and the usage of each row."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class ClassColumns(ColumnSet):
 
     `total`, `used`, `capacity` and `room` are arrays, because rules read them for every decision.
     The rest of an inventory (ratio, reserve, units, step) has few distinct values in a fleet: each
-    distinct combination is stored once, `terms` has its number, and the corresponding columns are
+    distinct combination is stored once, `terms` has its id, and the corresponding columns are
     derived.
     """
 
@@ -33,7 +33,7 @@ class ClassColumns(ColumnSet):
 
     def __init__(self, rows: int) -> None:
         super().__init__(CLASS_COLUMNS, rows)
-        # Rows whose min_unit or step_size is not 1. Most fleets have none, and `fits` then skips
+        # Rows whose min_unit or step_size is above 1. Most fleets have none, and `fits` then skips
         # two comparisons per row.
         self.stepped: set[int] = set()
         terms = self._terms = InternedTerms()
@@ -57,7 +57,7 @@ class ClassColumns(ColumnSet):
         )
 
     def put(self, row: int, inventory: Inventory, amount: int = 0) -> None:
-        """Set a row to an inventory and the amount used of it."""
+        """Set the inventory of a row, and the amount of it that is used."""
         self._terms.release(self.terms.item(row))
         self.terms[row] = self._terms.take(inventory)
         self.total[row] = inventory.total
@@ -69,7 +69,7 @@ class ClassColumns(ColumnSet):
             self.stepped.discard(row)
 
     def put_used(self, row: int, amount: int) -> None:
-        """Set the used amount of a row, and the room that is left for one allocation."""
+        """Set the used amount of a row, and update the room for one more allocation."""
         room = self.capacity.item(row) - amount
         unit_max = self._terms.all[self.terms.item(row)].unit_max or self.total.item(row)
         if room > unit_max:  # noqa: PLR1730 - calling `min` takes a quarter of the time
@@ -78,7 +78,7 @@ class ClassColumns(ColumnSet):
         self.room[row] = room
 
     def inventory(self, row: int) -> Inventory:
-        """Return the inventory of a row, with `max_unit` filled in."""
+        """Return the inventory of a row; a `max_unit` of 0 is replaced by the total."""
         terms = self._terms.all[self.terms.item(row)]
         return Inventory(
             total=self.total.item(row),
@@ -90,7 +90,7 @@ class ClassColumns(ColumnSet):
         )
 
     def clear(self, row: int) -> None:
-        """Set a row to having no inventory and no usage of this class."""
+        """Remove the inventory and the usage of a row."""
         self._terms.release(self.terms.item(row))
         super().clear(row)
         self.stepped.discard(row)
@@ -104,13 +104,13 @@ class ClassColumns(ColumnSet):
         """
         fits: Mask = self.room[rows] >= amount
         if self.stepped:
-            # A row without an inventory has step 0, by which nothing divides; its room is 0 too.
+            # A row without an inventory has step 0, which cannot be a divisor, and no room.
             step = np.maximum(self.step_size[rows], 1)
             fits &= (amount >= self.min_unit[rows]) & (amount % step == 0)
         return fits
 
     def taken(self, at: RowIndex) -> Ints:
-        """Return reserved plus used amounts of rows."""
+        """Return the sum of the reserved and used amounts of rows."""
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
 
@@ -125,7 +125,7 @@ class ClassColumns(ColumnSet):
 
     def _unit_max(self, at: RowIndex) -> Ints:
         asked = self._terms.unit_max.take(self.terms[at])
-        # For a single row `where` returns an array without dimensions; `[()]` makes it a scalar, as
-        # indexing an array by a number does.
+        # For a single row `where` returns an array without dimensions, which `[()]` makes a scalar,
+        # like the value of any other column for a single row.
         most: Ints = np.where(asked > 0, asked, self.total[at])[()]
         return most

@@ -12,16 +12,16 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def grown(column: NDArray[_T], rows: int) -> NDArray[_T]:
-    """Return a copy of a column with `rows` rows, at least as many as before; new ones are zero."""
+    """Return a copy of a column with more rows, `rows` in all; new rows are zero."""
     copy = np.zeros(rows, dtype=column.dtype)
     copy[: column.size] = column
     return copy
 
 
 class ColumnSet:
-    """Arrays of equal length as attributes; `rows` is their length.
+    """Arrays of equal length as attributes, one per column that is not derived.
 
-    Derived columns have no array.
+    `rows` is their length.
     """
 
     def __init__(self, columns: Iterable[Column], rows: int) -> None:

@@ -18,14 +18,14 @@ class Derived(Generic[_T]):
     """A read-only column that is indexed like an array, by row or rows, and uses no memory.
 
     Attributes:
-        dtype: of its values.
+        dtype: the type of the values.
     """
 
     def __init__(self, dtype: type[_T], read: Callable[[RowIndex], NDArray[_T]]) -> None:
-        """Derive values of a type by a function of a row or rows.
+        """Derive values by a function of one or more rows.
 
         Args:
-            dtype: of the values.
+            dtype: the type of the values.
             read: returns what an array would return for the same index.
         """
         self.dtype: Final[np.dtype[_T]] = np.dtype(dtype)
@@ -53,7 +53,7 @@ class DerivedInts(Derived[np.int64]):
 
         Args:
             read: returns what an array would return for the same index.
-            read_one: returns the value of one row as a plain int, when that is faster than `read`.
+            read_one: returns the value of one row as a plain int, if that is faster than `read`.
         """
         super().__init__(np.int64, read)
         # An attribute instead of a method saves a call per value.
@@ -73,8 +73,7 @@ class DerivedFloats(Derived[np.float64]):
 
         Args:
             read: returns what an array would return for the same index.
-            read_one: returns the value of one row as a plain float, when that is faster than
-                `read`.
+            read_one: returns the value of one row as a plain float, if that is faster than `read`.
         """
         super().__init__(np.float64, read)
         self.item: Final[Callable[[int], float]] = read_one or (lambda row: float(self[row]))

@@ -1,15 +1,15 @@
-"""Service host names and nodes of rows, and the rows that have a name or node."""
+"""The service host name and the node of each row, and the rows of each name and node."""
 
 from berth.domain.compute.host import Host
 from berth.tables.columnar.row_texts import RowTexts
 
 
 class HostNames:
-    """Name and node by row; rows by name, by case-folded name, and by node.
+    """Names and nodes by row, and rows by name, by case-folded name and by node.
 
     One service host may manage many nodes, so a name may have many rows. A node equal to its host's
-    name is not stored, and a name without upper case needs no entry by folded name. Both are the
-    rule in most fleets, where only the names use memory.
+    name is not stored, and a name that is already case-folded has no entry by folded name. In most
+    fleets both apply to all hosts, and only the names use memory.
     """
 
     def __init__(self, rows: int) -> None:
@@ -21,7 +21,7 @@ class HostNames:
 
     @property
     def are_unique(self) -> bool:
-        """Whether no name has several rows."""
+        """Whether every name has at most one row."""
         return self._names.are_unique
 
     def name(self, row: int) -> str:
@@ -29,7 +29,7 @@ class HostNames:
         return self._names.texts.get(row)
 
     def node(self, row: int) -> str:
-        """Return the node of a row."""
+        """Return the node of a row; empty for an unused row."""
         node = self.other_node(row)
         return self._names.texts.get(row) if node is None else node
 
@@ -64,7 +64,7 @@ class HostNames:
             self._folded.setdefault(folded, set()).add(name)
 
     def discard(self, row: int) -> None:
-        """Undo `add`."""
+        """Remove the name and node of a row."""
         name = self._names.texts.get(row)
         if self._nodes is not None and self._nodes.find(row) is not None:
             self._nodes.discard(row)
@@ -72,7 +72,7 @@ class HostNames:
             self._unfold(name)
 
     def only_row(self, name: str) -> int | None:
-        """Return the row of a service host, by its exact name, if it has exactly one row."""
+        """Return the row of a service host, by its exact name; None if it has none or several."""
         return self._names.index.get(name)
 
     def of_name(self, name: str) -> frozenset[int]:
@@ -90,7 +90,7 @@ class HostNames:
         rows_by_text = self.of_name(node)
         if self._nodes is None:
             return rows_by_text
-        # Rows named like the node may have another node.
+        # Rows whose name equals the node may have another node.
         mine = (row for row in rows_by_text if self.other_node(row) is None)
         return self._nodes.rows(node).union(mine)
 

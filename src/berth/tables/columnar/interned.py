@@ -1,4 +1,4 @@
-"""Values that occur in many rows, stored once and numbered."""
+"""Values that occur in many rows, stored once under an id."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
@@ -6,20 +6,21 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T", bound=Hashable)
 _V = TypeVar("_V")
 
-# Bounds the memory of `ValueIds`: states of device pools change with every claim, without end.
+# Maximum number of values that `ValueIds` remembers. States of device pools change with every
+# claim, so their number would grow without bound.
 _IDS_KEPT = 65_536
 
 
 class Interned(Generic[_T]):
-    """Reference-counted values by number.
+    """Reference-counted values by id.
 
-    A number without rows is reused for the next new value. Values are counted because some of them
-    (host stats) change with every report, and a table that kept all of them would grow without
-    bound. Number 0 is the value of rows that have nothing and is never reused.
+    The id of a value that no row has is reused for the next new value. References are counted
+    because some values (host stats) change with every report, and a table that kept all of them
+    would grow without bound. Id 0 is the value of rows that have nothing and is never reused.
 
     Attributes:
-        all: the value of every number; None for numbers without rows.
-        version: increases whenever a number gets another value.
+        all: the value of each id; None for ids that are not in use.
+        version: increases whenever an id gets a new value.
     """
 
     def __init__(self, nothing: _T) -> None:
@@ -30,7 +31,7 @@ class Interned(Generic[_T]):
         self._unused: list[int] = []
 
     def take(self, value: _T) -> int:
-        """Return the number of a value, and count one more row for it."""
+        """Return the id of a value, and count one more row that has it."""
         number = self._number_of.get(value)
         if number is None:
             number = self._add(value)
@@ -38,7 +39,7 @@ class Interned(Generic[_T]):
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `take`: drop the value with its last row."""
+        """Undo one `take`; the value is dropped with its last row."""
         self._row_counts[number] -= 1
         value = self.all[number]
         if number and not self._row_counts[number] and value is not None:
@@ -47,7 +48,7 @@ class Interned(Generic[_T]):
             self._unused.append(number)
 
     def row_count(self, number: int) -> int:
-        """Return the number of rows with the value of a number; for 0 only those that took it."""
+        """Return the number of rows that have the value of an id; for 0 only those that took it."""
         return self._row_counts[number]
 
     def _add(self, value: _T) -> int:
@@ -64,9 +65,9 @@ class Interned(Generic[_T]):
 
 
 class Pool(Generic[_T, _V]):
-    """One shared object for all equal values, reference-counted.
+    """One shared, reference-counted object for all equal values.
 
-    Unlike `Interned` it assigns no numbers: the users hold the object itself.
+    Unlike `Interned` it assigns no ids: the users hold the object itself.
     """
 
     def __init__(self) -> None:
@@ -77,13 +78,13 @@ class Pool(Generic[_T, _V]):
         return len(self._kept)
 
     def take(self, key: _T, value: _V) -> _V:
-        """Return the shared object of a value, and count one more user of it."""
+        """Return the shared object for a key, at first `value`, and count one more user of it."""
         kept, keepers = self._kept.get(key, (value, 0))
         self._kept[key] = kept, keepers + 1
         return kept
 
     def release(self, key: _T) -> None:
-        """Undo one `take`: drop the value with its last user."""
+        """Undo one `take`; the object is dropped with its last user."""
         kept, keepers = self._kept[key]
         if keepers > 1:
             self._kept[key] = kept, keepers - 1
@@ -92,10 +93,10 @@ class Pool(Generic[_T, _V]):
 
 
 class ValueIds(Generic[_T]):
-    """Assigns numbers to values, from 1. A number never stands for two values.
+    """Assigns ids to values, from 1. An id never stands for two values.
 
-    A bounded number of values is remembered; a forgotten value gets a new number. Equal numbers
-    therefore mean equal values, and equal values nearly always have equal numbers.
+    A bounded number of values is remembered; a forgotten value gets a new id. Equal ids therefore
+    mean equal values, and equal values nearly always have equal ids.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class ValueIds(Generic[_T]):
         self._last = 0
 
     def number(self, value: _T) -> int:
-        """Return the number of a value."""
+        """Return the id of a value."""
         number = self._number_of.get(value)
         if number is None:
             if len(self._number_of) >= _IDS_KEPT:
@@ -114,9 +115,9 @@ class ValueIds(Generic[_T]):
 
 
 class NameIds:
-    """Small numbers for the names in use, as `AggregateSets` needs them.
+    """Small integer ids for the names in use, as `AggregateSets` needs them.
 
-    The number of a name that is no longer in use is given to the next new name.
+    The id of a name that is no longer in use is given to the next new name.
     """
 
     def __init__(self) -> None:
@@ -126,7 +127,7 @@ class NameIds:
 
     @property
     def by_name(self) -> Mapping[str, int]:
-        """The number of each name in use."""
+        """The id of each name in use."""
         return self._numbers
 
     def take(self, names: Iterable[str]) -> None:
@@ -135,7 +136,7 @@ class NameIds:
             self._users[self._number(name)] += 1
 
     def release(self, names: Iterable[str]) -> None:
-        """Undo one `take`."""
+        """Undo one `take` of the same names."""
         for name in names:
             number = self._numbers[name]
             self._users[number] -= 1

@@ -12,9 +12,9 @@ _FIRST = 4
 
 
 class AllocationTerms(NamedTuple):
-    """The constraints that an inventory puts on allocations; units are those of the class.
+    """The parts of an inventory other than its total; amounts are in the unit of the class.
 
-    `unit_max` is 0 when one allocation may take the whole total, which is what hosts report.
+    `unit_max` is 0 if one allocation may take the whole total, as in most reports of hosts.
     """
 
     reserved: int = 0
@@ -28,13 +28,13 @@ _NONE = AllocationTerms()
 
 
 class InternedTerms:
-    """Terms by number; number 0 is that of rows without an inventory, all zero.
+    """Terms by id; id 0 is for rows without an inventory, with all terms zero.
 
     A fleet has many totals, but few ratios, reserves and steps.
 
     Attributes:
-        all: the terms of every number; undefined for numbers without rows.
-        reserved, min_unit, unit_max, step_size, ratio: arrays by number.
+        all: the terms of each id; undefined for ids that are not in use.
+        reserved, min_unit, unit_max, step_size, ratio: arrays by id.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class InternedTerms:
         self.ratio: NDArray[np.float64] = np.zeros(_FIRST, dtype=np.float64)
 
     def take(self, inventory: Inventory) -> int:
-        """Return the number of an inventory's terms, and count one more row for it."""
+        """Return the id of an inventory's terms, and count one more row that has them."""
         terms = AllocationTerms(
             inventory.reserved,
             inventory.min_unit,
@@ -62,7 +62,7 @@ class InternedTerms:
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `take`; number 0 is not counted."""
+        """Undo one `take`; id 0 is ignored."""
         if number:
             self._interned.release(number)
 

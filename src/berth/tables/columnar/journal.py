@@ -1,4 +1,4 @@
-"""The journal of changed rows, from which caches learn what to compute again."""
+"""The journal of changed rows, which tells caches which rows to evaluate again."""
 
 from array import array
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ VOLATILE: Final = frozenset({"used", "instances"})
 """Groups that change with every placement."""
 
 KEPT: Final = 65_536
-"""Number of newest changes per group that are kept, at least."""
+"""The newest changes of a group, at least this many, are kept."""
 
 
 class Journal:
     """A bounded log of changed rows per group of columns.
 
     A reader remembers its position in each group that it depends on, and asks for the rows that
-    changed after it. Readers register nowhere: the journal trims its oldest half without them, and
-    a reader that was too slow gets None and has to start from the whole table.
+    changed after it. Readers do not register. The journal trims the oldest half of a full group,
+    and a reader whose position was trimmed gets None and must read the whole table.
 
     Attributes:
-        step: the number of all changes in any group.
-        lasting: the number of changes in groups that are not volatile.
+        step: the number of changes so far, in all groups.
+        lasting: the number of changes so far in groups that are not volatile.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -75,12 +75,12 @@ class Journal:
     def clear(self) -> None:
         """Drop all entries; positions that were taken before are outdated.
 
-        Used after a load from a snapshot: no reader exists yet, and the entries would only use
-        memory.
+        This is for a table that was just loaded from a snapshot: it has no reader yet, and the
+        entries would only use memory.
         """
         for group, rows in self._rows.items():
             self._forgotten[group] += len(rows)
-            # Positions keep counting from the first change ever, so that an old one is recognised.
+            # Positions keep counting, so an old one is recognised as outdated.
             self._rows[group] = array("i")
 
     def position(self, group: str) -> int:
@@ -91,7 +91,7 @@ class Journal:
         """Return the rows that changed after a position, oldest first, possibly repeated.
 
         Returns:
-            The rows, or None when some of them have been trimmed.
+            The rows, or None if some of them have been trimmed.
         """
         start = position - self._forgotten[group]
         return self._rows[group][start:].tolist() if start >= 0 else None
@@ -100,11 +100,11 @@ class Journal:
         """Return the rows that changed after each position, by group, and advance the positions.
 
         Args:
-            positions: by group, updated in place.
+            positions: the positions by group, updated in place.
 
         Returns:
-            The rows by group, groups without changes left out; or None when some have been trimmed.
-            The positions are unusable then.
+            The rows by group, without groups that have no changes; or None if some rows have been
+            trimmed, after which the positions are unusable.
         """
         found: dict[str, list[int]] = {}
         for group, position in positions.items():
@@ -119,6 +119,7 @@ class Journal:
         return found
 
     def _shorten(self, group: str) -> None:
-        # Trimmed in halves: each trim copies the rest, so its cost per entry stays constant.
+        # A trim copies the entries that are left. Trimming half of all entries keeps the cost per
+        # entry constant.
         del self._rows[group][: self._kept]
         self._forgotten[group] += self._kept

@@ -7,8 +7,8 @@ from berth.tables.columnar.texts import Texts
 class RowTexts:
     """A text per row, and the rows that have a given text.
 
-    A text of a single row costs its bytes plus about twenty; only texts of several rows have a
-    mapping entry.
+    A text that one row has takes its own size and about twenty bytes. Only texts that several rows
+    have need a mapping entry.
 
     Attributes:
         texts: the text of each row.
@@ -23,11 +23,11 @@ class RowTexts:
 
     @property
     def are_unique(self) -> bool:
-        """Whether no text has several rows."""
+        """Whether every text has at most one row."""
         return not self._shared
 
     def find(self, row: int) -> str | None:
-        """Return the text of a row, or None when it has none."""
+        """Return the text of a row, or None if it has none."""
         return self.texts.get(row) if self.texts.is_put(row) else None
 
     def rows(self, text: str) -> frozenset[int]:
@@ -40,7 +40,7 @@ class RowTexts:
         return frozenset() if row is None else frozenset((row,))
 
     def add(self, row: int, text: str) -> None:
-        """Set the text of a row that has none."""
+        """Set the text of a row that has none yet."""
         rows = self.rows(text)
         self.texts.put(row, text)
         if not rows:
@@ -50,7 +50,7 @@ class RowTexts:
             self._shared[text] = rows | {row}
 
     def discard(self, row: int) -> frozenset[int]:
-        """Remove the text of a row, and return the rows that still have it."""
+        """Remove the text of a row, and return the other rows that have it."""
         text = self.texts.get(row)
         left = self.rows(text) - {row}
         self.index.remove(text)
@@ -91,7 +91,7 @@ class RowsByText:
             self._only[text] = row
 
     def discard(self, text: str, row: int) -> None:
-        """Undo `add`."""
+        """Remove a row that has a text."""
         several = self._several.get(text)
         if several is None:
             del self._only[text]

@@ -1,4 +1,4 @@
-"""The fixed columns of the host table: name, type, unit and source."""
+"""The fixed columns of hosts, resource classes and NUMA cells: name, type, unit and source."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the host table: an array, or derived from other columns (see `Derived`)."""
+    """A column: an array, or derived from other columns (see `Derived`)."""
 
     name: str
     dtype: DTypeLike
@@ -25,14 +25,19 @@ HOST_COLUMNS = (
     Column("failed_builds", np.int64, "builds", "Service.failed_builds"),
     Column("failed_at_s", np.float64, "Unix seconds", "Service.failed_at_s"),
     Column("failure_level", np.float32, "builds, decayed", "Service.failure_level"),
-    Column("is_served", np.bool_, "", "there is a Service"),
+    Column("is_served", np.bool_, "", "the host has a Service"),
     Column("created_at_s", np.float64, "Unix seconds", "Service.created_at_s"),
     Column("profile", np.int32, "index of HostTable.profiles", "Host attributes, interned"),
     Column("hypervisor_version", np.int64, "", "Host.hypervisor_version", is_derived=True),
-    Column("cell", np.int32, "number, 0 for no cell", "Host.cell, numbered by first appearance"),
-    Column("ratios", np.int32, "number, 0 for none", "Host.…_ratios, interned"),
+    Column("cell", np.int32, "id, 0 for no cell", "Host.cell, in order of first appearance"),
+    Column("ratios", np.int32, "id, 0 for none", "Host.…_ratios, interned"),
     Column("num_instances", np.int32, "instances", "instances on the host, including holds"),
-    Column("num_io_ops", np.int32, "instances", "instances being built on the host"),
+    Column(
+        "num_io_ops",
+        np.int32,
+        "instances",
+        "instances with a task that loads the disks of the host",
+    ),
     Column("rank", np.int64, "position", "order of (name, node), to break ties"),
     Column("name_hash", np.float64, "0 to 1", "a digest of (name, node)"),
 )
@@ -42,7 +47,7 @@ CLASS_COLUMNS = (
     Column("used", np.int64, "unit of the class", "allocations and holds"),
     Column("capacity", np.int64, "unit of the class", "Inventory.capacity, including the ratio"),
     Column("room", np.int64, "unit of the class", "largest allocation that fits now"),
-    Column("terms", np.int32, "number, 0 for no inventory", "the rest of Inventory, interned"),
+    Column("terms", np.int32, "id, 0 for no inventory", "the rest of Inventory, interned"),
     Column("free", np.int64, "unit of the class", "capacity - used; may be < 0", is_derived=True),
     Column(
         "physical_free",
@@ -64,12 +69,12 @@ CLASS_COLUMNS = (
     Column("step_size", np.int64, "unit of the class", "Inventory.step_size", is_derived=True),
     Column("ratio", np.float64, "", "Inventory.allocation_ratio", is_derived=True),
 )
-"""Columns of each resource class."""
+"""The columns of each resource class."""
 
 CELL_COLUMNS = (
     Column("row", np.int64, "row", "row of the cell's host"),
     Column("cell_id", np.int64, "", "NumaCell.cell_id"),
-    Column("socket", np.int64, "", "NumaCell.socket; -1 when unknown"),
+    Column("socket", np.int64, "", "NumaCell.socket; -1 if unknown"),
     Column("shared_cpus", np.int64, "CPUs", "NumaCell.cpuset"),
     Column("shared_used", np.int64, "CPUs", "CPUs of unpinned guests, including holds"),
     Column("dedicated", np.int64, "CPUs", "NumaCell.pcpuset"),
@@ -80,10 +85,10 @@ CELL_COLUMNS = (
     Column("whole_cores", np.int64, "cores", "cores whose threads are all free"),
     Column("threads", np.int32, "CPUs", "highest number of threads of a core"),
     Column("is_old", np.bool_, "", "shared and dedicated CPUs are the same"),
-    Column("memory_mb", np.int64, "MB", "NumaCell.memory_mb"),
-    Column("memory_used_mb", np.int64, "MB", "memory of guests with a NUMA topology"),
-    Column("smallest_kb", np.int64, "kB", "smallest page size; 0 when none is reported"),
-    Column("smallest_total_kb", np.int64, "kB", "memory in pages of that size"),
-    Column("smallest_free_kb", np.int64, "kB", "free memory in those pages; may be < 0"),
+    Column("memory_mb", np.int64, "MiB", "NumaCell.memory_mb"),
+    Column("memory_used_mb", np.int64, "MiB", "memory of guests with a NUMA topology"),
+    Column("smallest_kb", np.int64, "KiB", "smallest page size; 0 if none is reported"),
+    Column("smallest_total_kb", np.int64, "KiB", "memory in pages of that size"),
+    Column("smallest_free_kb", np.int64, "KiB", "free memory in those pages; may be < 0"),
 )
-"""Columns of the NUMA cells, one place per cell (see `numa.NumaCells`)."""
+"""The columns of NUMA cells, with one place per cell (see `numa.NumaCells`)."""

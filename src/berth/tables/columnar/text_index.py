@@ -1,7 +1,7 @@
 """A hash index of rows by text, with open addressing over two arrays of small integers.
 
 A dict would store a key object, a row object and an entry per row, about two hundred bytes. This
-index stores four bytes of hash and about six of slots; the texts stay where the rows have them.
+index stores four bytes of hash and about six of slots; the texts are stored elsewhere.
 """
 
 from array import array
@@ -27,8 +27,8 @@ _LOAD_AFTER_GROWTH: Final = 0.6
 class TextIndex:
     """Finds the row that has a text; no two rows may have the same text.
 
-    Slots hold rows. The hash of a text determines its first slot, and linear probing moves it to
-    the next free one, so that slots are in hash order as far as there is room.
+    Slots hold rows. The hash of a text determines the first slot, and linear probing finds the next
+    free one, so the slots are nearly in hash order.
     """
 
     def __init__(self, has: Callable[[int, str], bool]) -> None:
@@ -48,7 +48,7 @@ class TextIndex:
         return self._used
 
     def get(self, text: str) -> int | None:
-        """Return the row that has a text, or None."""
+        """Return the row that has a text, or None if no row has it."""
         slot = self._slot_of(text)
         return None if slot is None else self._slots[slot]
 
@@ -56,7 +56,7 @@ class TextIndex:
         """Add a row with its text, which no other row in the index may have."""
         if (self._used + self._tombstones + 1) > _LOAD_MAX * len(self._slots):
             self._rebuild(self._used + 1)
-        # Python salts `hash` per process, which does no harm: the index is never stored.
+        # Python salts `hash` per process, which is harmless because the index is never stored.
         hashed = hash(text) & _HASH_MASK
         if row >= len(self._hashes):
             self._hashes.extend(array("I", [0]) * (row + 1 - len(self._hashes)))
@@ -65,7 +65,7 @@ class TextIndex:
         self._used += 1
 
     def remove(self, text: str) -> None:
-        """Remove the row that has a text; an unknown text is no error."""
+        """Remove the row that has a text; an unknown text is ignored."""
         slot = self._slot_of(text)
         if slot is not None:
             self._slots[slot] = _TOMBSTONE
@@ -73,7 +73,7 @@ class TextIndex:
             self._tombstones += 1
 
     def reserve(self, rows: int) -> None:
-        """Grow for a number of rows, so that adding them rebuilds nothing."""
+        """Grow for a number of rows, so that adding them does not rebuild the index."""
         if rows > _LOAD_AFTER_GROWTH * len(self._slots):
             self._rebuild(rows)
 
@@ -112,8 +112,8 @@ class TextIndex:
         order = hashes.argsort(kind="stable")
         here, homes = here[order], hashes[order] * size >> _HASH_BITS
         steps = np.arange(here.size)
-        # In hash order, each row takes its home slot or the one behind its predecessor, whichever
-        # is later. A running maximum computes that for all rows at once.
+        # In hash order, each row takes its home slot or the one after its predecessor, whichever is
+        # later. A running maximum computes the slots of all rows.
         places = np.maximum.accumulate(homes - steps) + steps if here.size else steps
         fits = places < size
         slots = np.full(size, _EMPTY, dtype=np.intc)

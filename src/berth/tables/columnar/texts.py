@@ -2,19 +2,19 @@
 
 from array import array
 
-# Size byte of a text whose size does not fit a byte; it is stored separately.
+# Size byte of a text that is too long for a size byte and is stored separately.
 _LONG = 255
 
-# Below this, compaction would cost more than the bytes it frees.
+# The buffer is not compacted while it has at most this many unused bytes.
 _WASTED_MIN = 4_096
 _NONE = -1
 
 
 class Texts:
-    """One text per row, as UTF-8 behind a size byte.
+    """One text per row, as a size byte followed by UTF-8.
 
-    The bytes of a replaced text stay in place until more than half of the buffer is unused; then
-    the buffer is compacted.
+    The bytes of a replaced text stay in place until more than half of the buffer, and at least a
+    few thousand bytes, are unused. Then the buffer is compacted.
     """
 
     def __init__(self, rows: int) -> None:
@@ -25,7 +25,7 @@ class Texts:
 
     @property
     def size(self) -> int:
-        """The bytes in the buffer, including unused ones."""
+        """The number of bytes in the buffer, including unused ones."""
         return len(self._bytes)
 
     def get(self, row: int) -> str:
@@ -44,7 +44,7 @@ class Texts:
         return self._starts[row] >= 0
 
     def has(self, row: int, text: str) -> bool:
-        """Return whether a row has the given text, without decoding it."""
+        """Return whether `get` would return the given text, without decoding the row's text."""
         start = self._starts[row]
         if start < 0:
             return not text
@@ -66,7 +66,7 @@ class Texts:
             self._long[row] = text
 
     def clear(self, row: int) -> None:
-        """Forget the text of a row."""
+        """Remove the text of a row, if it has one."""
         start = self._starts[row]
         if start < 0:
             return

@@ -5,15 +5,15 @@ from berth.tables.columnar.text_index import TextIndex
 _TEXT_SIZE = 36
 _SIZE = 16
 
-# Number of cached look-ups: a host that was just chosen is looked up several times.
+# Maximum number of cached look-ups. A host that was just chosen is looked up several times.
 _RECENT_MAX = 1_024
 
 
 class Uuids:
     """One uuid per row; any text is accepted as one.
 
-    A text in another spelling (upper case, no dashes, not a uuid at all) is stored as text and
-    costs about a hundred bytes.
+    A text that is not the canonical spelling of a uuid (upper case, no dashes, or no uuid at all)
+    is stored as text and takes about a hundred bytes.
     """
 
     def __init__(self, rows: int) -> None:
@@ -22,7 +22,7 @@ class Uuids:
 
     def get(self, row: int) -> str:
         """Return the uuid of a row as it was put; the nil uuid for a row that has none."""
-        # Nearly always empty, and testing that is faster than a look-up.
+        # `_texts` is nearly always empty, and testing that is faster than a look-up.
         if self._texts:
             text = self._texts.get(row)
             if text is not None:
@@ -64,7 +64,7 @@ class Uuids:
 
 
 class HostUuids(Uuids):
-    """Uuids of hosts, and the row of each."""
+    """The uuids of hosts, and the row of each uuid."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows)
@@ -72,7 +72,7 @@ class HostUuids(Uuids):
         self._recent: dict[str, int] = {}
 
     def row_of(self, text: str) -> int | None:
-        """Return the row that has a uuid, or None."""
+        """Return the row that has a uuid, or None if no row has it."""
         row = self._recent.get(text)
         if row is None:
             row = self._index.get(text)
@@ -83,15 +83,14 @@ class HostUuids(Uuids):
         return row
 
     def put(self, row: int, text: str) -> None:
-        """Set the uuid of a row that has none; no other row may have the same."""
+        """Set the uuid of a row that has none; no other row may have the same uuid."""
         super().put(row, text)
         self._index.add(text, row)
 
     def clear(self, row: int) -> None:
         """Remove the uuid of a row."""
         text = self.get(row)
-        # Only positive look-ups are cached, so removing a row is the one change that outdates an
-        # entry.
+        # Only successful look-ups are cached, so only the removal of a row outdates an entry.
         self._recent.pop(text, None)
         self._index.remove(text)
         super().clear(row)
@@ -107,7 +106,7 @@ def _spelled(digits: str) -> str:
 
 
 def _packed(text: str) -> bytes | None:
-    """Return the bytes of a uuid, or None when its text is not the canonical spelling."""
+    """Return the bytes of a uuid, or None if the text is not its canonical spelling."""
     if len(text) != _TEXT_SIZE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Sets of small numbers by row, for tables in which few distinct sets occur."""
+"""Sets of aggregate ids by row, for tables in which few distinct sets occur."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from berth.tables.columnar.interned import Interned
 
 _FEW = 64
 
-# Testing one row's set in Python costs about as much as testing this many sets by NumPy.
+# Testing the set of one row in Python takes about as long as testing this many sets with NumPy.
 _COSTLIER = 8
 
 _EMPTY: Final[frozenset[int]] = frozenset()
@@ -22,11 +22,11 @@ _EMPTY: Final[frozenset[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """All distinct sets concatenated, so that NumPy reduces each of them to one value.
+    """All distinct sets concatenated, so that NumPy can reduce each of them to one value.
 
-    `members` has places: the place of a number in `place_of`, or 0. Each set begins with a 0,
-    because `reduceat` would give an empty set the first member of the next. `starts[s]` is where
-    set s begins.
+    `place_of` gives each id that occurs in a set a place, from 1. `members` has the places of the
+    members of each set, after a leading 0, because `reduceat` would otherwise give an empty set the
+    first member of the next one. `starts[s]` is the index in `members` where set s begins.
     """
 
     version: int
@@ -35,18 +35,18 @@ class _Flat:
     starts: Rows
 
     def places(self, numbers: Iterable[int]) -> list[int]:
-        """Return the places of those numbers that occur in any set."""
+        """Return the places of those ids that occur in any set."""
         return [self.place_of[number] for number in numbers if number in self.place_of]
 
 
 class AggregateSets:
-    """One set of aggregate numbers per row; equal sets are stored once.
+    """One set of aggregate ids per row; equal sets are stored once.
 
     Results are computed once per distinct set and then spread over the rows. A fleet has thousands
     of hosts, but few combinations of aggregates.
 
     Attributes:
-        version: increases whenever a stored set changes, and outdates what `least` returned.
+        version: increases whenever a stored set changes; results of `least` are then outdated.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class AggregateSets:
         self._of_row = grown(self._of_row, rows)
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
-        """Set the set of a row to exactly `numbers`."""
+        """Replace the set of a row by `numbers`."""
         before = self._of_row.item(row)
         if self._sets.all[before] != numbers:
             self._of_row[row] = self._sets.take(numbers)
@@ -72,20 +72,22 @@ class AggregateSets:
         return self._sets.all[self._of_row.item(row)] or _EMPTY
 
     def rows_with(self, number: int) -> Rows:
-        """Return the rows whose set contains a number, ascending."""
+        """Return the rows whose set contains an id, ascending."""
         return np.flatnonzero(self.has_any((number,), slice(0, self._of_row.size)))
 
     def grouped(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
-        """Yield each distinct set of the rows, with those rows that have it."""
+        """Yield each distinct set that rows have, with the rows that have it."""
         indices = self._of_row[rows]
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        for index, mine in zip(found.tolist(), parts, strict=False):  # no rows are one part, too
+        for index, mine in zip(
+            found.tolist(), parts, strict=False
+        ):  # `split` makes one part of no rows
             yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:
-        """Return for each of the rows whether its set contains any of the numbers."""
+        """Return for each of the rows whether its set contains any of the ids."""
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]
@@ -102,14 +104,14 @@ class AggregateSets:
         return verdicts.take(indices)
 
     def least(self, values: Mapping[int, float]) -> Floats:
-        """Return the least value of the members of each distinct set.
+        """Return the least value among the members of each distinct set.
 
         Args:
-            values: by number, finite; numbers may be missing.
+            values: finite values by id; ids may be missing.
 
         Returns:
-            (S,) float64, NaN for sets of which no member has a value; valid until `version`
-            increases, and to be given to rows by `spread`.
+            (S,) float64, NaN for sets of which no member has a value. The result is valid until
+            `version` increases; `spread` gives it to the rows.
         """
         flat = self._flattened()
         by_place = np.full(len(flat.place_of) + 1, np.nan)
@@ -123,7 +125,7 @@ class AggregateSets:
         """Return the value of each row's set.
 
         Args:
-            values: (S,), as `least` returned it.
+            values: (S,), a result of `least`.
             rows: K rows.
         """
         return values.take(self._of_row[rows])

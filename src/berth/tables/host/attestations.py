@@ -1,4 +1,4 @@
-"""The trust level of each host, and when its attestation expires."""
+"""The trust level of each host, and the time when its attestation expires."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,10 @@ _NONE = 0
 
 
 class Attestations:
-    """The attestation of each row: the number of its level, and its expiry in Unix seconds.
+    """The attestation of each row: the id of its level, and its expiry in Unix seconds.
 
-    A service has attestations by the name of its nodes. The arrays are allocated with the first
-    attestation: most fleets have none.
+    A service has one attestation per node. The arrays are allocated with the first attestation,
+    because most fleets have none.
     """
 
     def __init__(self, rows: int) -> None:
@@ -40,14 +40,14 @@ class Attestations:
         return valid
 
     def until_s(self, rows: Selection) -> Floats:
-        """Return the expiry of each row's attestation, Unix seconds; -inf without one."""
+        """Return the expiry of each row's attestation in Unix seconds; -inf without one."""
         if not self._numbers:
             return np.full(count_of(rows), -np.inf)
         until_s: Floats = self._until_s[rows]
         return until_s
 
     def put(self, row: int, node: str, by_node: Mapping[str, Attestation]) -> None:
-        """Set a row to the attestation that its service has for its node."""
+        """Set the attestation of a row to the one for its node; remove it if there is none."""
         found = by_node.get(node)
         if found is not None:
             level = self._number(found.level)

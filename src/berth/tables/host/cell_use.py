@@ -9,7 +9,7 @@ from berth.domain.hardware.cpu_sets import bits_of, cpus_of
 from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024
-# Bounds the cache: a fleet has few distinct cells, but a report may contain any.
+# Maximum number of cached shapes. A fleet has few distinct cells, but a report may contain any.
 _SHAPES_KEPT = 4096
 
 
@@ -18,8 +18,8 @@ class CellShape:
     """A cell as its host reports it, with CPU sets as bit masks; equal cells share one object.
 
     `cores` has the dedicated CPUs of each core, without cores that have none; `threads` is the
-    highest number of threads of a core. `is_old` is True when the host does not distinguish shared
-    from dedicated CPUs.
+    highest number of threads of a core. `smallest_kb` is the smallest page size in KiB, 0 if none
+    is reported. `is_old` is True if the host does not distinguish shared from dedicated CPUs.
     """
 
     cell: NumaCell
@@ -49,11 +49,12 @@ def shape_of(cell: NumaCell) -> CellShape:
 
 @dataclass(slots=True)
 class CellUse:
-    """Resources of a cell that instances use, independent of the cell's shape.
+    """The resources of a cell that instances use, independent of the cell's shape.
 
-    `pinned` is a mask of the CPUs in use; `again` counts further owners of a CPU. There should be
-    none, but a cell that forgot them would free a CPU with its first owner. `pages_kb` is memory by
-    page size, 0 for guests without a page size.
+    `pinned` is a mask of the dedicated CPUs in use. `again` counts additional owners of a CPU.
+    There should be none, but without the count the first release would free a CPU that another
+    instance still uses. `pages_kb` is the memory in KiB by page size in KiB; the key 0 is for
+    guests without a page size.
     """
 
     shared_cpus: int = 0
@@ -71,7 +72,7 @@ class CellUse:
             self.pinned |= 1 << cpu
 
     def release(self, share: CellShare) -> None:
-        """Undo `take` with an equal share."""
+        """Undo one `take` of an equal share."""
         self._count(share, -1)
         for cpu in share.taken_cpus:
             if cpu not in self.again:
@@ -94,7 +95,8 @@ class CellUse:
 class FreeCell:
     """A cell of a host and its free resources; `free` is a mask of the free dedicated CPUs.
 
-    `pages_kb` is free memory by page size. Guests without a page size use the smallest pages.
+    `pages_kb` has pairs of page size and free memory, both in KiB. Guests without a page size use
+    the smallest pages.
     """
 
     shape: CellShape
@@ -105,12 +107,12 @@ class FreeCell:
 
     @property
     def cell_id(self) -> int:
-        """The number of the cell on its host."""
+        """The id of the cell on its host."""
         return self.shape.cell.cell_id
 
     @property
     def memory_free_mb(self) -> int:
-        """Memory without a guest that has a NUMA topology, in MB; may be negative."""
+        """The memory in MiB that no guest with a NUMA topology uses; may be negative."""
         return self.shape.cell.memory_mb - self.memory_used_mb
 
     @property
@@ -120,7 +122,7 @@ class FreeCell:
 
     @property
     def core_counts(self) -> list[int]:
-        """The numbers of free CPUs of the cores that have any."""
+        """The number of free dedicated CPUs of each core that has any."""
         counts = ((core & self.free).bit_count() for core in self.shape.cores)
         return [count for count in counts if count]
 

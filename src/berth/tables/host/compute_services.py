@@ -11,9 +11,10 @@ from berth.tables.host.host_columns import HostColumns
 class ComputeServices:
     """Services by host name.
 
-    The columns of its hosts hold all fields of a plain service. A service is stored as a whole
-    record as well when it has no host in the table, or has a field without a column: a disabled
-    reason, attestations, audit findings, failed builds by tenant, or a count out of range.
+    The columns of its hosts hold all fields of a plain service. A service is also stored as a
+    record if it has no host in the table, or if the columns cannot hold one of its fields: a
+    disabled reason, attestations, audit notices, failures by tenant, a failure level, or a count
+    out of range.
     """
 
     def __init__(self, columns: HostColumns, names: HostNames) -> None:
@@ -22,7 +23,7 @@ class ComputeServices:
         self._kept: dict[str, Service] = {}
 
     def get(self, name: str) -> Service | None:
-        """Return the service of a host name, or None."""
+        """Return the service of a host name, or None if it has none."""
         kept = self._kept.get(name)
         if kept is not None:
             return kept
@@ -46,9 +47,9 @@ class ComputeServices:
         return rows
 
     def put_seen(self, name: str, at_s: float) -> frozenset[int]:
-        """Set the time of a service's last heartbeat, Unix seconds, and return its rows.
+        """Set the time of a service's last heartbeat, in Unix seconds, and return its rows.
 
-        An unknown service has no rows, and nothing changes.
+        An unknown service is ignored and has no rows.
         """
         kept = self._kept.get(name)
         if kept is not None:
@@ -62,16 +63,16 @@ class ComputeServices:
         return seen
 
     def attach_row(self, row: int, name: str, node: str) -> None:
-        """Set the service of a row that is about to get its name."""
+        """Set the service columns of a row that is about to get a host name."""
         service = self.get(name)
         if service is not None:
             self._keep(service, is_needed=not _is_plain(service))
         self._columns.put_service(row, service, node)
 
     def detach_row(self, row: int) -> None:
-        """Store the service of a row that is about to lose its name."""
+        """Store the service of a row that is about to lose its host name, if it is the last one."""
         name = self._names.name(row)
-        # With the last row the columns are cleared, but the service still exists in the ledger.
+        # The columns of the row will be cleared, but the service still exists in the ledger.
         if name not in self._kept and len(self._names.of_name(name)) == 1:
             service = self._columns.service(row, name)
             if service is not None:

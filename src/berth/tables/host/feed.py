@@ -1,4 +1,4 @@
-"""Loads a host table from a ledger snapshot and applies the events of the change feed to it."""
+"""Functions that load a host table from a snapshot and apply events of the change feed to it."""
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
@@ -15,7 +15,7 @@ from berth.tables.host.orphans import LocatedResident
 
 
 def table_of(snapshot: Snapshot) -> HostTable:
-    """Return the table of a snapshot."""
+    """Return the host table of a snapshot."""
     hosts = HostTable()
     hosts.reserve(len(snapshot.hosts))
     for records in (
@@ -64,7 +64,7 @@ def apply_event(hosts: HostTable, event: Event) -> None:
 
 
 def located_resident(record: Instance | Migration) -> LocatedResident | None:
-    """Return the instance that a record puts on a host, or None when it puts none on any."""
+    """Return the resident that a record puts on a host, with the host; None if it puts none."""
     if isinstance(record, Migration):
         place = record.elsewhere
         if place is None:
@@ -76,7 +76,7 @@ def located_resident(record: Instance | Migration) -> LocatedResident | None:
 
 
 def put_located(hosts: HostTable, located: LocatedResident) -> None:
-    """Put an instance on the host of that name, or among the orphans until the host is added."""
+    """Put a resident on its host, or among the orphans until the host is added."""
     host_uuid = hosts.find(located.name, located.node)
     if host_uuid is None:
         hosts.put_orphan(located)
@@ -97,7 +97,7 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
 
 
 def _apply_migration(hosts: HostTable, migration: Migration) -> None:
-    """Count a migration on its other host as well, under its own uuid, while it needs that host."""
+    """Put a migration on its other host, under its own uuid, while it holds resources there."""
     located = located_resident(migration)
     if located is None:
         hosts.remove_instance(migration.uuid)
@@ -108,8 +108,8 @@ def _apply_migration(hosts: HostTable, migration: Migration) -> None:
 def resident_of_move(migration: Migration, place: Place) -> Resident:
     """Return the resident that represents an instance on the other host of its migration.
 
-    Leftovers that wait for cleanup belong to no server group: the instance cannot return to that
-    host.
+    A migration that only waits for cleanup belongs to no server group, because the instance cannot
+    return to that host.
     """
     return Resident(
         uuid=migration.uuid,
@@ -122,7 +122,7 @@ def resident_of_move(migration: Migration, place: Place) -> Resident:
 
 
 def resident_of(instance: Instance) -> Resident:
-    """Return the fields of an instance that rules read."""
+    """Return the resident that represents an instance on its host."""
     return Resident(
         uuid=instance.uuid,
         group_uuid=instance.group_uuid,

@@ -1,7 +1,7 @@
-"""Counts everything that one instance uses of a host in addition to what the ledger reports.
+"""Holds of everything that one instance uses on a host before the ledger reports it.
 
-A hold counts the NUMA cells and devices of an instance. A resident that is added during the hold
-must come without its assignment, or they would be counted twice.
+A hold includes the NUMA cells and devices of the instance. A resident that is added during the hold
+must have no assignment, because its cells and devices would otherwise be counted twice.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from berth.tables.host.hosts import HostTable
 def hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Count what an instance uses of a row's providers, cells and devices.
+    """Hold what an instance uses of a row's providers, NUMA cells and devices.
 
     Args:
         hosts: the table.
-        row: the host.
-        amounts: requested amounts by class, in units of the class.
-        assignment: amounts by provider, cells and devices that the instance gets in addition to, or
-            in place of, the amounts.
+        row: the row of the host.
+        amounts: the requested amounts by class, in the unit of the class.
+        assignment: the amounts by provider, cells and devices that the instance gets in addition
+            to the amounts, or in their place; None if there are none.
     """
     # An assignment may take requested amounts from child providers instead of the root.
     hosts.hold(row, amounts_on_root(amounts, assignment))
@@ -34,7 +34,7 @@ def hold(
 def release_hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Undo `hold` with equal arguments; whatever is not on hold is ignored."""
+    """Undo a `hold` with equal arguments; amounts, cells and devices not on hold are ignored."""
     hosts.release_hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():

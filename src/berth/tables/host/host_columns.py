@@ -30,7 +30,7 @@ Bools = NDArray[np.bool_]
 
 
 class _Ratios(NamedTuple):
-    """Allocation ratios by resource class, one mapping for each source that may set them."""
+    """Allocation ratios by resource class, as sorted pairs for each source that may set them."""
 
     own: tuple[tuple[str, float], ...] = ()
     forced: tuple[tuple[str, float], ...] = ()
@@ -39,7 +39,7 @@ class _Ratios(NamedTuple):
 
 
 class _Hardware(NamedTuple):
-    """Reported attributes that few hosts have."""
+    """The reported attributes that few hosts have."""
 
     pci_pools: tuple[PciPool, ...]
     child_uuids: tuple[str, ...]
@@ -56,7 +56,7 @@ class HostColumns(ColumnSet):
 
     `metrics`, `addresses`, `attestations`, `numa` and `pci` are separate objects, because few
     policies read them. Records of hosts and services are not stored: `host` and `service` build
-    records that are equal to those that were put (ADR 12).
+    them from the columns (ADR 12).
     """
 
     alive: Bools
@@ -99,7 +99,7 @@ class HostColumns(ColumnSet):
             apart.resize(rows)
 
     def clear(self, row: int) -> None:
-        """Set a row to zero in every array, and clear it in the separate objects."""
+        """Set a row to zero in every array, and remove its data from the separate objects."""
         self._release(row)
         super().clear(row)
         self._hardware.pop(row, None)
@@ -113,8 +113,8 @@ class HostColumns(ColumnSet):
     # ---- hosts ----------------------------------------------------------------------------
 
     def put_host(self, row: int, host: Host) -> None:
-        """Set a row to the attributes of a host, except uuid, name and node."""
-        # Taken before the old values are released: equal ones keep their number this way.
+        """Set the columns of a row to the attributes of a host other than uuid, name and node."""
+        # The new values are taken before the old ones are released, so equal ones keep their ids.
         profile = self.profiles.number(host)
         ratios = self._ratios.take(_ratios_of(host))
         self._release(row)
@@ -125,7 +125,7 @@ class HostColumns(ColumnSet):
         self._put_hardware(row, host)
 
     def put_name_hash(self, row: int, host: Host) -> None:
-        """Set the name hash of a row from name and node of its host."""
+        """Set the name hash of a row from the name and node of its host."""
         self.name_hash[row] = _name_hash_of(host)
 
     def matches(self, row: int, host: Host) -> bool:
@@ -182,7 +182,7 @@ class HostColumns(ColumnSet):
         return len(self._cell_names) > 1
 
     def cell_name(self, row: int) -> str:
-        """Return the cell of a row's host."""
+        """Return the cell of a row's host; empty if it has none."""
         return self._cell_names[self.cell.item(row)]
 
     def in_cell(self, cell: str, rows: Selection, count: int) -> Mask:
@@ -196,13 +196,13 @@ class HostColumns(ColumnSet):
     # ---- instances ------------------------------------------------------------------------
 
     def take(self, row: int, assignment: Assignment | None) -> None:
-        """Count the NUMA cells and devices that an instance uses on a row."""
+        """Add what an instance uses of the NUMA cells and devices of a row."""
         if assignment is not None:
             self.numa.take(row, assignment.numa)
             self.pci.take(row, assignment.devices)
 
     def release(self, row: int, assignment: Assignment | None) -> None:
-        """Undo `take` with an equal assignment."""
+        """Undo one `take` of an equal assignment."""
         if assignment is not None:
             self.numa.release(row, assignment.numa)
             self.pci.release(row, assignment.devices)
@@ -210,7 +210,7 @@ class HostColumns(ColumnSet):
     # ---- services -------------------------------------------------------------------------
 
     def put_service(self, row: int, service: Service | None, node: str) -> None:
-        """Set a row, whose node is given, to a compute service's state; None counts as disabled."""
+        """Set the service columns of a row whose host has the given node; None means no service."""
         if service is None and not self.is_served.item(row):
             return
         self.is_served[row] = service is not None
@@ -219,7 +219,7 @@ class HostColumns(ColumnSet):
         self.last_seen_s[row] = 0.0 if service is None else service.last_seen_s
         self.created_at_s[row] = 0.0 if service is None else service.created_at_s
         failed = 0 if service is None else service.failed_builds
-        # Clipped, since agents report counts of any size and a column has 64 bits.
+        # The count is clipped, because agents report integers of any size and a column has 64 bits.
         self.failed_builds[row] = max(0, min(failed, AMOUNT_MAX))
         self.failed_at_s[row] = 0.0 if service is None else service.failed_at_s
         level = 0.0 if service is None else service.failure_level
@@ -231,10 +231,10 @@ class HostColumns(ColumnSet):
         self.attestations.put(row, node, {} if service is None else service.attestations)
 
     def service(self, row: int, name: str) -> Service | None:
-        """Return the service of a row under the given name, or None, as far as the columns hold it.
+        """Return the service of a row under the given name, or None if the row has none.
 
-        They do not hold a reason, attestations of other nodes, failures by tenant, or a clipped
-        count; see `ComputeServices`.
+        The record has only what the columns hold: its disabled reason, attestations, audit and
+        build failures are empty, and its counts are clipped (see `ComputeServices`).
         """
         if not self.is_served.item(row):
             return None
@@ -287,7 +287,7 @@ def _ratios_of(host: Host) -> _Ratios:
 
 def _name_hash_of(host: Host) -> float:
     """Return a number in [0, 1) that depends only on the host's name and node."""
-    # Not `hash`, which differs between processes: all schedulers must agree. 48 bits are exact in a
-    # float.
+    # All schedulers must compute the same value, and Python's `hash` differs between processes. A
+    # float holds 48 bits exactly.
     digest = hashlib.sha256(f"{host.name}\0{host.node}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

@@ -1,4 +1,4 @@
-"""Metrics that hosts report of themselves."""
+"""The metrics that hosts report."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ class HostMetrics:
     """The metrics of each row; a metric becomes an array when it is first read.
 
     Agents report any number of metrics, which may differ from host to host, while policies read few
-    of them. An array for every reported name would cost eight bytes per row for nothing.
+    of them. An array for every reported name would waste eight bytes per row.
     """
 
     def __init__(self, rows: int) -> None:
@@ -28,7 +28,7 @@ class HostMetrics:
         """Return the metric's value for each of the rows, NaN for hosts that do not report it.
 
         Args:
-            name: of the metric.
+            name: the name of the metric.
             rows: K rows.
 
         Returns:
@@ -43,11 +43,11 @@ class HostMetrics:
         return values
 
     def reported(self, row: int) -> Mapping[str, float]:
-        """Return the metrics of a row."""
+        """Return the metrics of a row; empty if it reports none."""
         return self._reported.get(row, _NONE)
 
     def put(self, row: int, metrics: Mapping[str, float]) -> None:
-        """Set the metrics of a row to exactly these."""
+        """Replace the metrics of a row."""
         if metrics:
             self._reported[row] = metrics
         else:

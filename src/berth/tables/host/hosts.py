@@ -1,4 +1,4 @@
-"""The host table: every host that the scheduler may choose, as columns."""
+"""The host table: all hosts as columns, for the rules of the scheduler."""
 
 import warnings
 from collections.abc import ItemsView, Iterable, Mapping
@@ -45,8 +45,7 @@ _GROWTH: Final = 4
 # A table loaded from a snapshot has spare rows for 1/16 more hosts.
 _SPARE: Final = 16
 
-# Numbers of cached records and identities. Every decision names its best hosts again, so a few
-# hundred entries serve nearly all calls.
+# Maximum numbers of cached records and identities; decisions read those of their best hosts.
 _HOSTS_CACHED_MAX: Final = 512
 _IDENTITIES_CACHED_MAX: Final = 1_024
 
@@ -58,9 +57,9 @@ class HostTable:
     The follower of the ledger's change feed writes the table, and the rules read it, on the same
     thread.
 
-    The columns of used amounts hold the amounts that the ledger reports plus those on *hold*: what
-    this process has decided and the feed has not yet confirmed. Therefore the next decision of this
-    process sees the room that is left.
+    The columns of used amounts hold the amounts that the ledger reports plus those on *hold*: the
+    amounts that this process has claimed or offered and the feed has not yet confirmed. So the next
+    decision of this process sees the room that is left.
 
     Attributes:
         version: the ledger version that the table reflects.
@@ -72,8 +71,8 @@ class HostTable:
         server_groups: the server groups by uuid.
         orphans: instances and providers whose host is not in the table.
         trees: the child providers of hosts.
-        membership_epoch: counts hosts that were added, removed or renamed, which changes the rank
-            of all others.
+        membership_epoch: the number of times that a host was added, removed or renamed, which
+            changes the ranks of other hosts.
         caches: values that other modules derive from the table, by module. They are stored here so
             that they are discarded with the table.
     """
@@ -126,12 +125,12 @@ class HostTable:
 
     @property
     def hypervisor_version(self) -> DerivedInts:
-        """(N,) hypervisor version as a number; 0 when unknown."""
+        """(N,) hypervisor version as an integer; 0 if unknown."""
         return self._columns.hypervisor_version
 
     @property
     def cell(self) -> SmallInts:
-        """(N,) number of the host's cell, in order of first appearance; see `in_cell`."""
+        """(N,) id of the host's cell, 0 for none, in order of first appearance; see `in_cell`."""
         return self._columns.cell[: self._rows]
 
     @property
@@ -145,16 +144,17 @@ class HostTable:
 
     @property
     def ratios(self) -> SmallInts:
-        """(N,) number of the host's own allocation ratios; equal numbers mean equal ratios."""
+        """(N,) id of the allocation ratios in the host's record; equal ids mean equal ratios."""
         return self._columns.ratios[: self._rows]
 
     @property
     def rank(self) -> Ints:
         """(N,) position of each host in the order of (name, node), which breaks ties of scores.
 
-        It is independent of the order in which hosts were added.
+        It does not depend on the order in which hosts were added.
         """
-        # Computed when read: sorting a large fleet takes long, and hosts are added in bursts.
+        # Ranks are computed when they are read, because sorting a large fleet takes long and hosts
+        # are added in bursts.
         if not self._is_ranked:
             # Most fleets have unique names, and comparing names is faster than whole identities.
             key = self._names.name if self._names.are_unique else self.identity
@@ -165,7 +165,7 @@ class HostTable:
 
     @property
     def name_hash(self) -> Floats:
-        """(N,) in [0, 1), a digest of name and node: a stable order unrelated to that of names."""
+        """(N,) name hash in [0, 1), a stable order unrelated to the order of names."""
         return self._columns.name_hash[: self._rows]
 
     @property
@@ -176,12 +176,12 @@ class HostTable:
 
     @property
     def num_instances(self) -> SmallInts:
-        """(N,) instances on the host, including those on hold."""
+        """(N,) number of instances on the host, including those on hold."""
         return self._columns.num_instances[: self._rows]
 
     @property
     def num_io_ops(self) -> SmallInts:
-        """(N,) instances that are being built on the host."""
+        """(N,) number of instances whose task loads the host's disks (nova-behaviour.md 5.3)."""
         return self._columns.num_io_ops[: self._rows]
 
     @property
@@ -196,7 +196,7 @@ class HostTable:
 
     @property
     def metrics(self) -> HostMetrics:
-        """The metrics that hosts report of themselves."""
+        """The metrics that the hosts report."""
         return self._columns.metrics
 
     @property
@@ -218,7 +218,7 @@ class HostTable:
 
     @property
     def forced_down(self) -> Mask:
-        """(N,) bool: an operator forced the service down."""
+        """(N,) bool: an operator has forced the compute service down."""
         return self._columns.forced_down[: self._rows]
 
     @property
@@ -228,7 +228,7 @@ class HostTable:
 
     @property
     def created_at_s(self) -> Floats:
-        """(N,) Unix seconds when the compute service was created; 0 when unknown."""
+        """(N,) Unix seconds when the compute service was created; 0 if unknown."""
         return self._columns.created_at_s[: self._rows]
 
     @property
@@ -238,23 +238,23 @@ class HostTable:
 
     @property
     def failed_at_s(self) -> Floats:
-        """(N,) Unix seconds of the newest failed build; 0 when there was none."""
+        """(N,) Unix seconds of the newest failed build; 0 if there was none."""
         return self._columns.failed_at_s[: self._rows]
 
     @property
     def failure_level(self) -> SmallFloats:
-        """(N,) weight of the host's failed builds as computed by its agent, >= 0."""
+        """(N,) failure level of the host as its agent computed it, at least 0."""
         return self._columns.failure_level[: self._rows]
 
     @property
     def attestations(self) -> Attestations:
-        """The trust levels that an attestation service gives the hosts."""
+        """The trust levels of the hosts, from the attestation service."""
         return self._columns.attestations
 
     # ---- columns by resource class ----------------------------------------------------------
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class, or None when no host ever had any.
+        """Return the columns of a resource class, or None if no host ever had the class.
 
         The arrays are longer than the table: take `[:len(table)]` or index them by rows.
         """
@@ -270,7 +270,7 @@ class HostTable:
         return self._stock.classes.items()
 
     def inventories(self, row: int) -> dict[str, Inventory]:
-        """Return the inventories of a row's host by class, with `max_unit` filled in."""
+        """Return the inventories of a row's host by class; a `max_unit` of 0 becomes the total."""
         return self._stock.inventories(row)
 
     def used(self, row: int) -> dict[str, int]:
@@ -279,9 +279,9 @@ class HostTable:
 
     @property
     def structure(self) -> tuple[int, int, int]:
-        """The numbers of resource classes, child providers and kinds of PCI devices.
+        """The numbers of resource classes, of child providers and of kinds of PCI devices.
 
-        Readers that rules bind to the whole table stay valid while this is equal.
+        Readers that rules bind to the whole table remain valid until one of these changes.
         """
         return len(self._stock.classes), len(self.trees), len(self.pci.kinds)
 
@@ -312,7 +312,7 @@ class HostTable:
         """Return the host in a row.
 
         The record is built from the columns, which takes some microseconds. A caller that needs one
-        attribute reads that (`uuid`, `name`, `node`, `cell_name`, or a column).
+        attribute should read only that (`uuid`, `name`, `node`, `cell_name`, or a column).
 
         Raises:
             NotFoundError: the row is unused.
@@ -361,11 +361,11 @@ class HostTable:
         return tuple(self.name(int(row)) for row in rows)
 
     def cell_name(self, row: int) -> str:
-        """Return the cell of a row's host; empty when it has none."""
+        """Return the cell of a row's host; empty if it has none."""
         return self._columns.cell_name(row)
 
     def row_of(self, host_uuid: str) -> int | None:
-        """Return the row of a host by its uuid, or None."""
+        """Return the row of a host by its uuid, or None if the table does not have the host."""
         return self._uuids.row_of(host_uuid)
 
     def rows_of_name(self, name: str) -> frozenset[int]:
@@ -381,11 +381,11 @@ class HostTable:
         return self._names.of_node(node)
 
     def find(self, name: str, node: str | None) -> str | None:
-        """Return the uuid of the host with that name and node, or None.
+        """Return the uuid of the host with a name and node, or None if there is none.
 
         Args:
-            name: of the service host.
-            node: of the host, or None for the first node of the service host.
+            name: the name of the service host.
+            node: the node, or None for the first node of the service host in ascending order.
         """
         row = self._names.only_row(name)
         rows = self._names.of_name(name) if row is None else (row,)
@@ -393,7 +393,7 @@ class HostTable:
         return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
 
     def service(self, name: str) -> Service | None:
-        """Return the compute service of a host name, or None."""
+        """Return the compute service of a host name, or None if it has none."""
         return self._services.get(name)
 
     @property
@@ -404,13 +404,13 @@ class HostTable:
     # ---- write: capacity --------------------------------------------------------------------
 
     def reserve(self, hosts: int) -> None:
-        """Allocate rows for a number of hosts and a spare share, to avoid copies later."""
+        """Allocate rows for a number of hosts and some spare ones, to avoid copies later."""
         rows = hosts + hosts // _SPARE
         if rows > self._columns.rows:
             self._resize(rows)
 
     def prepare(self) -> None:
-        """Compute ranks and NUMA columns now, so that the first decision does not pay for them."""
+        """Compute ranks and NUMA columns now, so that the first decision need not do it."""
         _ = self.rank
         self.numa.refresh()
 
@@ -423,7 +423,7 @@ class HostTable:
             return self._add_host(host)
         is_renamed = not self._names.match(row, host)
         # Agents report unchanged hosts periodically. A journal entry would make every cache
-        # evaluate the row again for nothing.
+        # evaluate the row again without need.
         if not is_renamed and self._columns.matches(row, host):
             return row
         self._forget(row)
@@ -436,10 +436,10 @@ class HostTable:
         return row
 
     def remove_host(self, host_uuid: str) -> None:
-        """Remove a host and its holds; an unknown uuid is no error.
+        """Remove a host and its holds; an unknown uuid is ignored.
 
-        Its instances and its provider become orphans: they exist in the ledger, and the host may
-        come back.
+        The instances and the provider of the host become orphans: they still exist in the ledger,
+        and the host may be added again.
         """
         row = self.row_of(host_uuid)
         if row is None:
@@ -464,11 +464,11 @@ class HostTable:
         row = self.row_of(provider.uuid)
         if row is None:
             if provider.parent_uuid is None:
-                # It may have been a child before.
+                # The provider may have been a child before.
                 self.trees.remove(provider.uuid)
                 self.orphans.providers[provider.uuid] = provider
             else:
-                # It may have been a root without a host before.
+                # The provider may have been a root without a host before.
                 self.orphans.providers.pop(provider.uuid, None)
                 self.trees.put(provider)
             return
@@ -478,15 +478,15 @@ class HostTable:
         self.journal.record(row, "traits")
 
     def remove_provider(self, provider_uuid: str) -> None:
-        """Remove a provider; if it is that of a host, the host has no inventory afterwards."""
+        """Remove a provider; a host whose provider is removed has no inventory afterwards."""
         self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
-            # The host itself stays: the ledger has it as a record of its own.
+            # The host stays in the table, because it is a record of its own in the ledger.
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
-        """Set the amounts that the ledger reports as used of a host or child; holds are added."""
+        """Set the used amounts that the ledger reports for a host or child; holds are added."""
         row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
@@ -494,13 +494,13 @@ class HostTable:
             if orphan is not None:
                 self.orphans.providers[host_uuid] = replace(orphan, used=used)
             return
-        # The confirmation of an own hold leaves the sum as it was: no row has changed then.
+        # An event that only confirms a hold leaves the sum unchanged and needs no journal entry.
         if self._stock.put_used(row, used):
             self.journal.record(row, "used")
 
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; its hosts may be added later."""
-        # A service record contains the last heartbeat as well, hence both groups.
+        # The row changes in both groups, because a service record also contains the last heartbeat.
         for row in self._services.put(service):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")
@@ -512,7 +512,7 @@ class HostTable:
             self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
-        """Set the time of the last heartbeat of services, Unix seconds; ignore unknown ones."""
+        """Set the time in Unix seconds of services' last heartbeat; ignore unknown services."""
         for name in names:
             for row in self._services.put_seen(name, at_s):
                 self.journal.record(row, "seen")
@@ -522,13 +522,14 @@ class HostTable:
         self.journal.record_rows(self.memberships.put(aggregate), "aggregates")
 
     def remove_aggregate(self, aggregate_id: int) -> None:
-        """Remove an aggregate; an unknown id is no error."""
+        """Remove an aggregate; an unknown id is ignored."""
         self.journal.record_rows(self.memberships.remove(aggregate_id), "aggregates")
 
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
-        """Put an instance on a host, after removing it from any other.
+        """Remove an instance from its present host, and put it on another unless that is unknown.
 
-        The amounts that it uses are not counted: the ledger reports them by provider.
+        The amounts that the instance uses are not counted, because the ledger reports them by
+        provider.
         """
         self.remove_instance(resident.uuid)
         row = self.row_of(host_uuid)
@@ -541,14 +542,14 @@ class HostTable:
         self.orphans.put(located)
 
     def remove_instance(self, uuid: str) -> None:
-        """Remove an instance from its host or from the orphans; an unknown uuid is no error."""
+        """Remove an instance from its host or from the orphans; an unknown uuid is ignored."""
         self.orphans.remove(uuid)
         self.remove_resident(uuid)
 
     # ---- write: decisions of this process ---------------------------------------------------
 
     def add_resident(self, row: int, resident: Resident) -> None:
-        """Put an instance that is on no host on a row."""
+        """Put an instance on a row; it must not be on any row."""
         self._add_occupant(Occupant(resident, row))
 
     def remove_resident(self, uuid: str) -> None:
@@ -566,7 +567,7 @@ class HostTable:
         self.journal.record(row, "used")
 
     def release_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Undo `hold` with equal arguments; amounts that are not on hold are ignored."""
+        """Undo one `hold` with equal arguments; amounts that are not on hold are ignored."""
         self._stock.release_hold(row, amounts)
         self.journal.record(row, "used")
 
@@ -584,13 +585,13 @@ class HostTable:
     def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """End a hold whose claim the feed has delivered.
 
-        The used amounts stay as they are, and the journal gets no entry: the usage event of the
-        same ledger version sets the same sum.
+        The used amounts stay as they are and the journal gets no entry, because the usage event of
+        the same ledger version sets the same sum.
         """
         self._stock.confirm_hold(row, amounts)
 
     def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Subtract the amounts of `confirm_hold` if the version had no usage event."""
+        """Subtract the amounts of a `confirm_hold` whose version had no usage event."""
         self._stock.undo_confirm_hold(row, amounts)
         self.journal.record(row, "used")
 
@@ -600,7 +601,7 @@ class HostTable:
         row = self._new_row()
         self._uuids.put(row, host.uuid)
         self._columns.put_host(row, host)
-        # The provider may have come first: as a root, or as a child of one that is unknown.
+        # The provider may have come first, as a root or as a child of an unknown provider.
         provider = self.trees.remove(host.uuid) or self.orphans.providers.pop(host.uuid, None)
         if provider is not None:
             self.put_provider(provider)
@@ -609,9 +610,10 @@ class HostTable:
         return row
 
     def _attach_name(self, row: int, host: Host) -> None:
-        """Give a row everything that the table knows by host name: service, aggregates, orphans."""
+        """Give a row all data that the table has by host name: service, aggregates and orphans."""
         self._columns.put_name_hash(row, host)
-        # Before the row has its name: `attach_row` may read the service from another row of it.
+        # `attach_row` must run before the row has its name, because it may read the service from
+        # another row with that name.
         self._services.attach_row(row, host.name, host.node)
         self._names.add(row, host)
         self._forget(row)
@@ -623,7 +625,7 @@ class HostTable:
         self.journal.record_all(row)
 
     def _detach_name(self, row: int) -> None:
-        """Undo `_attach_name`; instances become orphans of the name that the ledger has."""
+        """Undo `_attach_name`; the instances of the row become orphans under its name and node."""
         name, node = self.name(row), self.node(row)
         self._services.detach_row(row)
         self._names.discard(row)
@@ -635,7 +637,7 @@ class HostTable:
                 self.put_orphan(LocatedResident(occupant.resident, name, node))
 
     def _provider(self, row: int, uuid: str) -> Provider:
-        """Return the provider of a row as the ledger reports it, without holds."""
+        """Release the holds of a row, and return its provider as the ledger reports it."""
         self._stock.release_hold(row)
         inventories, used = self._stock.inventories(row), self._stock.used(row)
         return Provider(

@@ -10,7 +10,7 @@ from berth.tables.columnar.column_set import grown
 
 Counts = NDArray[np.float64]
 
-# Up to this many rows with instances a mapping is used, whatever the size of the table.
+# For up to this many rows with a count a mapping is used, whatever the size of the table.
 _FEW_ROWS = 64
 # A mapping entry takes about as much memory as this many elements of an int32 array.
 _ROWS_TO_A_COUNT = 16
@@ -20,7 +20,7 @@ _FIRST_ROWS = 1024
 class RowTally:
     """A count per row: a mapping while few rows have one, an array when many do.
 
-    It becomes an array once that needs no more memory than the mapping.
+    The mapping is converted once an array would need no more memory.
     """
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class RowTally:
 class ImageCounts:
     """Counts of instances by image property and value, for the properties that rules read.
 
-    Nothing is counted before that, because most policies have no such rule. The owner adds the
-    existing instances after `keep` returns True, and every later change by `add`.
+    Counting begins with the first `keep`, because most policies have no such rule. The owner adds
+    the existing instances after `keep` returns True, and reports every later change by `add`.
     """
 
     def __init__(self) -> None:
@@ -84,10 +84,11 @@ class ImageCounts:
         return self._keeps_all or bool(self._names)
 
     def keep(self, names: frozenset[str]) -> bool:
-        """Start counting some properties, or all properties when `names` is empty.
+        """Start counting some properties, or all properties if `names` is empty.
 
         Returns:
-            True when some were not counted before; the owner must add every instance again.
+            True if some of them were not counted before; the owner must then add every instance
+            again.
         """
         if self._keeps_all or (names and names <= self._names):
             return False
@@ -97,7 +98,7 @@ class ImageCounts:
         return True
 
     def add(self, row: int, properties: Mapping[str, str], by: int = 1) -> None:
-        """Count an instance on a row, or remove it with `by=-1`."""
+        """Count an instance on a row, or uncount it with `by=-1`."""
         for item in properties.items():
             if not self._keeps_all and item[0] not in self._names:
                 continue

@@ -1,8 +1,8 @@
 """The aggregates of each host, and the metadata of these aggregates.
 
 Metadata is read in Nova's two ways (nova-behaviour.md 2.6): the text of a key as a number, and the
-words of the text, split at commas and stripped. A host has the metadata of all its aggregates: the
-least of several numbers, the words of all.
+words of the text, split at commas and stripped. A host has the metadata of all its aggregates: of
+several numbers the least one counts, and the words of all aggregates are combined.
 """
 
 import math
@@ -40,7 +40,7 @@ class Memberships:
         self._by_host: dict[str, set[int]] = {}
         self.by_key: dict[str, dict[int, Words]] = {}
         self.by_row = AggregateSets()
-        # By key and bound: the version of `by_row`, and the least number of each of its sets.
+        # By key and lower bound: a version of `by_row`, and the least number of each of its sets.
         self._least: dict[tuple[str, float], tuple[int, Floats]] = {}
 
     # ---- write ------------------------------------------------------------------------------
@@ -58,15 +58,15 @@ class Memberships:
             for key, text in aggregate.metadata.items():
                 self.by_key.setdefault(key, {})[number] = _words(text)
                 self._forget_numbers(key)
-        # After the metadata, from which the zones of moved rows are computed.
+        # This must follow the metadata, from which the zones of moved rows are computed.
         moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
-        # New metadata changes the other rows of the aggregate as well.
+        # New metadata also changes the rows that stay in the aggregate.
         if old is None or not is_restated:
             return moved
         return self._restate(old, aggregate, moved)
 
     def remove(self, aggregate_id: int) -> list[int]:
-        """Remove an aggregate, and return the rows that were in it."""
+        """Remove an aggregate, and return the rows that were in it; none for an unknown id."""
         old = self.by_id.pop(aggregate_id, None)
         if old is None:
             return []
@@ -79,7 +79,7 @@ class Memberships:
         self.zones.resize(rows)
 
     def put_row(self, row: int, name: str | None) -> None:
-        """Set the aggregates of a row to those of a host name, or to none for None."""
+        """Set the aggregates of a row to those of a host name, or to none if the name is None."""
         mine = frozenset[int]() if name is None else frozenset(self._by_host.get(name, ()))
         self.by_row.put(row, mine)
         self.zones.put(row, self._zones_of(mine))
@@ -87,13 +87,13 @@ class Memberships:
     # ---- look up ----------------------------------------------------------------------------
 
     def of_host(self, name: str) -> tuple[Aggregate, ...]:
-        """Return the aggregates of a host name, by id."""
+        """Return the aggregates of a host name, sorted by id."""
         return tuple(self.by_id[number] for number in sorted(self._by_host.get(name, ())))
 
     def with_key(self, key: str) -> Mapping[int, Words]:
         """Return the words under a metadata key by aggregate id, without aggregates that lack it.
 
-        An empty text has one word, the empty one, as in Nova.
+        An empty text has one word, which is empty, as in Nova.
         """
         return self.by_key.get(key, {})
 
@@ -113,16 +113,16 @@ class Memberships:
         Text that is not a finite number is ignored.
 
         Args:
-            key: of the metadata.
+            key: the metadata key.
             rows: K rows.
-            above: smaller or equal numbers are ignored.
+            above: numbers up to this one are ignored.
 
         Returns:
-            (K,) float64, NaN for rows without such a number; or None when no aggregate has the key.
+            (K,) float64, NaN for rows without such a number; or None if no aggregate has the key.
         """
         if key not in self.by_key:
             return None
-        # Every decision reads the same few keys, while aggregates seldom change.
+        # The result is cached: decisions read the same few keys, and aggregates seldom change.
         version, least = self._least.get((key, above), (-1, None))
         if least is None or version != self.by_row.version:
             least = self.by_row.least(self._numbers(key, above))
@@ -130,9 +130,10 @@ class Memberships:
         return self.by_row.spread(least, rows)
 
     def least_at(self, key: str, row: int, *, above: float = -math.inf) -> Aggregate | None:
-        """Return the aggregate with a row's least number under a key, or None.
+        """Return the aggregate with a row's least number under a key, or None if none has a number.
 
-        Of several aggregates with the same number it is the one with the lowest id.
+        Numbers up to `above` are ignored. Of several aggregates with the same number, the one with
+        the lowest id is returned.
         """
         numbers = self._numbers(key, above)
         mine = sorted(self.by_row.get(row) & numbers.keys(), key=lambda one: (numbers[one], one))
@@ -152,7 +153,7 @@ class Memberships:
         return {zone for n in numbers for zone in by_aggregate.get(n, ()) if zone}
 
     def _move(self, number: int, *, came: frozenset[str], left: frozenset[str]) -> list[int]:
-        """Add and remove hosts of an aggregate, and return their rows."""
+        """Add hosts to an aggregate and remove others, and return the rows of all these hosts."""
         for name in came:
             self._by_host.setdefault(name, set()).add(number)
         for name in left:

@@ -1,4 +1,4 @@
-"""The free resources of the hosts' NUMA cells, one place per cell in every array."""
+"""The free resources of the hosts' NUMA cells, in arrays with one place per cell."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 SmallInts = NDArray[np.int32]
 
 Layout = tuple[tuple[int, int | None], ...]
-"""Number and socket of each cell of a host; the socket is None when unknown."""
+"""Id and socket of each cell of a host; the socket is None if unknown."""
 
 _FIRST_PLACES = 64
 _NO_USE = CellUse()
@@ -67,7 +67,7 @@ class CellColumns(ColumnSet):
                 self.smallest_total_kb[place] = pages.total * pages.size_kb
 
     def put_free(self, place: int, cell: FreeCell) -> None:
-        """Set the free resources of the cell in a place."""
+        """Set the free resources of the cell at a place."""
         counts, threads = cell.core_counts, cell.shape.threads
         self.shared_used[place] = cell.shared_used
         self.free[place] = cell.free_count
@@ -80,10 +80,12 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the most CPUs available in equal numbers of two or more from each core.
+    """Return the most CPUs that some cores can give if each gives the same number, at least two.
+
+    The result is 0 if no core has two free CPUs.
 
     Args:
-        counts: free CPUs of each core.
+        counts: the number of free CPUs of each core.
     """
     ordered = sorted(counts, reverse=True)
     return max(
@@ -92,10 +94,10 @@ def most_paired(counts: Iterable[int]) -> int:
 
 
 class NumaCells:
-    """The NUMA cells of every row, and what the row's instances use of them.
+    """The NUMA cells of every row, and their usage by the instances on the row.
 
-    Rows without cells cost a few bytes. The arrays are updated lazily, when they are read: several
-    changes of a row then cost as much as one.
+    Rows without cells cost a few bytes. The arrays are updated only when they are read, so several
+    changes of a row in between cost as much as one.
     """
 
     def __init__(self, rows: int) -> None:
@@ -119,7 +121,7 @@ class NumaCells:
 
     @property
     def pages_kb(self) -> Mapping[int, Ints]:
-        """Free memory by page size and place, kB; -1 for cells without pages of that size."""
+        """Free memory in KiB by page size in KiB and place; -1 for cells without such pages."""
         self.refresh()
         return self._pages_kb
 
@@ -133,16 +135,16 @@ class NumaCells:
         self._rows = rows
 
     def places(self, rows: Selection) -> Places:
-        """Return the places of the cells of rows: (K, C), -1 for rows with fewer cells."""
+        """Return the places of the cells of rows: (K, C), padded with -1."""
         found: Places = self._places[rows]
         return found
 
     def layout(self, row: int) -> Layout:
-        """Return number and socket of each cell of a row, in the host's order."""
+        """Return the id and socket of each cell of a row, in the host's order."""
         return _layout(self._shapes.get(row, ()))
 
     def layout_ids(self, rows: Selection) -> Ints:
-        """Return a number for each of the rows: (K,), equal only for rows with equal layouts."""
+        """Return the layout ids of rows: (K,); equal ids mean equal layouts, 0 means no cells."""
         if not self._layout_ids.size:
             return np.zeros(count_of(rows), dtype=np.int64)
         found: Ints = self._layout_ids[rows]
@@ -161,7 +163,7 @@ class NumaCells:
         )
 
     def put(self, row: int, cells: tuple[NumaCell, ...]) -> None:
-        """Set the cells of a row to exactly these; the usage by instances is kept."""
+        """Replace the cells of a row; the usage by instances is kept."""
         old = self._shapes.pop(row, ())
         # Agents report cells periodically, and nearly always the same ones.
         if cells == tuple(shape.cell for shape in old):
@@ -185,7 +187,7 @@ class NumaCells:
         self._changed.add(row)
 
     def take(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Count what an instance uses of the cells of a row."""
+        """Add what an instance uses of the cells of a row."""
         if not shares:
             return
         uses = self._uses.setdefault(row, {})
@@ -195,7 +197,7 @@ class NumaCells:
         self._changed.add(row)
 
     def release(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Undo `take` with equal shares; shares that are not in use are ignored."""
+        """Undo one `take` of equal shares; shares that are not in use are ignored."""
         taken = self._taken.get(row, Counter[CellShare]())
         for share in shares:
             # A release may be repeated, or follow a removal of the host.
@@ -210,7 +212,7 @@ class NumaCells:
             self._taken.pop(row, None)
 
     def clear(self, row: int) -> None:
-        """Set a row to having no cells and no usage."""
+        """Remove the cells and the usage of a row."""
         self.put(row, ())
         self._uses.pop(row, None)
         self._taken.pop(row, None)
@@ -245,7 +247,7 @@ class NumaCells:
             for size_kb, column in self._pages_kb.items():
                 grown = self._pages_kb[size_kb] = np.full(rows, -1, dtype=np.int64)
                 grown[:first] = column
-            # Descending, so that `pop` returns the lowest place first.
+            # The order is descending so that `pop` returns the lowest place first.
             self._unused.extend(range(rows - 1, first - 1, -1))
         return self._unused.pop()
 

@@ -1,4 +1,4 @@
-"""The instances on each host, and their numbers by server group, flavor and image property."""
+"""The instances on each host, and counts by server group, flavor and image property."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from berth.tables.host.image_counts import ImageCounts
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """The fields of an instance that rules read.
+    """An instance on a host, or a migration that holds resources there, as rules see it.
 
-    `is_move` is True for the resources that a migration holds on its other host; the resident's
-    uuid is then that of the migration.
+    `is_move` is True for a migration, whose uuid is then the resident's. `building` is True if the
+    task of the instance loads the disks of the host.
     """
 
     uuid: str
@@ -34,22 +34,22 @@ class Occupant(NamedTuple):
 
     @property
     def uuid(self) -> str:
-        """The uuid of the instance."""
+        """The uuid of the resident."""
         return self.resident.uuid
 
     @property
     def group_uuid(self) -> str | None:
-        """The server group of the instance, or None."""
+        """The server group of the resident, or None."""
         return self.resident.group_uuid
 
     @property
     def building(self) -> bool:
-        """Whether the instance is being built."""
+        """Whether the task of the resident loads the disks of the host."""
         return self.resident.building
 
 
 class RowCounts:
-    """Counts by key and row; zero counts leave no entry."""
+    """Counts by key and row; a count of 0 has no entry."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[int, int]] = {}
@@ -92,7 +92,7 @@ class Occupants:
         return self._group_rows.rows(group_uuid)
 
     def is_moving(self, group_uuid: str) -> bool:
-        """Return whether a member of the group is migrating, so that it counts on two hosts."""
+        """Return whether a member of the group is moving and is therefore counted on two hosts."""
         return group_uuid in self._moving
 
     def flavor_rows(self, flavor_id: str) -> dict[int, int]:
@@ -107,7 +107,7 @@ class Occupants:
         return self._flavors.rows(flavor_id)
 
     def images(self, names: frozenset[str]) -> ImageCounts:
-        """Return counts of instances by these image properties, or by all when `names` is empty.
+        """Return counts of instances by these image properties, or by all if `names` is empty.
 
         The counts are made at the first call and updated from then on; few policies read them.
         """
@@ -131,7 +131,7 @@ class Occupants:
             self._flavors.add(resident.flavor_id, row)
 
     def remove(self, uuid: str) -> Occupant | None:
-        """Remove and return an instance, or return None when it is not present."""
+        """Remove and return an instance, or return None if it is not present."""
         occupant = self.by_uuid.pop(uuid, None)
         if occupant is None:
             return None

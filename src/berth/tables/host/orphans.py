@@ -1,8 +1,8 @@
 """Instances and providers whose host is not in the table.
 
 The change feed may deliver an instance or a provider before its host, and a host may be removed and
-added again while both stay. A table that dropped them would differ from one that is loaded from a
-snapshot.
+added again while its instances and its provider stay in the ledger. A table that dropped them would
+differ from one that is loaded from a snapshot.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from berth.tables.host.occupants import Resident
 
 @dataclass(frozen=True, slots=True)
 class LocatedResident:
-    """An instance with the name of its host, and its node if known."""
+    """A resident with the name of its host, and with its node or None if unknown."""
 
     resident: Resident
     name: str
@@ -27,11 +27,11 @@ class LocatedResident:
 
 
 class Orphans:
-    """Instances whose host is not in the table, by uuid and host name.
+    """Instances and root providers whose host is not in the table.
 
     Attributes:
         providers: root providers whose host is not in the table, by uuid.
-        by_uuid: the instances.
+        by_uuid: the instances, by uuid.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Orphans:
                 self._moving[located.resident.group_uuid] += 1
 
     def on(self, name: str) -> list[LocatedResident]:
-        """Return the instances on missing hosts of a name."""
+        """Return the instances whose missing host has the given name."""
         return list(self._by_name.get(name, {}).values())
 
     def has_member(self, group_uuid: str) -> bool:
@@ -59,11 +59,11 @@ class Orphans:
         return group_uuid in self._members
 
     def is_moving(self, group_uuid: str) -> bool:
-        """Return whether a member of a server group is migrating from or to a missing host."""
+        """Return whether a member of a server group is moving from or to a missing host."""
         return group_uuid in self._moving
 
     def remove(self, uuid: str) -> None:
-        """Remove an instance; an unknown uuid is no error."""
+        """Remove an instance; an unknown uuid is ignored."""
         located = self.by_uuid.pop(uuid, None)
         if located is None:
             return

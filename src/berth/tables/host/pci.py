@@ -1,4 +1,4 @@
-"""The PCI devices of the hosts: free devices of each pool, and of each kind by row."""
+"""The PCI devices of the hosts: the free devices of each pool, and of each kind by row."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ Ints = NDArray[np.int64]
 _TRUE = ("1", "t", "true", "on", "y", "yes")
 
 SHARING = (DeviceType.PHYSICAL, DeviceType.VIRTUAL, DeviceType.VDPA)
-"""Types of which a physical function and other functions at its address exclude each other."""
+"""Types for which a physical function and the functions at its address exclude each other."""
 
 
 class DeviceKind(NamedTuple):
-    """The properties of a device that an alias may request, and the nearest NUMA cell."""
+    """The properties of a device that an alias may request, and its closest NUMA cell."""
 
     vendor_id: str
     product_id: str
@@ -44,7 +44,7 @@ class FreePool(NamedTuple):
 
 @dataclass(slots=True)
 class _Pools:
-    """The pools of one row in order of use, and the shares that instances have of them."""
+    """The pools of one row in order of use, and the shares that instances have taken."""
 
     pools: tuple[PciPool, ...] = ()
     taken: Counter[DeviceShare] = field(default_factory=Counter[DeviceShare])
@@ -52,7 +52,7 @@ class _Pools:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """Devices in use, by key of their pool."""
+        """The number of devices in use by the key of their pool."""
         used: dict[str, int] = {}
         for share, times in self.taken.items():
             used[share.pool] = used.get(share.pool, 0) + share.count * times
@@ -72,18 +72,21 @@ def kind_of(pool: PciPool) -> DeviceKind:
 
 
 def plainest_first(pools: Iterable[PciPool]) -> tuple[PciPool, ...]:
-    """Return pools in the order in which their devices are used: fewest tags first, as in Nova."""
+    """Return pools in the order of their use: fewest tags first, as in Nova.
+
+    An address counts as a tag.
+    """
     return tuple(sorted(pools, key=lambda pool: len(pool.tags) + bool(pool.address)))
 
 
 def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[FreePool, ...]:
-    """Return the free devices of pools, in the order of the pools.
+    """Return pools with their numbers of free devices, in the same order.
 
     A physical function and its virtual functions are never in use at the same time.
 
     Args:
-        pools: of one host; their `free` is ignored.
-        used: devices in use, by key.
+        pools: the pools of one host; their `free` is ignored.
+        used: the number of devices in use by pool key.
     """
     busy = {
         (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)
@@ -92,7 +95,7 @@ def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[Free
     }
     found: list[FreePool] = []
     for one in pools:
-        # A report may shrink a pool below its usage.
+        # A report may make a pool smaller than its usage.
         free = max(one.pool.count - used.get(one.key, 0), 0)
         others = (one.pool.address, one.pool.dev_type is not DeviceType.PHYSICAL)
         if one.pool.dev_type in SHARING and others in busy:
@@ -102,12 +105,12 @@ def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[Free
 
 
 class PciDevices:
-    """The device pools of every row, and what the row's instances use of them.
+    """The device pools of every row, and their usage by the instances on the row.
 
     Only rows with pools use memory, and arrays exist only for kinds that some host has.
 
     Attributes:
-        kinds: free devices by kind and row.
+        kinds: for each kind, the number of free devices by row.
     """
 
     def __init__(self, rows: int) -> None:
@@ -135,18 +138,18 @@ class PciDevices:
         return found
 
     def pools(self, row: int) -> tuple[FreePool, ...]:
-        """Return the free devices of the pools of a row, in order of use."""
+        """Return the pools of a row with their free devices, in order of use."""
         mine = self._pools.get(row)
         return mine.free if mine else ()
 
     def state_ids(self, rows: Selection) -> Ints:
-        """Return a number for each of the rows: (K,), equal only for rows with equal `pools`."""
+        """Return the state ids of rows: (K,); equal ids mean equal `pools`, 0 means no pools."""
         self._make_arrays()
         found: Ints = self._state_ids[rows]
         return found
 
     def put(self, row: int, pools: Sequence[PciPool]) -> None:
-        """Set the pools of a row to exactly these; the usage by instances is kept."""
+        """Replace the pools of a row; the usage by instances is kept."""
         if not pools and row not in self._pools:
             return
         mine = self._pools.setdefault(row, _Pools())
@@ -159,14 +162,14 @@ class PciDevices:
         self._forget_empty(row, mine)
 
     def take(self, row: int, shares: Sequence[DeviceShare]) -> None:
-        """Count the devices that an instance uses on a row."""
+        """Add the devices that an instance uses on a row."""
         if shares:
             mine = self._pools.setdefault(row, _Pools())
             mine.taken.update(shares)
             self._update_free(row, mine, mine.free)
 
     def release(self, row: int, shares: Sequence[DeviceShare]) -> None:
-        """Undo `take` with equal shares; shares that are not in use are ignored."""
+        """Undo one `take` of equal shares; shares that are not in use are ignored."""
         mine = self._pools.get(row) if shares else None
         if mine is not None:
             mine.taken -= Counter(shares)
@@ -174,7 +177,7 @@ class PciDevices:
             self._forget_empty(row, mine)
 
     def clear(self, row: int) -> None:
-        """Set a row to having no devices and no usage."""
+        """Remove the devices and the usage of a row."""
         self.put(row, ())
         self._pools.pop(row, None)
 
@@ -189,8 +192,8 @@ class PciDevices:
         state = tuple((one.key, one.free) for one in mine.free)
         self._make_arrays()
         self._state_ids[row] = self._states.number(state) if state else 0
-        # New pools are counted before old ones are discounted, so that the array of a kind that
-        # stays is not dropped in between.
+        # New pools are added before old ones are subtracted, so that the array of a kind that stays
+        # is not dropped in between.
         for pool in mine.free:
             self._pools_of[pool.kind] = self._pools_of.get(pool.kind, 0) + 1
             self._add(pool.kind, row, pool.free)

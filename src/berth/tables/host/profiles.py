@@ -15,7 +15,7 @@ from berth.tables.columnar.interned import Interned
 
 _FIRST = 16
 
-# Sorted keys: equal descriptions of a CPU must have equal texts.
+# Keys are sorted so that equal descriptions of a CPU have equal texts.
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -29,7 +29,6 @@ class Profile:
     hypervisor_type: str = ""
     hypervisor_version: int = 0
     cpu_info: str = "{}"
-
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     stats: tuple[tuple[str, str], ...] = ()
 
@@ -40,7 +39,7 @@ class Profile:
 
 
 class Reported(NamedTuple):
-    """The reported attributes behind a profile, from the first host that had it."""
+    """The attributes of a profile as its first host reported them."""
 
     hypervisor_type: str
     hypervisor_version: int
@@ -50,13 +49,13 @@ class Reported(NamedTuple):
 
 
 class Profiles:
-    """Reference-counted profiles by number; a number without hosts is reused.
+    """Reference-counted profiles by id; the id of a profile that no host has is reused.
 
-    Number 0 is the empty profile of unused rows. Profiles are counted because stats may differ in
-    every report of a host, and a table that kept all of them would grow without bound.
+    Id 0 is the empty profile of unused rows. References are counted because stats may differ in
+    every report of a host, and a table that kept all profiles would grow without bound.
 
     Attributes:
-        versions: the hypervisor version of every number, clipped to 64 bits.
+        versions: the hypervisor version of each id, clipped to ±AMOUNT_MAX.
     """
 
     def __init__(self) -> None:
@@ -66,17 +65,17 @@ class Profiles:
 
     @property
     def all(self) -> list[Profile | None]:
-        """The profile of every number; None for numbers without hosts."""
+        """The profile of each id; None for ids that are not in use."""
         return self._profiles.all
 
     def reported(self, number: int) -> Reported:
-        """Return the attributes that hosts with a profile report."""
+        """Return the reported attributes of the profile with an id."""
         return self._reported[number]
 
     def number(self, host: Host) -> int:
-        """Return the number of the host's profile, and count the host until `release`.
+        """Return the id of a host's profile, and count one more host that has it.
 
-        Equal attributes have equal numbers.
+        Hosts with equal attributes get equal ids.
         """
         profile = Profile(
             hypervisor_type=host.hypervisor_type,
@@ -91,14 +90,14 @@ class Profiles:
         return number
 
     def release(self, number: int) -> None:
-        """Undo one `number`, and drop the profile with its last host."""
+        """Undo one `number`; the profile is dropped with its last host."""
         self._profiles.release(number)
 
     def mask(self, numbers: NDArray[np.int32], test: Callable[[Profile], bool]) -> Mask:
         """Test each profile in use once, and spread the results over the rows.
 
         Args:
-            numbers: (N,) profile numbers of the rows.
+            numbers: (N,) profile ids of the rows.
             test: the test of one profile.
 
         Returns:
@@ -113,7 +112,7 @@ class Profiles:
         ]
 
     def _write(self, number: int, host: Host) -> None:
-        """Store the attributes of a number that is new or has been reused."""
+        """Store the attributes of an id that is new or was reused."""
         reported = Reported(
             host.hypervisor_type,
             host.hypervisor_version,

@@ -7,14 +7,14 @@ from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
 
 UsageSavepoint: TypeAlias = list[tuple[ClassColumns, int, int]]
-"""The used amount and room of a row by class, before `Stock.try_use`."""
+"""The used amount and the room of a row in the columns of each class, before `Stock.try_use`."""
 
 
 class Stock:
-    """Columns by resource class; a class gets columns with the first row that has it.
+    """The columns of each resource class; a class gets columns with the first row that has it.
 
-    `used` in the columns is always the ledger's amount plus the row's hold. The hold alone is
-    stored by row, so that a new amount from the ledger can be combined with it.
+    `used` in the columns is always the ledger's amount plus the row's hold. The hold is also stored
+    separately, so that it can be added to a new amount from the ledger.
     """
 
     def __init__(self, rows: int) -> None:
@@ -34,7 +34,7 @@ class Stock:
         return {name: amount for name, amount in used.items() if amount}
 
     def inventories(self, row: int) -> dict[str, Inventory]:
-        """Return the inventories of a row by class, with `max_unit` filled in."""
+        """Return the inventories of a row by class; a `max_unit` of 0 is replaced by the total."""
         classes = self.classes.items()
         return {name: columns.inventory(row) for name, columns in classes if columns.terms[row]}
 
@@ -49,7 +49,7 @@ class Stock:
             if inventory is not None:
                 columns.put(row, inventory, amount)
                 continue
-            # The ledger or a hold may count amounts of a class without an inventory. They are kept,
+            # The ledger or a hold may have amounts of a class without an inventory. They are kept,
             # because the inventory may follow.
             columns.clear(row)
             if amount:
@@ -68,7 +68,7 @@ class Stock:
         return changed
 
     def clear(self, row: int) -> None:
-        """Set a row to having nothing, with no hold."""
+        """Remove the inventories, the usage and the hold of a row."""
         self._held.pop(row, None)
         for columns in self.classes.values():
             columns.clear(row)
@@ -95,10 +95,10 @@ class Stock:
             del self._held[row]
 
     def release_hold(self, row: int, amounts: Mapping[str, int] | None = None) -> None:
-        """Undo `hold`, or the whole hold when `amounts` is None.
+        """Undo one `hold`, or release the whole hold of a row if `amounts` is None.
 
-        Amounts that are not on hold are ignored, so that a late or repeated release frees nothing
-        that others use.
+        Amounts that are not on hold are ignored, so a late or repeated release frees nothing that
+        others use.
         """
         held = self._held.get(row)
         if held is None:
@@ -107,9 +107,9 @@ class Stock:
         self.hold(row, {n: -min(a, held.get(n, 0)) for n, a in wanted.items()})
 
     def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
-        """Use more of a row for the rest of one decision; `restore_used` undoes it.
+        """Count amounts as used during one decision, until `restore_used` undoes it.
 
-        It is faster than `hold`, because it keeps no account of the amounts by row.
+        This is faster than `hold`, because the amounts are not stored by row.
         """
         loan: UsageSavepoint = []
         for name, amount in amounts.items():
@@ -127,7 +127,7 @@ class Stock:
             columns.room[row] = room
 
     def confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """End a hold, leaving the used amounts: the ledger counts them from now on."""
+        """End a hold without changing the used amounts, which the ledger counts from now on."""
         held = self._held.get(row, {})
         for name, amount in amounts.items():
             left = held.pop(name, 0) - amount
@@ -137,7 +137,7 @@ class Stock:
             self._held.pop(row, None)
 
     def undo_confirm_hold(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Subtract amounts of `confirm_hold` that the ledger turned out not to count."""
+        """Subtract amounts of a `confirm_hold` that the ledger turned out not to count."""
         for name, amount in amounts.items():
             columns = self.classes.get(name)
             if columns is not None:

@@ -26,8 +26,8 @@ _NO_SLOTS: Rows = np.empty(0, dtype=np.intp)
 class Branches(NamedTuple):
     """The child providers of some rows, grouped by row.
 
-    `slots` is (C,); `owners` is (C,), the index of each slot's row in the selection; `rows` is the
-    number of rows selected.
+    `slots` is (C,). `owners` is (C,), the index of each slot's row in the selection. `rows` is the
+    number of selected rows.
     """
 
     slots: Rows
@@ -67,7 +67,7 @@ class Trees:
     # ---- look up ------------------------------------------------------------------------
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class by slot, or None when no child ever had any."""
+        """Return the columns of a resource class by slot, or None if no child ever had it."""
         return self._stock.classes.get(name)
 
     @property
@@ -95,7 +95,7 @@ class Trees:
         """Return the child providers of rows."""
         if isinstance(rows, slice):
             # Every full evaluation selects all rows, so the arrays of this selection are cached
-            # until a child comes or goes.
+            # until a child is added, removed or reordered.
             if self._all_slots is None:
                 here = np.array(sorted(self._on_row), dtype=np.intp)
                 below = self.branches(here)
@@ -107,13 +107,13 @@ class Trees:
         owners = np.repeat(np.arange(len(found)), [slots.size for slots in found])
         return Branches(np.concatenate(found), owners, len(found))
 
-    # ---- write: what the ledger says ------------------------------------------------------
+    # ---- write: events of the ledger --------------------------------------------------------
 
     def put(self, provider: Provider) -> None:
         """Add or replace a child provider; its parent or host may follow later."""
         uuid = provider.uuid
         old = self._known.get(uuid)
-        # The whole subtree moves to another host with it.
+        # The whole subtree moves to the new parent, so it must lose its slots first.
         if old is not None and old.parent_uuid != provider.parent_uuid:
             self.remove(uuid)
         self._known[uuid] = provider
@@ -128,7 +128,7 @@ class Trees:
             self._sort(self._rows[slot])
 
     def put_used(self, uuid: str, used: Mapping[str, int]) -> None:
-        """Set the amounts that the ledger reports as used of a child; holds are added."""
+        """Set the used amounts that the ledger reports for a child; holds are added."""
         provider = self._known.get(uuid)
         if provider is None:
             return
@@ -139,7 +139,10 @@ class Trees:
             self._journal.record(self._rows[slot], "used")
 
     def remove(self, uuid: str) -> Provider | None:
-        """Remove and return a child provider; its descendants lose their slots until it is back."""
+        """Remove and return a child provider, or return None if it is unknown.
+
+        Its descendants have no slots until it is added again.
+        """
         provider = self._known.get(uuid)
         if provider is None:
             return None
@@ -153,16 +156,16 @@ class Trees:
         return provider
 
     def attach_host(self, host_uuid: str, row: int) -> None:
-        """Give slots to the children of a host that was just added."""
+        """Give slots to the descendants of a host that was just added."""
         for uuid in self._below.get(host_uuid, ()):
             self._attach(uuid, row)
 
     def detach_host(self, host_uuid: str) -> None:
-        """Take the slots of the children of a host that is being removed, and drop their holds."""
+        """Free the slots of the descendants of a host that is being removed; their holds end."""
         for uuid in self._below.get(host_uuid, ()):
             self._detach(uuid, keep_held=False)
 
-    # ---- write: what this process has decided ---------------------------------------------
+    # ---- write: decisions of this process ---------------------------------------------------
 
     def hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
         """Count amounts of a child as used in addition to those that the ledger reports."""
@@ -175,7 +178,7 @@ class Trees:
             self._journal.record(self._rows[slot], "used")
 
     def release_hold(self, uuid: str, amounts: Mapping[str, int]) -> None:
-        """Undo `hold` with equal arguments; amounts that are not on hold are ignored."""
+        """Undo one `hold` with equal arguments; amounts that are not on hold are ignored."""
         slot = self._slot_of.get(uuid)
         if slot is not None:
             self._stock.release_hold(slot, amounts)
@@ -213,7 +216,7 @@ class Trees:
         return None
 
     def _subtree(self, uuid: str) -> Iterator[str]:
-        """Yield a provider and its descendants; a cycle of providers is visited once."""
+        """Yield a provider and its descendants, each once even if they form a cycle."""
         found = {uuid: None}
         waiting = [uuid]
         while waiting:
@@ -266,7 +269,7 @@ class Trees:
         self._note(self._rows[slot])
 
     def _sort(self, row: int) -> None:
-        """Sort the children of a row, so that their order is independent of that of the events."""
+        """Sort the children of a row, so that their order does not depend on that of the events."""
         self._on_row[row].sort(key=self._identity)
         self._arrays.pop(row, None)
         self._all_slots = None

@@ -11,11 +11,11 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.column_set import grown
 
 NO_ROW: Final = -1
-"""The parent of a root, and parent and root of a row in no tree."""
+"""The value of `parent` for a root, and of `parent` and `root` for a row in no tree."""
 
 
 class Lineage:
-    """Trees of rows; a row moves together with its descendants.
+    """Trees of rows, in which a row moves together with its descendants.
 
     Attributes:
         parent: row of the parent, or `NO_ROW`.
@@ -86,7 +86,8 @@ class Forest:
 
     Attributes:
         members: (P,) rows of all P providers.
-        starts: (N,) by the row of a root, where its tree begins in `members`; 0 for other rows.
+        starts: (N,) by the row of a root, the index in `members` where its tree begins; 0 for other
+            rows.
         sizes: (N,) by the row of a root, the number of providers in its tree; 0 for other rows.
     """
 
@@ -95,7 +96,7 @@ class Forest:
     sizes: Rows
 
     def tree(self, root: int) -> Rows:
-        """Return the rows of a tree by the row of its root; no rows for any other row."""
+        """Return the rows of the tree with the given root; empty for a row that is not a root."""
         start = self.starts.item(root)
         return self.members[start : start + self.sizes.item(root)]
 

@@ -27,25 +27,25 @@ class ProviderRecords:
         self._lists: Pool[tuple[str, ...], tuple[str, ...]] = Pool()
 
     def get(self, row: int) -> Provider | None:
-        """Return the record of a row, or None."""
+        """Return the record of a row, or None if it has none."""
         return self._all[row] if 0 <= row < len(self._all) else None
 
     def put(self, row: int, provider: Provider, parent_uuid: str | None) -> Provider:
         """Set the record of a row, and return the stored one.
 
-        When the new record equals the stored one, the stored object stays.
+        If the new record equals the stored one, the stored object is kept.
 
         Args:
-            row: with a record, or the next row that never had one.
-            provider: as the ledger reports it.
-            parent_uuid: equal to the provider's; this object is stored.
+            row: a row that has or had a record, or the next new row.
+            provider: the provider as the ledger reports it.
+            parent_uuid: equal to the provider's; this object is stored in its place.
         """
         if row == len(self._all):
             self._all.append(None)
         old, new = self._all[row], self._take(provider, parent_uuid)
         if old is not None:
             self._release(old)
-            # The stored object stays, so that its identity tells callers that nothing has changed.
+            # Callers recognise by the identity of the object that nothing has changed.
             if old == new:
                 return old
         self._all[row] = new

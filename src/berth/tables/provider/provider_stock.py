@@ -12,7 +12,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class ProviderStock:
-    """Columns by resource class, each existing while any row has the class.
+    """The columns of each resource class, which exist while any row has the class.
 
     Unlike `Stock` it has no holds, and the cost of a change depends on the number of classes of the
     row, not of the table: clients may create any number of classes.
@@ -22,7 +22,7 @@ class ProviderStock:
         self.classes: dict[str, ClassColumns] = {}
         self._rows = rows
         self._row_counts: Counter[str] = Counter()
-        # Classes in use of a row that has no inventory of them; hardly any row.
+        # By row, the classes of which the row has usage but no inventory. Few rows have any.
         self._unbacked: dict[int, AbstractSet[str]] = {}
 
     def resize(self, rows: int) -> None:
@@ -38,7 +38,7 @@ class ProviderStock:
         inventories: Mapping[str, Inventory],
         used: Mapping[str, int],
     ) -> None:
-        """Set inventories and used amounts of a row, which had inventories of classes `before`."""
+        """Set inventories and used amounts of a row, given its earlier classes with inventories."""
         self._set_unbacked(row, _NOTHING)
         for name in before:
             if name not in inventories:
@@ -51,7 +51,7 @@ class ProviderStock:
         self._put_unbacked(row, inventories, used)
 
     def put_used(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:
-        """Set the used amounts of a row, which has inventories of the classes `has`."""
+        """Set the used amounts of a row that has inventories of the classes `has`."""
         for name in has:
             columns, amount = self.classes[name], used.get(name, 0)
             if columns.used.item(row) != amount:
@@ -59,12 +59,15 @@ class ProviderStock:
         self._put_unbacked(row, has, used)
 
     def used(self, row: int, has: Collection[str]) -> dict[str, int]:
-        """Return the used amounts of a row by class: of its inventories, and unbacked ones."""
+        """Return the used amounts of a row that has inventories of the classes `has`, by class.
+
+        The result also has the classes that are in use without an inventory.
+        """
         names = (*has, *sorted(self._unbacked.get(row, ())))
         return {name: self.classes[name].used.item(row) for name in names}
 
     def clear(self, row: int, has: Collection[str]) -> None:
-        """Set a row, which has inventories of the classes `has`, to having nothing."""
+        """Remove everything from a row that has inventories of the classes `has`."""
         self.put(row, has, {}, {})
 
     def _put_unbacked(self, row: int, has: Collection[str], used: Mapping[str, int]) -> None:

@@ -1,7 +1,7 @@
 """The provider table: all resource providers, roots and descendants, as columns.
 
-The follower of the ledger's change feed writes it, on one thread. Unlike the host table it has no
-holds: it answers the Placement API, which must report the state of the ledger.
+The follower of the ledger's change feed writes the table, on one thread. Unlike the host table it
+has no holds, because the Placement API must report the state of the ledger.
 """
 
 from collections.abc import KeysView, Mapping
@@ -34,7 +34,9 @@ _NO_PROVIDER: Final = Provider(uuid="", name="")
 
 
 class ProviderTable:
-    """Providers by row. Arrays are views of the first `len(table)` rows; some may be unused.
+    """Providers by row.
+
+    Arrays are views of the first `len(table)` rows, of which some may be unused.
 
     The change feed may deliver a provider before its parent, and a parent may be removed while its
     descendants stay. A provider has a row while a chain of parents leads to a root. Otherwise it is
@@ -47,7 +49,7 @@ class ProviderTable:
         lineage: the parent, children and root of each row.
         by_name: the rows of the providers by name, which need not be unique.
         traits: the set of traits of each row.
-        aggregates: the set of aggregate numbers of each row (see `aggregate_numbers`).
+        aggregates: the set of aggregate ids of each row (see `aggregate_numbers`).
     """
 
     def __init__(self) -> None:
@@ -106,18 +108,18 @@ class ProviderTable:
 
     @property
     def revisions(self) -> Ints:
-        """(N,) a number that changes to one never used before when a row's record or root changes.
+        """(N,) revision of each row: a new, unique value whenever its record or root changes.
 
-        Used amounts and generation do not count. A value derived from a row is valid while the row
-        has the same revision.
+        Used amounts and the generation do not change it. A value derived from a row is valid while
+        the row has the same revision.
         """
         return self._revision[: self._rows]
 
     def resource(self, name: str) -> ClassColumns | None:
-        """Return the columns of a resource class, or None when no provider has any.
+        """Return the columns of a resource class, or None if no provider has the class.
 
-        The arrays are longer than the table: take `[:len(table)]` or index them by rows. Get them
-        again after each change of the table, which may replace them.
+        The arrays are longer than the table: take `[:len(table)]` or index them by rows. A change
+        of the table may replace them, so they must be read again after it.
         """
         return self._stock.classes.get(name)
 
@@ -133,16 +135,16 @@ class ProviderTable:
 
     @property
     def aggregate_numbers(self) -> Mapping[str, int]:
-        """The number of each aggregate with members, by uuid.
+        """The integer id of each aggregate that has members, by uuid.
 
-        The number of an aggregate without members is reused for the next new one.
+        The id of an aggregate that loses its last member is reused for the next new one.
         """
         return self._aggregates.by_name
 
     # ---- look up ------------------------------------------------------------------------
 
     def row_of(self, uuid: str) -> int | None:
-        """Return the row of a provider, or None when it is unknown or unattached."""
+        """Return the row of a provider, or None if it is unknown or unattached."""
         return self._row_of.get(uuid)
 
     def alive_rows(self) -> Rows:
@@ -151,7 +153,7 @@ class ProviderTable:
 
     @property
     def unattached(self) -> Mapping[str, Provider]:
-        """The providers without a row by uuid: no chain of parents leads to a root."""
+        """The providers whose chain of parents leads to no root, by uuid; they have no rows."""
         return self._unattached.by_uuid
 
     def uuid(self, row: int) -> str:
@@ -165,8 +167,8 @@ class ProviderTable:
     def base_record(self, row: int) -> Provider:
         """Return the record of a provider, without used amounts and with generation 0.
 
-        It is the same object while the row has the same revision. Equal inventories, traits and
-        aggregates of several providers are the same objects.
+        The record is the same object while the row has the same revision. Equal inventories, traits
+        and aggregates of several providers are the same objects.
 
         Raises:
             NotFoundError: the row is unused.
@@ -177,7 +179,7 @@ class ProviderTable:
         return record
 
     def record(self, row: int) -> Provider:
-        """Return a provider as the ledger has it; `used` contains every class of its inventories.
+        """Return a provider as the ledger has it; `used` has every class of its inventories.
 
         Raises:
             NotFoundError: the row is unused.
@@ -186,17 +188,21 @@ class ProviderTable:
         return replace(stated, generation=self._generation.item(row), used=self.used(row))
 
     def used(self, row: int) -> dict[str, int]:
-        """Return the used amounts of a provider, by every class that it has an inventory of."""
+        """Return the used amounts of a provider for every class that it has or uses.
+
+        Raises:
+            NotFoundError: the row is unused.
+        """
         return self._stock.used(row, self.base_record(row).inventories)
 
     def forest(self) -> Forest:
-        """Return the trees; cached until their shape changes."""
+        """Return the providers by tree; cached until a tree changes."""
         if self._forest is None:
             self._forest = forest_of(self.alive, self.root)
         return self._forest
 
     def sharing(self) -> Sharing:
-        """Return which providers share with which trees.
+        """Return the sharing providers and the trees with which they share.
 
         The result is cached until traits, trees or aggregates change.
         """
@@ -223,8 +229,8 @@ class ProviderTable:
         parent = self._parent_row(provider.parent_uuid)
         if parent == self.lineage.parent.item(row):
             self._fill(row, provider)
-        # A parent below the provider itself would close a cycle, which has no root. An event that
-        # is still to come will break it.
+        # A parent below the provider itself would close a cycle, which has no root. A later event
+        # will break the cycle.
         elif parent is None or self.lineage.is_within(parent, row):
             self._detach(row)
             self._unattached.put(provider)
@@ -233,14 +239,14 @@ class ProviderTable:
             self._fill(row, provider)
 
     def put_used(self, uuid: str, used: Mapping[str, int], generation: int | None) -> None:
-        """Set all used amounts of a provider; None leaves the generation as it is.
+        """Set all used amounts of a provider, and its generation unless that is None.
 
-        An unknown provider is no error.
+        An unknown provider is ignored.
         """
         row = self._row_of.get(uuid)
         if row is not None:
-            # No new revision: usage changes with every claim, and cached responses do not contain
-            # it.
+            # The row keeps its revision, because usage changes with every claim and cached
+            # responses do not contain it.
             self._stock.put_used(row, self.base_record(row).inventories, used)
             if generation is not None:
                 self._generation[row] = generation
@@ -248,7 +254,7 @@ class ProviderTable:
             self._unattached.put_used(uuid, used, generation)
 
     def remove(self, uuid: str) -> None:
-        """Remove a provider; its descendants become unattached. An unknown uuid is no error."""
+        """Remove a provider; its descendants become unattached. An unknown uuid is ignored."""
         row = self._row_of.get(uuid)
         if row is not None:
             self._detach(row)
@@ -257,11 +263,11 @@ class ProviderTable:
     # ---- rows -------------------------------------------------------------------------------
 
     def _parent_row(self, uuid: str | None) -> int | None:
-        """Return the row of a parent: `NO_ROW` for a root, None when it has no row."""
+        """Return the row of a parent; `NO_ROW` if `uuid` is None, None if the parent has no row."""
         return NO_ROW if uuid is None else self._row_of.get(uuid)
 
     def _attach(self, uuid: str) -> None:
-        """Give rows to an unattached provider whose parent has one, and to its descendants."""
+        """Give rows to an unattached provider whose parent has a row, and to its descendants."""
         coming = [uuid]
         while coming:
             provider = self._unattached.take(coming.pop())
@@ -277,14 +283,14 @@ class ProviderTable:
 
     def _detach(self, top: int) -> None:
         """Make a provider and its descendants unattached, and free their rows."""
-        # The record is built from the columns, so before the row is cleared.
+        # The record is built from the columns, so this must precede the clearing of the row.
         for row in self.lineage.detach(top):
             self._unattached.put(self.record(row))
             self._clear(row)
 
     def _place(self, row: int, parent: int) -> None:
         self.lineage.attach(row, parent)
-        # A revision covers the root, which changes for all descendants.
+        # The revision depends on the root, which changes for all descendants.
         for one in self.lineage.subtree(row):
             self._revision[one] = self._next_revision()
         self._forest = self._sharing = None
@@ -308,7 +314,7 @@ class ProviderTable:
         del self._row_of[old.uuid]
         self._alive[row] = False
         self._generation[row] = 0
-        # A freed row gets a new revision too: values derived from its provider end here.
+        # A freed row also gets a new revision, so values derived from its provider are outdated.
         self._revision[row] = self._next_revision()
         self._unused.append(row)
         self._forest = self._sharing = None
@@ -329,8 +335,8 @@ class ProviderTable:
                 self._sharing = None
         if old.aggregates != new.aggregates:
             mine = frozenset(new.aggregates)
-            # Taken before the old ones are released, so that aggregates in both sets keep their
-            # numbers.
+            # The new aggregates are taken before the old ones are released, so that aggregates in
+            # both sets keep their ids.
             self._aggregates.take(mine)
             numbers = self._aggregates.by_name
             self.aggregates.put(row, frozenset(map(numbers.__getitem__, mine)))

@@ -1,7 +1,7 @@
 """Sharing providers, and the trees that they share with.
 
-A provider with the trait `SHARES` shares with every tree that has a provider in one of its own
-aggregates (Placement calls the root of such a tree an anchor).
+A provider with the trait `SHARES` shares its inventory with every tree that has a provider in one
+of the same aggregates. As in Placement, the root of such a tree is called an anchor.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ class Sharing:
 
     Attributes:
         rows: (S,) sharing providers, ascending.
-        anchors: by sharing provider, the roots of the trees that it shares with, ascending. The
+        anchors: by sharing provider, the roots of the trees with which it shares, ascending. The
             root of its own tree is always included.
-        anchored: by root, the sharing providers *of other trees*, ascending; roots that have none
-            are left out.
+        anchored: by root, the sharing providers *of other trees*, ascending; roots without any are
+            left out.
     """
 
     rows: Rows
@@ -38,7 +38,7 @@ class Sharing:
 
 
 def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: AggregateSets) -> Sharing:
-    """Return the trees that providers share with.
+    """Return the sharing providers and the trees with which they share.
 
     Args:
         rows: (S,) sharing providers, ascending.
@@ -50,7 +50,8 @@ def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Aggregate
         return Sharing(rows, {}, {})
     mine = {row: sets.get(row) for row in rows.tolist()}
     roots = _roots_by_aggregate(frozenset[int]().union(*mine.values()), alive, root, sets)
-    # Once per distinct set of aggregates, since thousands of providers may share few sets.
+    # The union is made once per distinct set of aggregates, since thousands of providers may have
+    # few distinct sets.
     reached = {one: _union(roots[number] for number in one) for one in set(mine.values())}
     anchors: dict[int, Rows] = {}
     for row, numbers in mine.items():
@@ -61,8 +62,8 @@ def sharing_of(rows: Rows, alive: Rows, root: NDArray[np.int32], sets: Aggregate
 def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
     """Return the sharing providers of other trees by root, given the roots by provider.
 
-    Both may number thousands. Providers with equal roots share one array and are handled together;
-    roots with equal providers get one shared tuple.
+    There may be thousands of both. Providers with equal roots share one array and are handled
+    together; roots with equal providers get one shared tuple.
     """
     alike: dict[int, list[int]] = {}
     for row, mine in anchors.items():
@@ -84,7 +85,7 @@ def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int,
 
 
 def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each root that occurs in the parts, and the numbers of these parts, both ascending."""
+    """Yield each root in the parts with the indices of the parts that have it, both ascending."""
     roots = np.concatenate(parts)
     order = roots.argsort(kind="stable")
     numbers = np.repeat(np.arange(len(parts)), [part.size for part in parts])[order].tolist()
@@ -106,7 +107,7 @@ def _roots_by_aggregate(
 
 
 def _with(rows: Rows, row: int) -> Rows:
-    """Return ascending rows plus one row; the same array when the row is already contained."""
+    """Return ascending rows plus one row; the same array if it already contains the row."""
     place = int(rows.searchsorted(row))
     return rows if row in rows[place : place + 1] else np.insert(rows, place, row)
 

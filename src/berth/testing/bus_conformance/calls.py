@@ -59,7 +59,7 @@ class CallTests:
         """Each call reaches one server, and repeated calls reach every server."""
         bus.serve(ASK, answering("1"))
         bus.serve(ASK, answering("2"))
-        # Were servers chosen at random, 20 calls would miss one of two once in 500,000 runs.
+        # If servers were chosen at random, 20 calls would miss one of two in 1 of 500,000 runs.
         replies = [await bus.call(ASK, Letter(""), timeout_s=PATIENCE_S) for _ in range(20)]
         assert set(replies) == {Reply("1"), Reply("2")}
 
@@ -113,7 +113,7 @@ class CallTests:
 
         bus.serve(ASK, take_time)
         call = asyncio.create_task(bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S))
-        # Cancelled only once the handler runs; before that the call might not have been sent.
+        # The call is cancelled while the handler runs; before, it might not have been sent.
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

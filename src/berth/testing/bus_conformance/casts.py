@@ -69,7 +69,7 @@ class CastTests:
         assert await kept.wait_for(6) == ["0", "1", "2", "3", "4", "5"]
 
     async def test_a_cast_that_nobody_takes_is_told(self, bus: Bus) -> None:
-        """A cast without a server fails at once, and the error names the command."""
+        """A cast without a server fails immediately, and the error names the command."""
         with pytest.raises(UnavailableError, match=r"post\.ask"):
             await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)
 

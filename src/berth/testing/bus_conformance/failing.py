@@ -35,7 +35,7 @@ class FailureTests:
 
     async def test_a_mistake_in_a_server_comes_back_as_unavailable(self, bus: Bus) -> None:
         """An unexpected exception becomes `UnavailableError`, and the bus keeps working."""
-        # Unavailable, since the outcome is unknown: the handler may have done part of its work.
+        # The outcome is unknown, because the handler may have done part of its work.
         stop = bus.serve(ASK, refusing(ZeroDivisionError("oh")))
         with pytest.raises(UnavailableError):
             await bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S)

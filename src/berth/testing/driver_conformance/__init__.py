@@ -1,7 +1,7 @@
 """Conformance suite of the virt port: the behaviour required of every compute driver.
 
 To test a driver, subclass the suite in a test module and provide a rig: two hosts, and a way to
-inject events into their guests that no driver method triggers, such as a crash:
+cause events in their guests that no driver method triggers, such as a crash:
 
     class TestMyDriver(DriverConformance):
         @pytest.fixture
@@ -16,7 +16,7 @@ inject events into their guests that no driver method triggers, such as a crash:
 
 The instances boot the stub guest (`berth.adapters.virt.stub_guest`), or another guest that writes
 the same lines to its serial console. Each test starts with no guests on either host. A test that
-needs a feature which the driver lacks is skipped. The tests require pytest-asyncio in `auto` mode.
+needs a feature that the driver lacks is skipped. The tests require pytest-asyncio in `auto` mode.
 """
 
 from berth.testing.driver_conformance.adopting import AdoptingTests

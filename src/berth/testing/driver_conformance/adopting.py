@@ -63,7 +63,7 @@ class AdoptingTests(RigFixtures):
         """A guest that powered off is stopped; a guest whose process died has crashed."""
         await start(driver, instance)
         await start(driver, other)
-        # With the driver closed, no event can be received: the cause must be found afterwards.
+        # A closed driver receives no events, so the next one must find out the cause.
         await rig.close()
         await rig.turn_off(instance.uuid)
         await rig.crash(other.uuid)
@@ -79,7 +79,7 @@ class AdoptingTests(RigFixtures):
         await start(driver, other)
         await rig.close()
         await rig.forget(instance.uuid)
-        # Opened twice, since adopting an orphan must not turn it into an ordinary guest.
+        # The driver is opened twice: adopting an orphan must not turn it into an ordinary guest.
         for _ in range(2):
             driver = await rig.open()
             orphan = await guest_of(driver, instance)

@@ -78,7 +78,7 @@ class DiskTests(RigFixtures):
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         address = await driver.offer_disks(with_disk.uuid)
-        # Reopened, since the driver that withdraws an offer need not be the one that made it.
+        # The driver is reopened: the one that withdraws an offer may not be the one that made it.
         driver = await rig.open()
         await driver.spawn(with_disk)
         with pytest.raises(BuildError):
@@ -129,7 +129,7 @@ class DiskTests(RigFixtures):
     async def test_what_was_stored_is_found_again_until_it_is_dropped(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """`leftovers` lists stored disks after a restart, on the host that stored them only."""
+        """`leftovers` lists stored disks after a restart, but only on the host that stored them."""
         needs(driver, DriverFeature.DISKS)
         await stopped(rig, driver, with_disk, 9)
         assert await driver.leftovers() == []
@@ -139,7 +139,7 @@ class DiskTests(RigFixtures):
         (found,) = await driver.leftovers()
         assert (found.instance_uuid, found.address) == (with_disk.uuid, address)
         assert found.since_s > 0
-        # Were both hosts to report the same disks, each would start the same cleanup.
+        # If both hosts reported the same disks, each would start the same cleanup.
         there = await rig.open(THERE)
         assert await there.leftovers() == []
         await driver.drop_stored(found.address)
@@ -166,7 +166,7 @@ class DiskTests(RigFixtures):
     ) -> None:
         """An invalid address fails the build and leaves no guest."""
         needs(driver, DriverFeature.DISKS)
-        # Addresses travel between hosts: they must never name arbitrary files of this one.
+        # Addresses come from other hosts, and must never name arbitrary files of this one.
         with pytest.raises(BuildError):
             await driver.fetch_disks(with_disk, wrong)
         assert await powers(driver) == {}

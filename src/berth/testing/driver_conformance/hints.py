@@ -15,7 +15,7 @@ _PATIENCE_S = 30.0
 async def hint_of(events: AsyncIterator[GuestEvent], instance: Instance, power: Power) -> None:
     """Wait for an event that reports a power state of an instance's guest."""
     async with asyncio.timeout(_PATIENCE_S):
-        # Other events are skipped: events are hints, and drivers may send more than one a change.
+        # Other events are skipped: events are hints, and drivers may send more than one per change.
         async for event in events:
             if (event.instance_uuid, event.power) == (instance.uuid, power):
                 return

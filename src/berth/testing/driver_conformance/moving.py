@@ -185,7 +185,7 @@ class MovingTests(RigFixtures):
         driver, there = await rig.open(), await rig.open(THERE)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
-        # Repeated, because the target may still be closing the connection of the cancelled move.
+        # This is repeated while the target closes the connection of the cancelled move.
         async def has_gone() -> bool:
             await there.destroy(instance.uuid)
             return await powers(there) == {}

@@ -75,7 +75,7 @@ class PowerTests(RigFixtures):
     async def test_instances_are_started_beside_one_another(
         self, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
-        """Concurrent builds of two instances make two guests; of one instance, one guest."""
+        """Concurrent builds make one guest per instance, even two builds of the same instance."""
         await asyncio.gather(driver.spawn(instance), driver.spawn(other), driver.spawn(instance))
         assert set(await powers(driver)) == {instance.uuid, other.uuid}
         await asyncio.gather(driver.destroy(instance.uuid), driver.destroy(other.uuid))
@@ -134,7 +134,7 @@ class PowerTests(RigFixtures):
     async def test_without_a_grace_a_guest_is_cut_off_at_once(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A grace of 0 kills the guest at once, even a hung guest."""
+        """A grace of 0 kills a guest immediately, even a hung guest."""
         await start(driver, instance)
         await rig.deafen(instance.uuid)
         await driver.stop(instance.uuid, grace_s=0)

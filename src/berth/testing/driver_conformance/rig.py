@@ -14,7 +14,7 @@ from berth.ports.virt import DriverFeature, Guest, Power, VirtDriver
 from berth.testing.builders import make_instance, make_uuid
 from berth.testing.stub_guest import StubGuestReady, starts_of
 
-# Without KVM, a guest on a loaded machine takes seconds to boot.
+# A test waits this long for a guest: without KVM, booting takes seconds on a loaded machine.
 _PATIENCE_S = 30.0
 _POLL_S = 0.01
 _CONSOLE_BYTES = 10_000
@@ -22,7 +22,7 @@ HERE, THERE = 0, 1
 
 
 class DriverRig(Protocol):
-    """Two hosts, and the events that a test can inject into their guests."""
+    """Two hosts, and methods that cause events in their guests."""
 
     async def open(self, host: int = HERE) -> VirtDriver:
         """Return a new driver of a host; the previous one is dropped as if its agent had died."""
@@ -53,7 +53,7 @@ class DriverRig(Protocol):
         ...
 
     async def read_disk(self, instance_uuid: str, host: int = HERE) -> int:
-        """Return the byte that `write_disk` wrote, or 0 when it wrote none."""
+        """Return the byte value that `write_disk` wrote, or 0 if it wrote none."""
         ...
 
     def remains(self) -> Sequence[str]:
@@ -67,7 +67,7 @@ class DriverRig(Protocol):
 
 @asynccontextmanager
 async def clean(rig: DriverRig) -> AsyncGenerator[DriverRig]:
-    """Destroy all guests after a test.
+    """Yield the rig, and destroy all guests afterwards.
 
     Raises:
         AssertionError: destroyed guests left processes, files or offers behind.
@@ -75,7 +75,7 @@ async def clean(rig: DriverRig) -> AsyncGenerator[DriverRig]:
     try:
         yield rig
     finally:
-        # New drivers, so that the cleanup does not depend on the state the test left in its own.
+        # New drivers are opened, because those of the test may be in any state.
         await rig.close()
         for host in (HERE, THERE):
             driver = await rig.open(host)
@@ -87,7 +87,7 @@ async def clean(rig: DriverRig) -> AsyncGenerator[DriverRig]:
 
 
 class RigFixtures:
-    """Fixtures of the suite; a subclass overrides `rig`, and `instance` when necessary."""
+    """Fixtures of the suite; a subclass overrides `rig`, and `instance` if necessary."""
 
     @pytest.fixture
     def rig(self) -> DriverRig:
@@ -111,7 +111,7 @@ class RigFixtures:
 
     @pytest.fixture
     def with_disk(self, instance: Instance) -> Instance:
-        """Return the first instance with a root disk of 1 GB."""
+        """Return the first instance with a root disk of 1 GiB."""
         return replace(instance, flavor=replace(instance.flavor, root_gb=1))
 
 
@@ -128,7 +128,7 @@ async def powers(driver: VirtDriver) -> dict[str, Power]:
 
 
 async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
-    """Return the guest of an instance, or None when the host has none."""
+    """Return the guest of an instance, or None if the host has none."""
     for guest in await driver.guests():
         if guest.instance_uuid == instance.uuid:
             return guest
@@ -147,8 +147,8 @@ async def start(driver: VirtDriver, instance: Instance, *, count: int = 1) -> No
 
 
 async def has_started(driver: VirtDriver, instance: Instance, *, count: int) -> None:
-    """Wait until a guest has booted `count` times; return at once without a console feature."""
-    # The console is the only evidence that a guest has booted; other tests still have a meaning.
+    """Wait until a guest has booted `count` times; return immediately without a console."""
+    # Only the console shows that a guest has booted. Without it, tests check everything else.
     if DriverFeature.CONSOLE not in driver.verbs:
         return
 
@@ -165,11 +165,11 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
         TimeoutError: the condition does not hold within 30 seconds.
     """
     async with asyncio.timeout(_PATIENCE_S):
-        while not await is_so():  # noqa: ASYNC110 - what becomes so sets no event
+        while not await is_so():  # noqa: ASYNC110 - no event reports the condition
             await asyncio.sleep(_POLL_S)
 
 
 def needs(driver: VirtDriver, *verbs: DriverFeature) -> None:
-    """Skip the test when the driver lacks any of the features."""
+    """Skip the test if the driver lacks any of the features."""
     if lacking := set(verbs) - driver.verbs:
         pytest.skip(f"the driver does not support {', '.join(sorted(lacking))}")

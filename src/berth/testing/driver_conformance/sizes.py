@@ -25,11 +25,11 @@ class SizeTests(RigFixtures):
     async def test_a_guest_has_its_new_size_after_the_next_start_at_the_latest(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`resize` returns whether the new size applies at once or at the next start."""
+        """`resize` returns whether the new size applies immediately or at the next start."""
         needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         changed = larger(instance)
-        # Called twice: the agent repeats a resize whose outcome it did not record.
+        # `resize` is called twice, because the agent repeats one whose outcome it did not record.
         has_it = await driver.resize(changed)
         assert await driver.resize(changed) == has_it
         assert has_it == (DriverFeature.RESIZE_LIVE in driver.verbs)
@@ -43,7 +43,7 @@ class SizeTests(RigFixtures):
     async def test_a_stopped_guest_has_its_new_size_at_once(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A stopped guest is resized at once, and back again before it starts."""
+        """A stopped guest is resized immediately, and can be resized back before it starts."""
         await driver.spawn(instance)
         await driver.stop(instance.uuid, grace_s=0)
         assert await driver.resize(larger(instance))
@@ -54,7 +54,7 @@ class SizeTests(RigFixtures):
     async def test_a_guest_that_is_not_there_has_no_size(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`resize` of an unknown guest fails and creates none."""
+        """`resize` of an unknown guest fails and creates no guest."""
         with pytest.raises(DriverError):
             await driver.resize(instance)
         assert list(await driver.guests()) == []

@@ -31,9 +31,9 @@ class StandingTests(RigFixtures):
     async def test_a_paused_guest_can_be_stopped(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`stop` kills a paused guest at once, which cannot react to the power button."""
+        """`stop` kills a paused guest immediately, because it cannot react to the power button."""
         needs(driver, DriverFeature.PAUSE)
-        # A grace of an hour: a driver that waits for it runs into the test's timeout.
+        # The grace is an hour, so a driver that waits for it exceeds the test's timeout.
         await driver.spawn(instance)
         await driver.pause(instance.uuid)
         await driver.stop(instance.uuid, grace_s=3_600)

@@ -14,9 +14,9 @@ KERNEL = "vmlinuz"
 INITRD = "initrd.gz"
 CMDLINE = "console=ttyS0 quiet panic=0"
 READY = "BERTH-KERNEL ready uuid="
-"""Start of the line that the guest writes to its serial console once it has booted."""
+"""The start of the line that the guest writes to its serial console after it has booted."""
 MEMORY_MB = 128
-"""Memory of the guest in MiB, with some reserve: 72 MiB suffice to boot."""
+"""The memory of the guest in MiB, with some reserve: 72 MiB suffice to boot."""
 _READY = re.compile(
     re.escape(READY) + r"([0-9a-f-]{36}) cpus=([0-9]+) mib=([0-9]+) boots=([0-9]+)\r?\n"
 )
@@ -25,7 +25,10 @@ _COUNT = re.compile(r"BERTH-KERNEL count ([0-9]+)\r?\n")
 
 @dataclass(frozen=True, slots=True)
 class KernelGuestReady:
-    """The line that a kernel guest writes at its start; `boots` counts boots from its disk."""
+    """The parsed line that a kernel guest writes when it starts.
+
+    `boots` counts the boots from its disk.
+    """
 
     uuid: str
     vcpus: int
@@ -34,7 +37,7 @@ class KernelGuestReady:
 
 
 def starts_of(console: str) -> list[KernelGuestReady]:
-    """Return the starts of a kernel guest that its console output reports, in order."""
+    """Return the starts of a kernel guest that are in its console output, in order."""
     found = _READY.findall(console)
     return [
         KernelGuestReady(uuid, int(cpus), int(mib), int(boots)) for uuid, cpus, mib, boots in found

@@ -20,7 +20,7 @@ def main() -> None:
     except FetchError as error:
         sys.exit(f"cannot make the kernel guest: {error}")
     for name, data in ((kernel_guest.KERNEL, kernel), (kernel_guest.INITRD, initrd)):
-        # Renamed when complete, so that a concurrent test run never boots a truncated kernel.
+        # Files are renamed when complete, so no concurrent test run boots a truncated kernel.
         new = folder / f"{name}.new"
         new.write_bytes(data)
         new.replace(folder / name)

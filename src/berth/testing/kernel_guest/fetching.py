@@ -15,16 +15,16 @@ _BUSYBOX = "busybox-static"
 _CONCRETE = re.compile(r"^ *Depends: (linux-image-\S+)$", re.MULTILINE)
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 _PROGRAM = "bin/busybox"
-# For disks, for the power button and its events, and for reporting a panic to the host.
+# The modules for disks, for the power button and its events, and for reporting a panic.
 _WANTED: Final = ("virtio_pci", "virtio_blk", "button", "evdev", "pvpanic_mmio")
 _ELSEWHERE = Path("/")
 _TIMEOUT_S = 300.0
-# By default apt downloads as an unprivileged user, which cannot write here, and warns about it.
+# By default apt downloads as another user, and warns if that user cannot write to the folder.
 _APT = ("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http::Timeout=20")
 
 
 class FetchError(Exception):
-    """The kernel is not available on this machine; the message has the reason."""
+    """The kernel cannot be made available on this machine; the message has the reason."""
 
 
 def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
@@ -35,7 +35,8 @@ def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
         init: the script that the guest runs.
 
     Raises:
-        FetchError: the system is not Debian, or the packages cannot be downloaded.
+        FetchError: the system is not Debian, the packages cannot be downloaded or unpacked, or the
+            kernel lacks a module that the guest needs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -98,7 +99,7 @@ def _concrete() -> str:
 
 def _download(package: str, folder: Path) -> Path:
     """Return the file of a package, in the version that apt would install."""
-    # Run in another folder, because apt prints no URI for a file that already exists.
+    # apt runs in another folder, because it prints no URI for a file that already exists.
     line = _run(*_APT, "download", "--print-uris", package, cwd=_ELSEWHERE).decode()
     path = folder / line.split()[1]
     if not path.is_file():

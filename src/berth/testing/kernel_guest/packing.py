@@ -1,4 +1,4 @@
-"""Packs an initial RAM disk in the format that Linux unpacks: compressed cpio archive, `newc`."""
+"""Packs an initial RAM disk in the format that Linux reads: a compressed `newc` cpio archive."""
 
 import gzip
 import stat
@@ -34,7 +34,7 @@ def initrd(init: bytes, busybox: bytes, modules: Mapping[str, bytes]) -> bytes:
     order = "".join(f"{name}\n" for name in modules).encode()
     entries = [
         *(_Entry(name, _FOLDER) for name in _FOLDERS),
-        # The kernel opens it for the first process, before anything is mounted on /dev.
+        # The kernel opens the console for the first process before anything is mounted on /dev.
         _Entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
         _Entry("init", _FILE, init),
         _Entry("bin/busybox", _FILE, busybox),

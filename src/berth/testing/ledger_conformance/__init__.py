@@ -1,4 +1,4 @@
-"""The conformance suite of the ledger port: what every ledger must do.
+"""Conformance suite of the ledger port: the behaviour required of every ledger.
 
 To test a ledger, subclass the suite in a test module and provide a factory that opens it:
 
@@ -11,8 +11,8 @@ To test a ledger, subclass the suite in a test module and provide a factory that
             return open_ledger
 
 Within one test every call of the factory opens the same store, which is empty at first. A ledger
-that outlives its process is also tested with `DurableLedgerConformance`. Tests need pytest-asyncio
-in its `auto` mode.
+whose store outlives the process must also pass `DurableLedgerConformance`. The tests require
+pytest-asyncio in `auto` mode.
 """
 
 from berth.testing.ledger_conformance.claims import ClaimTests
@@ -47,4 +47,4 @@ class LedgerConformance(
     MigrationTests,
     FeedTests,
 ):
-    """All tests that every ledger must pass."""
+    """All conformance tests of a ledger."""

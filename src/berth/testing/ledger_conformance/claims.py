@@ -1,4 +1,4 @@
-"""Claims: capacity is summed, a claim is all or nothing, and each key is claimed once."""
+"""Claims: none exceeds the free capacity, each is all or nothing, and each key is claimed once."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -36,7 +36,7 @@ class ClaimTests(LedgerFixtures):
     """Tests of `Take` and `Free`."""
 
     async def test_a_claim_that_fits_is_used_and_allocated(self, ledger: Ledger) -> None:
-        """A committed claim counts as used and can be read as an allocation."""
+        """The amounts of a committed claim are in use, and can be read as an allocation."""
         amounts = {VCPU: 2, MEMORY_MB: 512}
         await commit(ledger, *make_fleet(1), (make_take(1, amounts=amounts),))
         assert await used_of(ledger) == amounts
@@ -59,7 +59,7 @@ class ClaimTests(LedgerFixtures):
         assert refusal.shortages == (Shortage(HOST_1, VCPU, asked=3, left=2),)
 
     async def test_a_claim_is_summed_over_its_consumers(self, ledger: Ledger) -> None:
-        """The consumers of one claim count together on a provider and are refused together."""
+        """The amounts of all consumers of a claim are added up, and are refused together."""
         await commit(ledger, *make_fleet(1, vcpus=5))
         allocations = tuple(make_allocation(n, amounts={VCPU: 2}) for n in (1, 2, 3))
         refusal = await refused(ledger, (Take(Claim("gang", allocations)),))
@@ -70,7 +70,7 @@ class ClaimTests(LedgerFixtures):
     async def test_earlier_units_of_a_batch_count(self, ledger: Ledger) -> None:
         """The units of one commit are decided in order; each sees what earlier ones took."""
         await commit(ledger, *make_fleet(1, vcpus=3))
-        # The second is refused in between: what it would have taken must not count for the third.
+        # The second unit is refused, so the amount that it asked for is left for the third.
         units = [(make_take(n, amounts={VCPU: amount}),) for n, amount in enumerate((2, 2, 1), 1)]
         first, second, third = await ledger.commit(units)
         assert first == Committed(2)
@@ -101,7 +101,7 @@ class ClaimTests(LedgerFixtures):
         assert no_host.shortages == (Shortage(HOST_2, VCPU, 1, 0, ShortageRule.NO_PROVIDER),)
 
     async def test_an_allocation_may_not_pass_max_unit(self, ledger: Ledger) -> None:
-        """One allocation gets no more than `max_unit`, or the total, however much is free."""
+        """One allocation gets at most `max_unit` and at most the total, however much is free."""
         inventories = {
             VCPU: Inventory(total=8, allocation_ratio=4.0),
             MEMORY_MB: Inventory(total=1024, max_unit=256),
@@ -154,7 +154,7 @@ class ClaimTests(LedgerFixtures):
         await commit(ledger, (Free(make_uuid("instance", 1)),), (make_take(2),))
 
     async def test_keys_of_one_unit_stand_together(self, ledger: Ledger) -> None:
-        """A unit is refused if only one of its claims was committed before, in another unit."""
+        """A unit is refused if only some of its claims are known, or if two have the same key."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         assert (await refused(ledger, (make_take(1), make_take(2)))).conflict
         assert (await refused(ledger, (make_take(3), make_take(3)))).conflict
@@ -192,8 +192,7 @@ class ClaimTests(LedgerFixtures):
             Put(make_provider(1, vcpus=99)),
             Put(make_instance(2)),
             make_take(2),
-            # The only write that conflicts, and the last: everything before it has been applied by
-            # then.
+            # Only this last write conflicts, after all writes before it have been applied.
             Put(replace(make_instance(1), revision=7)),
         )
         assert (await refused(ledger, unit)).conflict
@@ -228,15 +227,15 @@ class ClaimTests(LedgerFixtures):
         assert len(await ledger.allocations()) == 10
 
     async def test_a_cancelled_commit_leaves_the_ledger_usable(self, ledger: Ledger) -> None:
-        """A cancelled caller's unit may be committed, and the ledger goes on working."""
+        """The unit of a cancelled caller may be committed, and the ledger keeps working."""
         await commit(ledger, *make_fleet(1))
         task = asyncio.ensure_future(ledger.commit([(make_take(1),)]))
-        # Lets the commit reach the writer, so that the cancellation comes while it is in progress.
+        # This lets the commit reach the writer, so that it is cancelled while it is in progress.
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await commit(ledger, (make_take(2),))
-        # Committed or not, the key tells: either way the amounts must be taken exactly once.
+        # Whether or not the unit was committed, its key makes a retry take the amounts only once.
         outcome = (await ledger.commit([(make_take(1),)]))[0]
         assert isinstance(outcome, Committed)
         assert await used_of(ledger) == {VCPU: 2}

@@ -1,4 +1,4 @@
-"""Consumers: what they hold, whichever API it was allocated through."""
+"""Consumers: what each holds, whichever API allocated it."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -20,7 +20,7 @@ from berth.testing.ledger_conformance.claims import HOST_1, HOST_2
 from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit
 from berth.testing.ledger_conformance.reallocations import put
 
-# Times with more digits than SQLite's JSON functions keep.
+# The times have more digits than SQLite's JSON functions keep.
 INSTANCE = replace(
     make_instance(1), created_at_s=1_700_000_000.1234567, updated_at_s=1_700_000_000.7654321
 )
@@ -33,7 +33,7 @@ OF_INSTANCE = Consumer(
     INSTANCE.created_at_s,
     INSTANCE.updated_at_s,
 )
-# Quotes, since some ledgers build JSON in SQL.
+# The user's id has quotes, because some ledgers build JSON in SQL.
 OTHER = replace(make_consumer(1), user_id='user "2"', consumer_type=None)
 SHARE = replace(make_share(1, on_1=2, on_2={VCPU: 1, MEMORY_MB: 64}), consumer=OTHER)
 UNITS: list[Unit] = [*make_fleet(2), (make_take(1), Put(INSTANCE)), put(SHARE)]
@@ -51,7 +51,7 @@ class ConsumerTests(LedgerFixtures):
         )
 
     async def test_an_instance_is_a_consumer(self, ledger: Ledger) -> None:
-        """It has the project, user and times of the instance, to the last digit."""
+        """The consumer has the project, user and times of the instance, to the last digit."""
         await commit(ledger, *UNITS)
         assert await ledger.consumer_allocations(INSTANCE.uuid) == ConsumerAllocations(
             OF_INSTANCE, {HOST_1: {VCPU: 1}}
@@ -61,7 +61,7 @@ class ConsumerTests(LedgerFixtures):
         """A client that replaces an instance's allocations may also give it another project."""
         await commit(ledger, *UNITS)
         consumer = replace(OTHER, uuid=INSTANCE.uuid, project_id="other")
-        # `seen=1`: an instance counts as a consumer at generation 1.
+        # `seen=1`: an instance is a consumer at generation 1.
         share = replace(make_share(1, seen=1, on_2=3), consumer=consumer)
         await commit(ledger, put(share))
         stored = replace(consumer, generation=2)

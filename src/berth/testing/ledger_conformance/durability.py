@@ -1,4 +1,4 @@
-"""Ledgers that outlive their process and may be opened more than once."""
+"""Conformance tests of ledgers whose store outlives the process and may be opened repeatedly."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -27,7 +27,7 @@ from berth.testing.ledger_conformance.transfers import LEAVES, MOVE, RETURNS, VM
 
 
 class DurableLedgerConformance(LedgerFixtures):
-    """All tests that a ledger with a store of its own must pass."""
+    """All conformance tests of a ledger whose store outlives the process."""
 
     async def test_a_reopened_ledger_is_the_same(self, open_ledger: LedgerFactory) -> None:
         """State, feed, claim keys and counters survive closing and opening."""
@@ -41,7 +41,7 @@ class DurableLedgerConformance(LedgerFixtures):
         assert await ledger.snapshot(0.0) == snapshot
         assert await ledger.changes(0) == changes
         assert await ledger.commit([(make_take(1),)]) == [Committed(4, repeated=True)]
-        # Counters survive, or new aggregates would get numbers of old ones.
+        # If counters did not survive, new aggregates would get the ids of old ones.
         assert await ledger.next_id(Kind.AGGREGATE) == 2
         await ledger.close()
 
@@ -68,8 +68,7 @@ class DurableLedgerConformance(LedgerFixtures):
         """Two writers of one store share its capacity, its versions and its claim keys."""
         ledgers = [await open_ledger(), await open_ledger()]
         await commit(ledgers[0], *make_fleet(1, vcpus=10))
-        # Every claim key is used through both ledgers, so each must see the other's keys as
-        # repetitions.
+        # Every claim key is used through both ledgers, so each must know the keys of the other.
         answers = await asyncio.gather(
             *(ledgers[n % 2].commit([(make_take(n // 2 + 1),)]) for n in range(60))
         )
@@ -89,8 +88,7 @@ class DurableLedgerConformance(LedgerFixtures):
         """A commit through another ledger of the same store ends a wait."""
         mine, theirs = await open_ledger(), await open_ledger()
         for number in (1, 2):
-            # Twice, since the first wait may be answered by a query and the second by a
-            # notification.
+            # There are two waits, because a query may end the first and a notification the second.
             waiting = asyncio.ensure_future(mine.wait(number - 1, 60.0))
             await asyncio.sleep(0)
             await commit(theirs, (Put(make_host(number)),))
@@ -101,7 +99,7 @@ class DurableLedgerConformance(LedgerFixtures):
     async def test_numbers_are_drawn_once_over_all_ledgers(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """Two ledgers of one store never draw the same number."""
+        """Two ledgers of one store never draw the same id."""
         ledgers = [await open_ledger(), await open_ledger()]
         drawn = await asyncio.gather(*(ledgers[n % 2].next_id(Kind.FLAVOR) for n in range(20)))
         assert sorted(drawn) == list(range(1, 21))

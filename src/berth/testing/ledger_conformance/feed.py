@@ -102,7 +102,7 @@ class FeedTests(LedgerFixtures):
         assert await events_of(ledger, version) == expected
 
     async def test_every_version_is_in_the_feed(self, ledger: Ledger) -> None:
-        """A version that changes nothing for followers appears as an `HostsAlive` without hosts."""
+        """A version that changes nothing for followers appears as a `HostsAlive` without hosts."""
         units: list[Unit] = [
             (Put(make_decision(1)),),
             (Remove(Kind.DECISION, "req-1"),),
@@ -127,7 +127,7 @@ class FeedTests(LedgerFixtures):
         for number in range(5):
             await ledger.commit([(Put(make_flavor(3 * number + i)),) for i in range(3)])
         newest = await ledger.version()
-        # One beyond the newest version: it is unknown here, as for a follower of another ledger.
+        # The last one is beyond the newest version, as for a follower of another ledger.
         for after in range(newest + 2):
             news = ledger.news(after)
             changes = await ledger.changes(after) if after <= newest else []
@@ -143,10 +143,9 @@ class FeedTests(LedgerFixtures):
     async def test_a_follower_behind_the_feed_gets_an_error(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """Trimmed versions raise an error in place of an empty result; retained ones are there."""
+        """Reading trimmed versions raises an error; the versions that are kept can be read."""
         ledger = await open_ledger(Retention(feed_versions=10))
-        # In one batch, then one more: a ledger may trim by batch, and must keep 10 versions in any
-        # case.
+        # A batch, then a single unit: a ledger may trim once per batch, and must keep 10 versions.
         await commit(ledger, *[(Put(make_flavor(n)),) for n in range(40)])
         await commit(ledger, (Put(make_flavor(1)),))
         with pytest.raises(FeedGapError):
@@ -158,8 +157,8 @@ class FeedTests(LedgerFixtures):
     async def test_old_decisions_and_claim_keys_are_forgotten(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """The newest decisions stay; an expired claim key may be used again."""
-        # `feed_versions` decides how often a ledger trims, so a small value makes it trim here.
+        """The newest decisions are kept, and an expired claim key is no longer a repetition."""
+        # `feed_versions` determines how often a ledger trims, so a small value makes it trim here.
         ledger = await open_ledger(Retention(feed_versions=10, decisions=3, claim_keys_s=1e-6))
         await commit(ledger, *make_fleet(1), (make_take(1),))
         for number in range(20):
@@ -176,7 +175,7 @@ class FeedTests(LedgerFixtures):
         """Instances deleted long ago disappear from lists; live ones stay."""
         ledger = await open_ledger(Retention(feed_versions=10, deleted_instances_s=3600.0))
         old, live = make_instance(1), make_instance(2)
-        # Deleted as well, but its last change is recent.
+        # This instance is deleted, too, but its last change is recent.
         fresh = replace(make_instance(3), status=Status.DELETED, updated_at_s=4e9)
         dead = replace(old, status=Status.DELETED, task=None, updated_at_s=1.0)
         await commit(ledger, (Put(dead), Put(replace(live, updated_at_s=1.0)), Put(fresh)))
@@ -187,7 +186,7 @@ class FeedTests(LedgerFixtures):
         await ledger.close()
 
     async def test_a_follower_of_another_ledger_gets_an_error(self, ledger: Ledger) -> None:
-        """A follower ahead of the ledger has followed another one and must load a snapshot."""
+        """A follower ahead of the ledger must load a snapshot: it has followed another ledger."""
         await commit(ledger, (Put(make_host(1)),))
         with pytest.raises(FeedGapError):
             await ledger.changes(2)

@@ -1,4 +1,4 @@
-"""Fixtures and helpers shared by the ledger's conformance tests."""
+"""Fixtures and helpers of the ledger conformance suite."""
 
 from collections.abc import AsyncGenerator
 from typing import Final, Protocol
@@ -11,7 +11,7 @@ from berth.domain.ledger.write import Committed, Outcome, Rejected, Unit
 from berth.ports.ledger import Ledger
 
 DEFAULT: Final = Retention()
-"""The retention of a ledger whose test does not care."""
+"""The retention in tests that do not depend on it."""
 
 
 class LedgerFactory(Protocol):
@@ -23,11 +23,11 @@ class LedgerFactory(Protocol):
 
 
 class LedgerFixtures:
-    """The ledger under test; a subclass overrides `open_ledger`."""
+    """Fixtures of the suite; a subclass overrides `open_ledger`."""
 
     @pytest.fixture
     def open_ledger(self) -> LedgerFactory:
-        """Return the factory of the ledger under test."""
+        """Return the factory of the ledger under test; each subclass overrides this fixture."""
         raise NotImplementedError("subclass the conformance suite and override `open_ledger`")
 
     @pytest_asyncio.fixture
@@ -39,7 +39,7 @@ class LedgerFixtures:
 
 
 async def commit(ledger: Ledger, *units: Unit) -> int:
-    """Commit units, all of which must succeed; return the last version."""
+    """Commit units, and return the last version; a refusal fails the test."""
     version = 0
     for outcome in await ledger.commit(units):
         if not isinstance(outcome, Committed):
@@ -49,12 +49,12 @@ async def commit(ledger: Ledger, *units: Unit) -> int:
 
 
 async def refused(ledger: Ledger, unit: Unit) -> Rejected:
-    """Commit a unit that must be refused; return the refusal."""
+    """Commit a unit, and return its refusal; the test fails if the unit is committed."""
     return as_refused((await ledger.commit([unit]))[0])
 
 
 def as_refused(outcome: Outcome) -> Rejected:
-    """Return an outcome that must be a refusal as one."""
+    """Return an outcome as a refusal; the test fails if it is none."""
     if not isinstance(outcome, Rejected):
         raise AssertionError(outcome)  # noqa: TRY004 - the test fails, no type is wrong
     return outcome

@@ -38,7 +38,7 @@ class GuardTests(LedgerFixtures):
     async def test_a_refused_unit_passes_no_guard(self, ledger: Ledger) -> None:
         """A refused unit makes no other unit stale."""
         seen = await commit(ledger, *make_fleet(1, vcpus=1))
-        # Refused for capacity, after its guard had passed.
+        # This unit is refused for lack of capacity, after its guard has passed.
         await refused(ledger, (Guard("g", seen), make_take(1, amounts={VCPU: 2})))
         await commit(ledger, (Guard("g", seen), make_take(2, amounts={VCPU: 1})))
 

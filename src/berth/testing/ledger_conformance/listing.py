@@ -52,8 +52,8 @@ class ListingTests(LedgerFixtures):
     async def test_a_query_follows_what_changes(self, ledger: Ledger) -> None:
         """An instance is found by its current values only."""
         await commit(ledger, (Put(make_instance(1)),))
-        # Every queried field changes, those that hardly ever do included: a ledger may write these
-        # apart.
+        # Every queried field changes, even those that hardly ever do: a ledger may write these
+        # separately.
         changed = replace(ODD, uuid=make_uuid("instance", 1), revision=1)
         await commit(ledger, (Put(changed),))
         for query in (
@@ -74,7 +74,7 @@ class ListingTests(LedgerFixtures):
         assert await ledger.instances(InstanceQuery(name="vm-1")) == []
 
     async def test_deleted_instances_are_listed_on_request(self, ledger: Ledger) -> None:
-        """`deleted` False leaves them out, True lists no others, None lists both."""
+        """`deleted=False` leaves them out, True lists only them, and None lists all instances."""
         gone = replace(make_instance(2), status=Status.DELETED)
         await commit(ledger, (Put(make_instance(1)),), (Put(gone),))
         for deleted, expected in ((False, [1]), (True, [2]), (None, [2, 1])):

@@ -44,7 +44,7 @@ DELETED = replace(make_instance(1), status=Status.DELETED, task=None, updated_at
 
 
 async def pass_time(ledger: Ledger) -> None:
-    """Commit enough to make a ledger with a short retention trim."""
+    """Commit enough units that a ledger with a short retention trims."""
     for number in range(20):
         await commit(ledger, (Put(make_flavor(number)),))
 
@@ -125,7 +125,7 @@ class MigrationTests(LedgerFixtures):
         whole = await ledger.migrations(MigrationQuery())
         assert whole == sorted(moves, key=lambda m: (m.created_at_s, m.uuid), reverse=True)
         paged: list[Migration] = []
-        # With a condition besides, since the marker must combine with others.
+        # The query has another condition, because a marker must work together with one.
         page = await ledger.migrations(MigrationQuery(host="host-1", limit=3))
         while page:
             paged += page
@@ -136,26 +136,26 @@ class MigrationTests(LedgerFixtures):
             await ledger.migrations(MigrationQuery(marker="unknown"))
 
     async def test_a_snapshot_has_the_moves_that_go_on(self, ledger: Ledger) -> None:
-        """It has them in order of uuids, and none that has ended in any way."""
+        """A snapshot has the migrations that have not ended, in order of uuids."""
         stages = list(Stage)
         moves = [replace(make_migration(n), stage=stage) for n, stage in enumerate(stages)]
         await commit(ledger, *[(Put(move),) for move in reversed(moves)])
         expected = tuple(move for move in moves if not move.has_ended)
-        # Five stages are ends; a new stage has to be counted here.
+        # Five stages are final. A new final stage must be added to this number.
         assert len(expected) == len(stages) - 5
         assert (await ledger.snapshot(0.0)).migrations == expected
         assert len(await ledger.migrations(MigrationQuery())) == len(stages)
 
     async def test_moves_are_in_the_feed(self, ledger: Ledger) -> None:
-        """Every stage is reported, the last one included."""
+        """The feed reports a migration in every stage, even in the last one."""
         move = make_migration(1)
         for stage in (Stage.LEAVING, Stage.ARRIVED, Stage.CONFIRMED):
             version = await commit(ledger, (Put(replace(move, stage=stage)),))
             assert await events_of(ledger, version) == [replace(move, stage=stage)]
 
     async def test_actions_of_an_instance_come_newest_first(self, ledger: Ledger) -> None:
-        """Each instance has its own; an action stored again when it ends is listed once."""
-        # In progress: it is stored again when it ends.
+        """Each instance has its own actions; an action that is stored again is listed once."""
+        # This action is in progress; it is stored again below.
         begun = replace(make_action(2), ended_at_s=None, events=())
         await commit(ledger, *[(Put(one),) for one in (make_action(3), begun, make_action(1))])
         await commit(ledger, (Put(make_action(1, of=2)),), (Put(replace(begun, message="no")),))
@@ -167,7 +167,7 @@ class MigrationTests(LedgerFixtures):
 
     async def test_actions_of_one_moment_have_an_order(self, ledger: Ledger) -> None:
         """Actions of the same time are in order of their request ids, last one first."""
-        # Not in order of request ids, so that insertion order does not pass for it.
+        # The actions are not in order of request ids, so that insertion order fails the test.
         actions = [replace(make_action(n), started_at_s=CREATED_AT_S) for n in (2, 3, 1)]
         await commit(ledger, tuple(Put(action) for action in actions))
         assert [one.request_id for one in await ledger.actions(VM)] == ["req-3", "req-2", "req-1"]
@@ -202,7 +202,7 @@ class MigrationTests(LedgerFixtures):
     async def test_a_deleted_instance_stays_while_a_move_has_work_to_do(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """A deleted instance stays while a host still has something of it to clear away."""
+        """A deleted instance stays while a host still has to clear away its guest."""
         ledger = await open_ledger(_SHORT)
         # LEFT_BEHIND: the source host was down and has not cleared away the guest yet.
         left_behind = replace(make_migration(1), stage=Stage.LEFT_BEHIND)

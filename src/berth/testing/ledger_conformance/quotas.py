@@ -59,7 +59,7 @@ class QuotaTests(LedgerFixtures):
         assert await _footprint(ledger) == (3, 3, 3 * 512)
 
     async def test_remote_instances_count(self, ledger: Ledger) -> None:
-        """A remote instance counts once if it has a record here too, and never while withdrawn."""
+        """A remote instance counts once, even with a record here, and not while it is withdrawn."""
         within = _limits(instances=2)
         here, remote = _sized(1, vcpus=2), _remote(1, vcpus=2)
         await commit(ledger, (Put(here), Put(remote), within))
@@ -79,20 +79,20 @@ class QuotaTests(LedgerFixtures):
     async def test_remote_instances_count_from_the_first_check(
         self, ledger: Ledger, open_ledger: LedgerFactory
     ) -> None:
-        """It counts for a process that has not written it, and for the first check of a project."""
+        """A process counts remote instances that it has not written, even in its first check."""
         await commit(ledger, (Put(_sized(1, vcpus=1)), Put(_remote(1, vcpus=1))))
         await commit(ledger, (Put(_remote(2, vcpus=3)), Put(_remote(3, vcpus=1, is_old=True))))
         within = _limits(instances=2)
         assert (await refused(ledger, (Put(_sized(4, vcpus=1)), within))).excess
         second = await open_ledger()
-        # A second ledger of the same store has written nothing and must count from the tables.
+        # A second ledger of the same store has written nothing, so it must count stored records.
         for door in [ledger] if not await _is_shared(ledger, second) else [ledger, second]:
             assert await _footprint(door) == (2, 4, 1_024)
             assert (await refused(door, (Put(_sized(4, vcpus=1)), within))).excess
         await second.close()
 
     async def test_every_exceeded_limit_is_named(self, ledger: Ledger) -> None:
-        """All limits are compared, in the units of flavors; -1 is no limit."""
+        """All limits are compared, in the units of flavors; -1 means no limit."""
         within = _limits(instances=2, vcpus=4, memory_mb=UNLIMITED)
         await commit(ledger, (Put(_sized(1, vcpus=3)), within))
         many = (Put(_sized(2, vcpus=1, memory_mb=10**9)), Put(_sized(3, vcpus=2)), within)
@@ -132,7 +132,7 @@ class QuotaTests(LedgerFixtures):
         assert await _footprint(ledger) == (2, 2, 2 * 512)
 
     async def test_a_write_without_increase_is_never_refused(self, ledger: Ledger) -> None:
-        """A project above a lowered limit may still do what does not increase its usage."""
+        """A project above a lowered limit may still make changes that do not increase its usage."""
         await commit(ledger, (Put(_sized(1, vcpus=4)), Put(_sized(2, vcpus=4))))
         lowered = _limits(instances=1, vcpus=2, memory_mb=100)
         smaller = replace(_sized(1, vcpus=1), revision=1)
@@ -142,7 +142,7 @@ class QuotaTests(LedgerFixtures):
         assert refusal.excess == (Excess("vcpus", asked=1, used=5, limit=2),)
 
     async def test_a_resized_instance_counts_for_its_larger_size(self, ledger: Ledger) -> None:
-        """While a resize is unconfirmed, the record's own footprint counts, not the flavor's."""
+        """While a resize is unconfirmed, `counts_as` is charged instead of the flavor's size."""
         await commit(ledger, (Put(_sized(1, vcpus=1)),))
         resizing = replace(_sized(1, vcpus=1), revision=1, counts_as=(4, 2_048))
         assert (await refused(ledger, (Put(resizing), _limits(vcpus=3)))).excess
@@ -193,6 +193,6 @@ class QuotaTests(LedgerFixtures):
 
 
 async def _is_shared(one: Ledger, other: Ledger) -> bool:
-    """Return whether what one ledger commits can be read from another."""
+    """Return whether what is committed to one ledger can be read from another."""
     await commit(one, (Put(Quota("seen")),))
     return await other.get(Quota, "seen") is not None

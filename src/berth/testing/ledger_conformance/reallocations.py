@@ -1,4 +1,4 @@
-"""Reallocations: everything that consumers hold is replaced, whichever API allocated it."""
+"""Reallocations, which replace everything that consumers hold, whichever API allocated it."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -51,7 +51,7 @@ def put(*shares: ConsumerUpdate) -> tuple[Reallocate]:
 
 
 async def holds(ledger: Ledger, number: int = 1) -> dict[int, int]:
-    """Return the VCPUs that a consumer holds on the first hosts, by their number."""
+    """Return the VCPUs that a consumer holds on hosts 1 to 3, by the number of the host."""
     found = await ledger.allocations(consumer_uuid=make_uuid("consumer", number))
     hosts = {make_uuid("host", on): on for on in range(1, 4)}
     return {hosts[one.provider_uuid]: one.amounts[VCPU] for one in found}
@@ -61,7 +61,7 @@ class ReallocationTests(LedgerFixtures):
     """Tests of `Reallocate`, and of `Free` for consumers with a record."""
 
     async def test_a_new_consumer_is_kept_at_generation_1(self, ledger: Ledger) -> None:
-        """Its record is read back as it was written, by key and in the list."""
+        """The record of a new consumer is read back as written, by key and in the list."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=2)))
         stored = replace(make_consumer(1), generation=1)
         assert await ledger.get(Consumer, stored.uuid) == stored
@@ -86,15 +86,14 @@ class ReallocationTests(LedgerFixtures):
         """The refusal names the consumer and its generation; an unchecked share is accepted."""
         uuid = make_consumer(2).uuid
         await commit(ledger, *make_fleet(1), put(make_share(2, on_1=1)))
-        # None claims that the consumer does not exist; the numbers are an older and a newer
-        # generation.
+        # None means that the consumer does not exist; 0 and 2 are other generations than its own.
         for seen in (None, 0, 2):
             refusal = await refused(ledger, put(make_share(1, on_1=1), make_share(2, seen=seen)))
             assert refusal.conflict
             assert not refusal.stale
             found = (refusal.cause, refusal.subject, refusal.actual)
             assert found == (RejectionCause.CONSUMER_GENERATION, uuid, 1)
-        # A generation of a consumer that does not exist.
+        # The share gives a generation for a consumer that does not exist.
         refusal = await refused(ledger, put(make_share(3, seen=1, on_1=1)))
         found = (refusal.cause, refusal.subject, refusal.actual)
         assert found == (RejectionCause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
@@ -108,7 +107,7 @@ class ReallocationTests(LedgerFixtures):
         assert stored.generation == 3
 
     async def test_an_emptied_consumer_is_deleted(self, ledger: Ledger) -> None:
-        """A consumer that comes back is new, and emptying an empty one is no error."""
+        """A consumer that comes back is new, and emptying an unknown consumer is accepted."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         await commit(ledger, put(make_share(1, seen=1)))
         assert await ledger.all(Consumer) == []
@@ -120,7 +119,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, put(make_share(1, on_1=1)))
 
     async def test_generations_of_providers(self, ledger: Ledger) -> None:
-        """They grow with allocations and when a consumer is emptied, not when it merely leaves."""
+        """They grow with allocations and emptied consumers, not with moved or freed consumers."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
         hosts = [make_uuid("host", n) for n in (1, 2, 3)]
         assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]
@@ -138,7 +137,7 @@ class ReallocationTests(LedgerFixtures):
         assert [one.generation for one in snapshot.providers] == [2, 3, 2]
 
     async def test_the_feed_tells_usage_with_the_generation(self, ledger: Ledger) -> None:
-        """That includes providers with only a new generation; consumers are not reported."""
+        """The feed also reports providers with only a new generation, but no consumers."""
         await commit(ledger, *make_fleet(2), put(make_share(1, on_1=1)))
         version = await commit(ledger, put(make_share(1, seen=1, on_1=1)))
         zeros = {MEMORY_MB: 0, DISK_GB: 0}
@@ -228,7 +227,7 @@ class ReallocationTests(LedgerFixtures):
         assert stored == replace(make_consumer(1), generation=2)
 
     async def test_an_instance_is_a_consumer_at_generation_1(self, ledger: Ledger) -> None:
-        """A client can replace its allocations, and Berth can still free them."""
+        """A client can replace an instance's allocations, and Berth can still free them."""
         instance = make_instance(1, host="host-1")
         await commit(ledger, *make_fleet(2), (make_take(1), Put(instance)))
         consumer = replace(make_consumer(1), uuid=instance.uuid, consumer_type=None)
@@ -242,7 +241,7 @@ class ReallocationTests(LedgerFixtures):
         assert await ledger.get(Consumer, instance.uuid) is None
 
     async def test_a_type_that_is_stored_may_stay(self, ledger: Ledger) -> None:
-        """A client that knows no types keeps the stored one; otherwise it is replaced."""
+        """`keeps_type` keeps the stored type, for clients that know no types; others replace it."""
         uuid = make_consumer(1).uuid
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         share = make_share(1, seen=1, on_1=2)
@@ -256,7 +255,7 @@ class ReallocationTests(LedgerFixtures):
         assert (kept.consumer_type, replaced.consumer_type) == ("INSTANCE", None)
 
     async def test_freeing_drops_the_record(self, ledger: Ledger) -> None:
-        """That holds within one batch, too; freeing nothing is refused only with `must_hold`."""
+        """Freeing deletes the record; freeing nothing is refused only with `must_hold`."""
         uuid = make_consumer(1).uuid
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)), (Free(uuid),))
         assert await ledger.all(Consumer) == []
@@ -273,7 +272,7 @@ class ReallocationTests(LedgerFixtures):
     async def test_consumers_cannot_be_saved_directly(
         self, ledger: Ledger, write: type[Put] | type[Add]
     ) -> None:
-        """Their records follow from their allocations."""
+        """Consumer records follow from allocations, so writing or removing one is refused."""
         assert (await refused(ledger, (write(make_consumer(1)),))).conflict
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         remove = Remove(Kind.CONSUMER, make_consumer(1).uuid)

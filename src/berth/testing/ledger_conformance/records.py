@@ -105,7 +105,7 @@ class RecordTests(LedgerFixtures):
             for index, project, group in ((1, "p", "r-1"), (2, "p", "r-2"), (3, "q", "r-1"))
         ]
         await commit(ledger, (Put(theirs),), (Put(later),), (Put(mine),))
-        # Written in the opposite order: lists are sorted by the instances' uuids.
+        # The order is not that of the commits: lists are sorted by the instances' uuids.
         assert await ledger.remote_instances() == [mine, later, theirs]
         assert await ledger.remote_instances(project_id="p") == [mine, later]
         assert await ledger.remote_instances(reservation_id="r-1") == [mine, theirs]
@@ -119,8 +119,7 @@ class RecordTests(LedgerFixtures):
 
     async def test_add_refuses_what_exists(self, ledger: Ledger) -> None:
         """Adding an existing record is a conflict, even if it was added in the same commit."""
-        # All kinds, since a ledger keeps the existence of providers and instances apart from the
-        # others.
+        # All kinds are tested, because ledgers may store providers and instances in another way.
         for record in (*PLAIN, make_provider(1), make_instance(1)):
             first, second = await ledger.commit([(Add(record),), (Add(record),)])
             assert isinstance(first, Committed)
@@ -158,7 +157,7 @@ class RecordTests(LedgerFixtures):
         await commit(ledger, (Put(make_instance(1)),))
         saved = replace(make_instance(1), revision=1)
         mine, theirs = replace(saved, name="mine"), replace(saved, name="theirs")
-        # In one batch: the second unit must see the revision that the first one leaves.
+        # The units are in one batch, so the second must see the revision that the first leaves.
         first, second = await ledger.commit([(Put(mine),), (Put(theirs),)])
         assert first == Committed(2)
         assert not isinstance(second, Committed)
@@ -168,7 +167,7 @@ class RecordTests(LedgerFixtures):
         assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
 
     async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
-        """Its allocations must be freed before its record is removed, or in the same unit."""
+        """The allocations must be freed before the record is removed, or in the same unit."""
         uuid = make_uuid("instance", 1)
         await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
         assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
@@ -197,7 +196,7 @@ class RecordTests(LedgerFixtures):
         assert await ledger.all(Provider) == [stored]
 
     async def test_a_class_in_use_stays_when_it_is_no_longer_reported(self, ledger: Ledger) -> None:
-        """It stays with total 0, and can be freed but not taken; unused classes are removed."""
+        """The class stays with total 0, so it cannot be taken; unused classes are removed."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         fewer = replace(make_provider(1), inventories={DISK_GB: Inventory(total=10)})
         await commit(ledger, (Put(fewer),))
@@ -223,14 +222,14 @@ class RecordTests(LedgerFixtures):
         await commit(ledger, (make_take(4),))
 
     async def test_a_provider_in_use_is_not_removed(self, ledger: Ledger) -> None:
-        """A provider is removed without allocations only, and its host before it or with it."""
+        """A provider can be removed without allocations, together with its host or after it."""
         uuid = make_uuid("host", 1)
         await commit(ledger, *make_fleet(1), (make_take(1),))
         host, provider = Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)
-        # With its host, but still in use.
+        # The host is removed, too, but the provider is in use.
         assert (await refused(ledger, (host, provider))).conflict
         await commit(ledger, (Free(make_uuid("instance", 1)),))
-        # Not in use, but its host would stay without a provider.
+        # The provider is not in use, but its host would stay without one.
         assert (await refused(ledger, (provider,))).conflict
         await commit(ledger, (provider, host))
         assert await ledger.all(Provider) == []
@@ -241,7 +240,7 @@ class RecordTests(LedgerFixtures):
 
     async def test_heartbeats_are_kept_to_the_last_digit(self, ledger: Ledger) -> None:
         """A heartbeat sets `last_seen_s` of known services; unknown hosts are ignored."""
-        # More digits than a JSON number in SQLite keeps.
+        # The time has more digits than a JSON number in SQLite keeps.
         at_s = 1_700_000_000.1234567
         await commit(ledger, *make_fleet(2), (Heartbeats(("host-1", "host-9"), at_s),))
         first, second = await ledger.all(Service)
@@ -251,7 +250,7 @@ class RecordTests(LedgerFixtures):
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
         """A later put overrides an earlier heartbeat, and the other way round."""
         service = make_service(1, last_seen_s=10.0)
-        # In one commit, so both may be in one batch of rows.
+        # The units are in one commit, so both may be in one batch of rows.
         await commit(ledger, (Put(service),), (Heartbeats(("host-1",), 20.0),), (Put(service),))
         assert await ledger.get(Service, "host-1") == service
         await commit(ledger, (Put(service), Heartbeats(("host-1",), 30.0)))
@@ -260,7 +259,7 @@ class RecordTests(LedgerFixtures):
     # --- lists ---
 
     async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
-        """Records are listed by key, aggregates by number, up to the limit."""
+        """Records are listed in order of keys, aggregates in order of ids, up to the limit."""
         # As text 10 sorts before 2.
         numbers = (10, 2, 1)
         await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])
@@ -277,24 +276,24 @@ class RecordTests(LedgerFixtures):
         assert await ledger.all(Decision, limit=2) == [make_decision(3), make_decision(2)]
 
     async def test_numbers_are_drawn_once(self, ledger: Ledger) -> None:
-        """Concurrent callers never get the same number of a kind; each kind counts by itself."""
+        """Concurrent callers never get the same id of a kind; each kind has its own sequence."""
         drawn = await asyncio.gather(*(ledger.next_id(Kind.AGGREGATE) for _ in range(20)))
         assert sorted(drawn) == list(range(1, 21))
         assert await ledger.next_id(Kind.FLAVOR) == 1
-        # Drawing a number is no version: followers have nothing to learn from it.
+        # Drawing an id creates no version, because followers need not know about it.
         assert await ledger.version() == 0
 
     async def test_a_snapshot_holds_live_instances(self, ledger: Ledger) -> None:
         """Instances that are on a host, wait for one, or have disks to be deleted are live."""
         waiting, running = make_instance(1), make_instance(2, host="host-1")
-        # It still names its host, but is deleted.
+        # This instance still names its host, but it is deleted.
         gone = replace(make_instance(3, host="host-1"), status=Status.DELETED)
         failed = replace(make_instance(4), status=Status.ERROR, task=None)
         broken = replace(make_instance(5, host="host-1"), status=Status.ERROR)
-        # Being deleted without a host and without disks: nothing is left to do on any host.
+        # This one is being deleted and has neither host nor disks, so no host has work left.
         stopping = replace(make_instance(6), task=Task.DELETING)
         offloaded = replace(make_instance(7), status=Status.SHELVED_OFFLOADED, task=None)
-        # Unshelving: it waits for a host.
+        # This one is being unshelved and waits for a host.
         coming_back = replace(offloaded, uuid=make_uuid("instance", 8), task=Task.UNSHELVING)
         stored = replace(offloaded, uuid=make_uuid("instance", 9), disks="fake+stored:///9")
         going = replace(stored, task=Task.DELETING)

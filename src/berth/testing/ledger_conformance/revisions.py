@@ -46,7 +46,7 @@ class RevisionTests(LedgerFixtures):
     """Tests of `ReplaceProvider`."""
 
     async def test_a_provider_is_replaced_and_its_generation_grows(self, ledger: Ledger) -> None:
-        """Everything but the usage is replaced."""
+        """Everything but the usage and the generation is replaced."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         revised = replace(
             stocked(VCPU=8, CUSTOM_X=1),
@@ -68,7 +68,7 @@ class RevisionTests(LedgerFixtures):
         assert [one.event for one in await ledger.changes(version - 1)] == [expected]
 
     async def test_the_generation_grows_as_requested(self, ledger: Ledger) -> None:
-        """A rename raises nothing; without a generation, any stored one is accepted."""
+        """`raises=0` leaves the generation; a write without one accepts any stored generation."""
         await commit(ledger, *make_fleet(1))
         await commit(ledger, (ReplaceProvider(replace(PROVIDER, name="other"), raises=0),))
         assert await generation_of(ledger) == 0
@@ -78,7 +78,7 @@ class RevisionTests(LedgerFixtures):
         assert await generation_of(ledger) == 2
 
     async def test_another_generation_is_refused(self, ledger: Ledger) -> None:
-        """Claims raise it, those of the same batch included; the refusal gives the generation."""
+        """Claims raise the generation, even in the same batch; the refusal gives the stored one."""
         await commit(ledger, *make_fleet(1))
         first, second = await ledger.commit(
             # The claim in the same batch has raised the generation from 0 to 1.
@@ -94,7 +94,7 @@ class RevisionTests(LedgerFixtures):
         await commit(ledger, (ReplaceProvider(PROVIDER, generation=1),))
 
     async def test_a_missing_provider_is_not_created(self, ledger: Ledger) -> None:
-        """Replacing a provider that was removed meanwhile is refused."""
+        """Replacing a provider that does not exist, or was removed meanwhile, is refused."""
         refusal = await refused(ledger, (ReplaceProvider(PROVIDER),))
         assert refusal.conflict
         assert (refusal.cause, refusal.subject) == (RejectionCause.MISSING, HOST_1)
@@ -138,7 +138,7 @@ class RevisionTests(LedgerFixtures):
             ReplaceProvider(both),
             ReplaceProvider(stocked(DISK_GB=1), generation=1),
         )
-        # Fails in the middle of the unit; the inventory given to the child must be taken back.
+        # This unit fails in the middle, so the inventory given to the child must be taken back.
         short = replace(share, allocations={child.uuid: {VCPU: 9}})
         before = await ledger.snapshot(0.0)
         assert (await refused(ledger, (unit[0], Reallocate((short,)), *unit[2:]))).shortages

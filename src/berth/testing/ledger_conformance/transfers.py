@@ -1,4 +1,4 @@
-"""Transfers: what one consumer holds passes to another one."""
+"""Transfers, which pass everything that one consumer holds to another."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts about numbers
 
@@ -39,9 +39,9 @@ from berth.testing.ledger_conformance.reallocations import generation_of, put
 VM = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
 LEAVES = TransferAllocations(VM, MOVE)
-"""The migration gets what the instance holds."""
+"""The write that transfers what the instance holds to the migration."""
 RETURNS = TransferAllocations(MOVE.uuid, replace(make_consumer(1), uuid=VM))
-"""The instance gets what the migration holds."""
+"""The write that transfers what the migration holds to the instance."""
 BOTH_HOSTS = Take(Claim("both", (make_allocation(1, amounts={VCPU: 3}), make_allocation(1, on=2))))
 """A claim of the instance on two hosts."""
 PLACED: list[Unit] = [*make_fleet(2, vcpus=4), (BOTH_HOSTS, Put(make_instance(1)))]
@@ -49,7 +49,7 @@ PLACED: list[Unit] = [*make_fleet(2, vcpus=4), (BOTH_HOSTS, Put(make_instance(1)
 
 
 def arrives(on: int, amount: int, key: str = "arrives") -> Take:
-    """Return the claim of the instance on the other host."""
+    """Return the claim of the instance for an amount of VCPUs on host `on`."""
     return Take(replace(make_claim(1, on=on, amounts={VCPU: amount}), key=key))
 
 
@@ -63,7 +63,7 @@ class TransferTests(LedgerFixtures):
     """Tests of `TransferAllocations`."""
 
     async def test_all_allocations_are_transferred(self, ledger: Ledger) -> None:
-        """All providers are included, and the new holder is stored at generation 1."""
+        """Allocations on all providers pass to the new holder, which is stored at generation 1."""
         await commit(ledger, *PLACED, (TransferAllocations(VM, replace(MOVE, generation=9)),))
         allocations = {HOST_1: {VCPU: 3}, HOST_2: {VCPU: 1}}
         stored = replace(MOVE, generation=1)
@@ -89,7 +89,7 @@ class TransferTests(LedgerFixtures):
         assert [await generation_of(ledger, host) for host in (HOST_1, HOST_2)] == [1, 1]
 
     async def test_an_instance_receives_allocations_without_a_record(self, ledger: Ledger) -> None:
-        """A transfer back deletes the record; the instance describes the consumer again."""
+        """A transfer back deletes the consumer record, and the instance is the consumer again."""
         await commit(ledger, *PLACED)
         before = await ledger.consumer_allocations(VM)
         await commit(ledger, (LEAVES,), (RETURNS,))
@@ -120,7 +120,7 @@ class TransferTests(LedgerFixtures):
         assert await ledger.allocations() == []
 
     async def test_an_empty_transfer_is_accepted_without_must_hold(self, ledger: Ledger) -> None:
-        """Without `must_hold` an empty source is no error, and no record of the target appears."""
+        """Without `must_hold` an empty source is accepted, and no record of the target appears."""
         await commit(ledger, *make_fleet(1), (make_take(2),))
         before, held = await ledger.snapshot(0.0), await ledger.allocations()
         for taker in (MOVE, replace(make_consumer(2), uuid=make_uuid("instance", 2)), RETURNS.to):
@@ -133,7 +133,7 @@ class TransferTests(LedgerFixtures):
         assert await holds(ledger, MOVE.uuid) == {HOST_1: {VCPU: 1}}
 
     async def test_a_target_with_allocations_is_refused(self, ledger: Ledger) -> None:
-        """A target that holds something is refused, the source itself included."""
+        """A target that holds something is refused, even if it is the source itself."""
         await commit(ledger, *PLACED, (make_take(2),))
         to_other = replace(make_consumer(2), uuid=make_uuid("instance", 2))
         to_itself = replace(make_consumer(1), uuid=VM)
@@ -146,7 +146,7 @@ class TransferTests(LedgerFixtures):
     async def test_a_move_begins_in_one_unit(self, ledger: Ledger) -> None:
         """The migration keeps the source's capacity while the instance claims the destination's.
 
-        Both may be the same host: both amounts are in use then.
+        If source and destination are the same host, both amounts are in use there.
         """
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1), Put(make_instance(1))))
         move = make_migration(1)
@@ -160,7 +160,7 @@ class TransferTests(LedgerFixtures):
         assert await ledger.get(Instance, VM) == stored
 
     async def test_a_move_is_undone_in_one_unit(self, ledger: Ledger) -> None:
-        """The instance's allocations are freed, and it gets back those kept by the migration."""
+        """The instance's allocations are freed, and it gets back those that the migration kept."""
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1),), (LEAVES, arrives(2, 4)))
         await commit(ledger, (Free(VM), RETURNS))
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}
@@ -206,7 +206,7 @@ class TransferTests(LedgerFixtures):
         assert await used_of(ledger, HOST_2) == {VCPU: 2}
 
     async def test_transferred_allocations_are_freed_and_replaced(self, ledger: Ledger) -> None:
-        """Transfers mix with reallocations and frees, whether or not a checkpoint intervenes."""
+        """Transferred allocations can be replaced, transferred back and freed, repeatedly."""
         await commit(ledger, *make_fleet(2), (make_take(1),))
         for _ in range(2):
             await commit(ledger, (LEAVES,))

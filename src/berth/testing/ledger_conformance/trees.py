@@ -1,4 +1,4 @@
-"""Trees: a claim on several providers of one host, each with its own capacity."""
+"""Trees: claims on several providers of one host, each with its own capacity."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
 
@@ -25,7 +25,7 @@ PLANT = tuple(Put(gpu) for gpu in GPUS)
 
 
 def take(number: int, *milli: int, vcpus: int = 1) -> Take:
-    """Return the claim of instance `number` on VCPUs of the host and on each GPU in turn."""
+    """Return the claim of instance `number` on VCPUs of the host and on the GPUs, in order."""
     amounts: Mapping[str, Mapping[str, int]] = {ROOT: {VCPU: vcpus}} | {
         gpu.uuid: {GPU_MILLI: amount} for gpu, amount in zip(GPUS, milli, strict=False) if amount
     }
@@ -57,7 +57,7 @@ class TreeTests(LedgerFixtures):
         assert stored in (await ledger.snapshot(0.0)).providers
 
     async def test_a_claim_takes_from_every_provider(self, ledger: Ledger) -> None:
-        """The feed reports the usage of each."""
+        """The claim takes its amount from each provider, and the feed reports the usage of each."""
         version = await commit(ledger, *make_fleet(1), PLANT)
         await commit(ledger, (take(1, 300, 1000),))
         assert await used_of_tree(ledger) == [1, 300, 1000]
@@ -81,15 +81,15 @@ class TreeTests(LedgerFixtures):
         assert await used_of_tree(ledger) == [1, 600, 100]
 
     async def test_claims_of_one_batch_share_a_child(self, ledger: Ledger) -> None:
-        """The last amount that fits is given once."""
+        """Each claim of a batch sees what earlier ones took; one that does not fit is refused."""
         await commit(ledger, *make_fleet(1), PLANT)
-        # 1,000 fit two claims of 400; the third must see both.
+        # Two claims of 400 fit into 1,000; the third claim must see both.
         outcomes = await ledger.commit([(take(number, 400),) for number in range(1, 4)])
         assert [hasattr(one, "version") for one in outcomes] == [True, True, False]
         assert await used_of_tree(ledger) == [2, 800, 0]
 
     async def test_freeing_releases_every_provider(self, ledger: Ledger) -> None:
-        """Freeing a consumer releases what it held of every provider."""
+        """Freeing a consumer releases what it held on every provider."""
         await commit(ledger, *make_fleet(1), PLANT, (take(1, 300, 1000),))
         await commit(ledger, (Free(make_uuid("instance", 1)),))
         assert await used_of_tree(ledger) == [0, 0, 0]

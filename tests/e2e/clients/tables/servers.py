@@ -118,7 +118,7 @@ REFUSALS: tuple[Command, ...] = (
         )
     ),
     refused(f"{CREATE} --hint same_host={NOBODY} --wait alone", "[Ee]rror"),
-    refused(f"{CREATE} --hint different_host=first x", "'first' is no id of a server"),
+    refused(f"{CREATE} --hint different_host=first x", "'first' is not the id of a server"),
 )
 
 LISTS: tuple[Command, ...] = (

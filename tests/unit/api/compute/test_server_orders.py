@@ -323,10 +323,12 @@ async def test_a_server_is_in_one_group(stack: Stack) -> None:
 
 
 async def test_a_private_flavor_is_for_administrators(stack: Stack) -> None:
-    """To others it is not there."""
+    """To others it is not there, and is refused like one that does not exist."""
     await stack.flavor("private", **{"os-flavor-access:is_public": False})
     answer = await create(stack, token="bob", flavorRef="private")
-    assert reason(answer).startswith("flavorRef: ")
+    assert reason(answer) == "server.flavorRef: flavor 'private' could not be found"
+    answer = await create(stack, token="bob", flavorRef="missing")
+    assert reason(answer) == "server.flavorRef: flavor 'missing' could not be found"
     assert (await create(stack, flavorRef="private")).status == 202
 
 

@@ -335,7 +335,7 @@ async def test_limits_are_told_in_this_form() -> None:
     assert (answer.status_code, error(answer)["title"]) == (414, "Request-URI Too Long")
     answer = await service.ask("GET", "/", headers={f"x-{n}": "y" for n in range(101)})
     assert answer.status_code == 431
-    assert "There are more than 100 header fields." in str(error(answer)["detail"])
+    assert "The request has more than 100 header fields." in str(error(answer)["detail"])
     answer = await service.ask("POST", "/resource_providers", content="x" * 1001, headers=json)
     assert answer.status_code == 413
     assert "more than 1000 bytes" in str(error(answer)["detail"])

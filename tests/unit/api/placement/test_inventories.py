@@ -156,7 +156,7 @@ async def test_all_are_removed_together_from_1_5(service: Service) -> None:
             {"resource_class": "VCPU", "total": 1},
             (
                 409,
-                "Update conflict: inventory of class VCPU is there already; change it with PUT",
+                "Update conflict: inventory of class VCPU already exists; change it with PUT",
                 "concurrent_update",
             ),
         ),

@@ -59,17 +59,17 @@ def test_without_a_target_it_is_the_callers_own() -> None:
     ("check", "reason"),
     [
         ("role:admin role:x", "unexpected 'role:x'"),
-        ("role:admin or", "ends unexpectedly"),
+        ("role:admin or", "missing at the end"),
         ("(role:admin", "not closed"),
         ("role:admin)", "unexpected ')'"),
         ("()", "not a check"),
         ("admin", "not a check"),
         ("role:", "not a check"),
-        ("http://host/check", "no check 'http'"),
+        ("http://host/check", "no kind of check 'http'"),
         ("rule:nowhere", "no rule 'nowhere'"),
         ("rule:it", "back to itself"),
         ("rule:round", "back to itself"),
-        ("domain_id:x", "no check 'domain_id'"),
+        ("domain_id:x", "no kind of check 'domain_id'"),
         ("project_id:%(owner)s", "no 'owner'"),
         ("not " * 60 + "@", "too deeply"),
     ],
@@ -131,7 +131,7 @@ def test_rules_lead_through_few_others() -> None:
     woven = {f"r{n}": f"rule:r{n + 1} or rule:r{n + 2}" for n in range(40)}
     assert AccessPolicy({**woven, "r40": "@", "r41": "!"}).allows("r0", NOBODY)
     chain = {f"r{n}": f"rule:r{n + 1}" for n in range(200)}
-    with pytest.raises(InvalidInputError, match="refers through more than 50 other rules"):
+    with pytest.raises(InvalidInputError, match="a chain of more than 50 other rules"):
         AccessPolicy({**chain, "r200": "@"})
 
 

@@ -115,7 +115,7 @@ def test_what_is_missing_is_404_but_for_one() -> None:
 
 def test_parameters_of_equally_long_paths_are_at_the_same_places() -> None:
     """So that a path is looked up, and not searched for."""
-    with pytest.raises(ValueError, match="elsewhere"):
+    with pytest.raises(ValueError, match="other positions"):
         Matcher(
             [
                 PlacementRoute("GET", "/traits/{name}", show_versions, PUBLIC),

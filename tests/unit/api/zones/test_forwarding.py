@@ -357,10 +357,11 @@ async def test_links_lead_to_what_was_asked_for(net: Net, root: ZoneStack, far: 
 
 async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) -> None:
     """What a child says of a refusal is told as text, and not without end."""
+    without_reason = "The zone that has the server refused the request without a reason."
     for body, wanted in (
         (encode({"conflictingRequest": {"message": "m" * 5000}}), "m" * 1000),
-        (b"<html>", "The zone that has the server refuses this."),
-        (encode({"x": {"message": 7}}), "The zone that has the server refuses this."),
+        (b"<html>", without_reason),
+        (encode({"x": {"message": 7}}), without_reason),
     ):
         net.lies["east", "POST"] = ForwardedResponse(409, {}, body)
         answer = await root.ask(

@@ -55,7 +55,7 @@ async def test_which_host_has_a_name(west: ZoneStack, asked: Json) -> None:
     """Offers for such a request would spell out the names of hosts, letter by letter."""
     answer = await west.stated("POST", "/zones/select", encode({"request": asked}))
     assert answer.status == 400
-    assert "names a host" in answer.body["badRequest"]["message"]
+    assert "selects hosts by name" in answer.body["badRequest"]["message"]
 
 
 async def test_why_no_host_was_found(west: ZoneStack) -> None:
@@ -68,6 +68,18 @@ async def test_why_no_host_was_found(west: ZoneStack) -> None:
     assert (told["message"], told.get("details")) == ("No valid host was found.", None)
     own = (await west.ask("GET", SERVER)).body["server"]["fault"]
     assert (own["message"], own["details"]) == (REFUSED, "host-0: out of memory")
+
+
+async def test_which_filter_removes_a_host(west: ZoneStack) -> None:
+    """A parent learns only that the image cannot run there."""
+    await built(west)
+    image = {"image_id": "arm", "properties": {"hw_architecture": "aarch64"}}
+    body = encode({"rebuild": {"image": image}})
+    answer = await west.stated("POST", f"{SERVER}/action", body)
+    assert answer.status == 409
+    assert answer.body["conflictingRequest"]["message"] == (
+        "the instance's host rejects the image; rebuild with another one"
+    )
 
 
 async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:

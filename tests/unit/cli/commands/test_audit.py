@@ -87,7 +87,7 @@ def test_programs_get_the_report(run: Run, cloud: Cloud) -> None:
 
 def test_errors_end_as_with_any_command(run: Run, cloud: Cloud) -> None:
     """A user who is no administrator is refused."""
-    body = {"forbidden": {"code": 403, "message": "Only administrators may do this."}}
+    body = {"forbidden": {"code": 403, "message": "Only administrators may use this operation."}}
     cloud.fixed["GET", PATH] = (403, body)
     assert run("audit").code == 1
     assert run("audit", "--grace", -1).code == 2

@@ -81,4 +81,4 @@ def test_a_folder_that_is_not_there_ends_with_1(
     """The error names the file."""
     ended = add(run, monkeypatch, tmp_path / "nowhere" / "users", "ann")
     assert ended.code == 1
-    assert "nowhere/users cannot be written" in ended.err
+    assert "nowhere/users cannot be read or written" in ended.err

@@ -204,7 +204,7 @@ def test_a_zone_is_shown_by_name_or_number(run: Run, tree: Cloud, name: str) -> 
     words = [line.strip().split("  ") for line in ended.out.splitlines()]
     fields = {line[0]: line[-1].strip() for line in words}
     assert fields["state"] == "up"
-    assert fields["password"] == "kept"
+    assert fields["password"] == "stored"
     assert fields["capabilities"] == "hypervisor=kvm;qemu"
     assert fields["ranges"] == "free.VCPU=0..8"
 

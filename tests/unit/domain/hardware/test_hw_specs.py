@@ -183,7 +183,7 @@ def test_cells_that_are_named_one_by_one() -> None:
     ],
 )
 def test_page_sizes(text: str, size: PageSize) -> None:
-    """A number is in kB; a page size alone makes a topology."""
+    """A number is in KiB; a page size alone makes a topology."""
     assert topology({"hw:mem_page_size": text}).page_size == size
 
 

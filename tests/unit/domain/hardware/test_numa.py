@@ -29,7 +29,10 @@ def test_cells_and_pools_of_a_host() -> None:
     ("cells", "said"),
     [
         ((NumaCell(0), NumaCell(0)), "duplicate cell_id"),
-        ((NumaCell(0, frozenset({1})), NumaCell(1, pcpuset=frozenset({1}))), "CPU 1 is in another"),
+        (
+            (NumaCell(0, frozenset({1})), NumaCell(1, pcpuset=frozenset({1}))),
+            "CPU 1 is also in another",
+        ),
         (tuple(NumaCell(number) for number in range(65)), "65 cells exceed the maximum of 64"),
     ],
 )
@@ -55,10 +58,18 @@ def test_a_cell_that_could_not_be(fields: dict[str, object], said: str) -> None:
         NumaCell(**{"cell_id": 0, **fields})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("size_kb", "total", "reserved"), [(0, 1, 0), (4, 1, 2), (4, -1, -1)])
-def test_pages_that_could_not_be(size_kb: int, total: int, reserved: int) -> None:
-    """No more are reserved than there are."""
-    with pytest.raises(InvalidInputError):
+@pytest.mark.parametrize(
+    ("size_kb", "total", "reserved", "reason"),
+    [
+        (0, 1, 0, "size_kb: 0 must be between 1 and"),
+        (4, 1, 2, "mempages: reserved 2 must be between 0 and the total 1"),
+        (4, -1, -1, "mempages: total -1 must be between 0 and"),
+        (2**52, 2, 0, "mempages: total 2 must be between 0 and 1 pages of 4503599627370496 KiB"),
+    ],
+)
+def test_pages_that_could_not_be(size_kb: int, total: int, reserved: int, reason: str) -> None:
+    """The error names the value that is out of range, and the range."""
+    with pytest.raises(InvalidInputError, match=reason):
         MemoryPages(size_kb, total, reserved)
 
 

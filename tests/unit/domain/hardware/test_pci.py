@@ -70,8 +70,8 @@ def test_aliases_of_one_name_are_alternatives() -> None:
         ([{**GPU, "device_type": "gpu"}], "type-PCI, type-PF, type-VF, vdpa"),
         ([{**GPU, "numa_policy": "close"}], "required, legacy, preferred, socket"),
         ([{**GPU, "live_migratable": "perhaps"}], "'true' or 'false'"),
-        ([GPU, {**GPU, "numa_policy": "socket"}], "numa_policy of"),
-        ([GPU, {**GPU, "device_type": "type-VF"}], "device_type of"),
+        ([GPU, {**GPU, "numa_policy": "socket"}], "gpu has another numa_policy"),
+        ([GPU, {**GPU, "device_type": "type-VF"}], "gpu has another device_type"),
     ],
 )
 def test_aliases_that_cannot_be_read_are_refused(

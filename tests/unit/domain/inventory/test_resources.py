@@ -74,7 +74,7 @@ def test_what_could_not_be_an_inventory_is_refused(changes: dict[str, int]) -> N
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"reserved": 11}, "reserved: 11 is above the total 10"),
+        ({"reserved": 11}, "reserved: 11 must be at most the total 10"),
         ({"allocation_ratio": 0.0}, "allocation_ratio: 0.0 must be above 0 and at most 10000.0"),
         ({"allocation_ratio": -1.0}, "allocation_ratio: -1.0 must be above 0"),
         ({"allocation_ratio": 10_001.0}, "allocation_ratio: 10001.0 must be above 0"),

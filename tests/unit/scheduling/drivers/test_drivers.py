@@ -59,7 +59,7 @@ def test_simple_refuses_above_its_limit_and_says_so() -> None:
     ]
     assert "max_cores removed 3" in refusal.message
     (counted,) = (count for count in refusal.filters if count.name == "max_cores")
-    assert counted.removed_examples[0] == "a: it would be 5 above max_cores = 2"
+    assert counted.removed_examples[0] == "a: its use would be 5 above max_cores = 2"
 
 
 def test_simple_refuses_a_limit_that_is_none() -> None:
@@ -147,11 +147,11 @@ def test_multi_may_hand_requests_to_least_cost() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ("options = {chance = {}}", "options.chance: no request is handed to a driver"),
+        ("options = {chance = {}}", "options.chance: no request is passed to a driver"),
         ("options = {filter = {x = 1}}", "driver_options.options.filter.x: is an unknown option"),
-        ('routes = {fly = "chance"}', "routes.fly: there is no such operation"),
-        ('routes = {create = "multi"}', "cannot hand requests to itself"),
-        ('default = "multi"', "cannot hand requests to itself"),
+        ('routes = {fly = "chance"}', "routes.fly: unknown operation"),
+        ('routes = {create = "multi"}', "cannot pass requests to itself"),
+        ('default = "multi"', "cannot pass requests to itself"),
         ('default = "nobody"', "there is no driver 'nobody'"),
     ],
 )

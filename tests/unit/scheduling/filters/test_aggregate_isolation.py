@@ -58,14 +58,15 @@ def test_without_such_keys_all_hosts_are_open(ask: Ask) -> None:
 def test_the_reason_names_the_projects_and_the_relaxation_does_not(ask: Ask) -> None:
     """Reasons are for operators, relaxations for the owner of the request."""
     asked = ask(PROJECT_FLEET, replace(asking(), project_id="p9"))
-    assert asked.why(PROJECTS, 1) == "it is kept for the projects p1, p2, p3, p4, not for p9"
-    assert asked.why(PROJECTS, 3) == "it is kept for the projects nothing, not for p9"
+    assert asked.why(PROJECTS, 1) == "it is reserved for the projects p1, p2, p3, p4, not for p9"
+    assert asked.why(PROJECTS, 3) == "it is reserved for the projects nothing, not for p9"
     assert asked.relaxed(PROJECTS, [0, 1]) == [
-        ("without being kept for other projects: 2 hosts", ("a", "b"))
+        ("without the reservation for other projects: 2 hosts", ("a", "b"))
     ]
     nobody = ask(PROJECT_FLEET, asking())
     assert (
-        nobody.why(PROJECTS, 0) == "it is kept for the projects p1, not for a request of no project"
+        nobody.why(PROJECTS, 0)
+        == "it is reserved for the projects p1, not for a request without a project"
     )
 
 
@@ -107,13 +108,13 @@ def test_the_reason_names_the_flavors_and_the_relaxation_does_not(ask: Ask) -> N
     """One of them may be private."""
     asked = ask(FLAVOR_FLEET, asking(Flavor("1", "m1.huge", 1, 512)))
     assert asked.why(FLAVORS, 1) == (
-        "it is kept for the flavors m1.large, m1.small, m1.tiny, not for m1.huge"
+        "it is reserved for the flavors m1.large, m1.small, m1.tiny, not for m1.huge"
     )
     assert asked.why(FLAVORS, 3) == (
-        "it is kept for the flavors f0, f1, f2, f3, f4 and 4 more, not for m1.huge"
+        "it is reserved for the flavors f0, f1, f2, f3, f4 and 4 more, not for m1.huge"
     )
     assert asked.relaxed(FLAVORS, [3, 0]) == [
-        ("a flavor that hosts are kept for: 2 hosts", ("a", "d"))
+        ("a flavor that hosts are reserved for: 2 hosts", ("a", "d"))
     ]
 
 
@@ -178,7 +179,7 @@ def test_the_reason_names_the_listed_and_the_image_value(ask: Ask) -> None:
     """A host that one property loses can be won by dropping it."""
     asked = ask(IMAGE_FLEET, booting(os_type="plan9", **{"hw.arch": "x86"}))
     assert asked.why(IMAGES, 1) == (
-        "it is kept for images with os_type bsd, linux, windows, and the image has plan9; "
+        "it is reserved for images with os_type bsd, linux, windows, and the image has plan9; "
         "hw.arch arm, and the image has x86"
     )
     assert asked.relaxed(IMAGES, [0, 1]) == []

@@ -55,7 +55,10 @@ def test_an_aggregate_may_be_required(ask: Ask) -> None:
     assert ask(TENANTS, of_project("p2")).kept(rule) == ["a"]
     asked = ask(TENANTS, of_project("p3"))
     assert asked.kept(rule) == []
-    assert asked.why(rule, 0) == "project p3 has no aggregate (filter_tenant_id), and must have one"
+    assert (
+        asked.why(rule, 0)
+        == "project p3 has no aggregate (filter_tenant_id), and the policy requires one"
+    )
 
 
 def test_the_tenant_filter_can_be_switched_off(ask: Ask) -> None:
@@ -68,9 +71,7 @@ def test_the_tenant_filter_names_the_aggregates(ask: Ask) -> None:
     """And the project."""
     rule = aggregate_membership.build_tenant()
     asked = ask(TENANTS, of_project("p1"))
-    assert asked.why(rule, 2) == (
-        "project p1 is kept in agg-1, agg-2, and the host is not in there"
-    )
+    assert asked.why(rule, 2) == ("project p1 is confined to agg-1, agg-2, and the host is outside")
     assert asked.relaxed(rule, [2]) == [
         ("without the limit of project p1 to its aggregates: 1 host", ("c",))
     ]
@@ -106,9 +107,12 @@ def test_a_zone_is_its_aggregates(ask: Ask, zone: str | None, kept: list[str] | 
 def test_the_zone_filter_names_both_sides(ask: Ask) -> None:
     """The aggregates that make the zone, and where the host is."""
     asked = ask(ZONES, replace(asking(), availability_zone="az2"))
-    assert asked.why(ZONE_RULE, 0) == "zone az2 is made by agg-2, and the host is in az1"
+    assert (
+        asked.why(ZONE_RULE, 0)
+        == "zone az2 consists of the aggregates agg-2, and the host is in az1"
+    )
     assert asked.why(ZONE_RULE, 2) == (
-        "zone az2 is made by agg-2, and the host is in no availability zone"
+        "zone az2 consists of the aggregates agg-2, and the host is in no availability zone"
     )
     assert asked.relaxed(ZONE_RULE, [0, 2]) == [
         ("without the availability zone az2: 2 hosts", ("a", "c"))
@@ -152,9 +156,9 @@ def test_the_isolating_filter_names_aggregate_and_trait(ask: Ask) -> None:
     """All that the request would have to require."""
     asked = ask(CLOSED, asking())
     assert asked.why(CLOSED_RULE, 0) == (
-        "agg-1 is kept for CUSTOM_GPU, agg-2 is kept for CUSTOM_SSD, "
+        "agg-1 is reserved for CUSTOM_GPU, agg-2 is reserved for CUSTOM_SSD, "
         "which the request does not require"
     )
     assert asked.relaxed(CLOSED_RULE, [0, 1]) == [
-        ("without keeping aggregates for traits: 2 hosts", ("a", "b"))
+        ("without the reservation of aggregates for traits: 2 hosts", ("a", "b"))
     ]

@@ -201,7 +201,7 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
             10,
             64,
             3,
-            "its NUMA cells have room for each of the 2 guest cells, but not for all",
+            "its NUMA cells can take each of the 2 guest cells, but not all together",
         ),
         (
             DEDICATED | {"hw:numa_nodes": "2"},
@@ -215,14 +215,14 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
             4,
             64,
             3,
-            "needs 4 free dedicated CPUs that are siblings on one NUMA cell",
+            "needs 4 free dedicated CPUs that share cores on one NUMA cell",
         ),
         (
             DEDICATED | {"hw:cpu_thread_policy": "isolate"},
             2,
             64,
             1,
-            "needs 2 cores without threads that are free as a whole on one NUMA cell",
+            "needs 2 free cores with a single thread on one NUMA cell",
         ),
         ({"hw:numa_nodes": "1"}, 5, 64, 1, "needs 3 more shared CPUs on one NUMA cell"),
         (
@@ -233,7 +233,7 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
             "needs 4 MB more memory and room for 4 MB within the memory ratio 1 on one NUMA cell",
         ),
         ({"hw:mem_page_size": "large"}, 1, 64, 1, "needs large pages on one NUMA cell"),
-        ({"hw:mem_page_size": "2MB"}, 1, 64, 1, "needs pages of 2,048 kB on one NUMA cell"),
+        ({"hw:mem_page_size": "2MB"}, 1, 64, 1, "needs pages of 2,048 KiB on one NUMA cell"),
     ],
 )
 def test_it_says_what_a_host_lacks(
@@ -246,7 +246,7 @@ def test_it_says_what_a_host_lacks(
 @pytest.mark.parametrize(
     ("size", "memory_mb", "why"),
     [
-        ("2MB", 200, "needs 22 MB more in free pages of 2,048 kB on one NUMA cell"),
+        ("2MB", 200, "needs 22 MB more in free pages of 2,048 KiB on one NUMA cell"),
         ("large", 3, "needs memory in whole large pages on one NUMA cell"),
         ("small", 6, "needs 2 MB more in free small pages on one NUMA cell"),
         ("", 6, "needs 2 MB more memory on one NUMA cell"),

@@ -95,9 +95,9 @@ def test_unmet_specs_are_named(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("key", "requirement", "flaw"),
     [
-        ("capabilities:vcpus_total", ">= many", "'many' is no number"),
-        ("capabilities:rack", "<in>", "<in> has nothing to compare with"),
-        ("hw:maxphysaddr_bits", "many", "'many' is no number"),
+        ("capabilities:vcpus_total", ">= many", "'many' is not a number"),
+        ("capabilities:rack", "<in>", "<in> has no operand"),
+        ("hw:maxphysaddr_bits", "many", "'many' is not a number"),
     ],
 )
 def test_bad_numbers_refuse_hosts_with_the_reason(

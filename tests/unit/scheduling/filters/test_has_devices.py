@@ -90,7 +90,7 @@ def test_it_says_what_a_host_lacks(ask: Ask) -> None:
     """By alias, or that each would do alone."""
     assert asked(ask, "gpu:5,nic:1").why(RULE, 3) == "gpu: 5 asked, 1 free"
     assert asked(ask, "gpu:1,nic:1").why(RULE, 0) == "gpu: 1 asked, 0 free; nic: 1 asked, 0 free"
-    why = "its devices are not enough for all of either, gpu at once"
+    why = "its devices do not suffice for all of either, gpu together"
     assert asked(ask, "gpu:4,either:1").why(RULE, 1) == why
 
 

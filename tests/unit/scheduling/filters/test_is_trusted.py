@@ -76,12 +76,15 @@ def test_the_reason_names_the_level(ask: Ask) -> None:
     """And the relaxation the extra spec."""
     asked = ask(SNAPSHOT, asking(specs={"trust:trusted_host": "trusted"}))
     assert asked.why(RULE, 2) == (
-        "its attestation as 'trusted' ran out 12 s ago; trust:trusted_host=trusted is asked for"
+        "its attestation as 'trusted' expired 12 s ago; the flavor requires "
+        "trust:trusted_host=trusted"
     )
     assert asked.why(RULE, 3) == (
-        "it is attested as 'untrusted'; trust:trusted_host=trusted is asked for"
+        "it is attested as 'untrusted'; the flavor requires trust:trusted_host=trusted"
     )
-    assert asked.why(RULE, 5) == "it is not attested; trust:trusted_host=trusted is asked for"
+    assert (
+        asked.why(RULE, 5) == "it is not attested; the flavor requires trust:trusted_host=trusted"
+    )
     assert asked.relaxed(RULE, [3, 5]) == [
         ("without the extra spec trust:trusted_host: 2 hosts", ("bad", "none"))
     ]

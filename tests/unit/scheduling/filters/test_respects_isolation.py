@@ -74,10 +74,10 @@ def test_the_reason_says_which_of_the_two_is_isolated(ask: Ask) -> None:
     assert asked.why(rule, 2) == "image secret is isolated, and the host is not"
     assert asked.relaxed(rule, [2]) == [("without isolating the image: 1 host", ("plain",))]
     asked = ask(SNAPSHOT, asking())
-    assert asked.why(rule, 0) == "it is isolated for the images hidden, secret"
+    assert asked.why(rule, 0) == "it is reserved for isolated images: hidden, secret"
     assert asked.relaxed(rule, [0]) == [("without isolating the hosts: 1 host", ("safe",))]
     rule = respects_isolation.build(isolated_hosts=("safe",))
-    assert asked.why(rule, 0) == "it is isolated for no image"
+    assert asked.why(rule, 0) == "it is reserved for isolated images, and the policy names none"
 
 
 def test_it_runs_on_rebuild() -> None:

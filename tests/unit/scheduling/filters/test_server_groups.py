@@ -28,7 +28,7 @@ def test_hosts_with_a_member_stay(ask: Ask) -> None:
     here = [resident("1", B, group_uuid="g"), resident("2", A, group_uuid="other")]
     asked = ask(snapshot_of([A, B], groups=[AFFINITY_GROUP], instances=here), REQUEST)
     assert asked.kept(TOGETHER) == ["b"]
-    assert asked.why(TOGETHER, 0) == "it has no member of the group, and other hosts have"
+    assert asked.why(TOGETHER, 0) == "the members of the group are on other hosts"
     assert asked.relaxed(TOGETHER, [0]) == [("without the affinity of group web: 1 host", ("a",))]
 
 
@@ -118,7 +118,7 @@ def test_anti_affinity_passes_over_other_policies(ask: Ask, policy: GroupPolicy)
 def test_the_reason_counts_members(ask: Ask) -> None:
     """And the relaxation names the group."""
     asked = ask(fleet(most=2), REQUEST)
-    assert asked.why(APART, 0) == "it has 2 of at most 2 members of the group"
+    assert asked.why(APART, 0) == "it has 2 members of the group, and the limit is 2"
     assert asked.relaxed(APART, [0]) == [("without the anti-affinity of group web: 1 host", ("a",))]
 
 

@@ -62,7 +62,7 @@ def test_bits_of_physical_addresses_have_to_do(ask: Ask, bits: str, kept: list[s
     asked = imaged(hw_maxphysaddr_bits=bits, hw_architecture="x86_64")
     assert ask(snapshot, asked).kept(RULE) == kept
     assert ask(snapshot, imaged(hw_maxphysaddr_bits=bits)).kept(RULE) is None
-    assert "bits of address" in ask(snapshot, asked).why(RULE, 0)
+    assert "address bits" in ask(snapshot, asked).why(RULE, 0)
 
 
 def test_the_version_has_an_older_name_too(ask: Ask) -> None:

@@ -165,9 +165,9 @@ def test_each_quantity_has_its_own_key(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("rule", "wanted", "row", "why"),
     [
-        (CORE, flavor(9), 1, "VCPU: 9 asked, 8 at most at once"),
-        (RAM, flavor(0, 1), 3, "MEMORY_MB: 1 asked, 0 at most at once"),
-        (DISK, flavor(0, 0, 20, 512), 0, "DISK_GB: 20.50 asked, 20 at most at once"),
+        (CORE, flavor(9), 1, "VCPU: 9 asked, at most 8 per instance"),
+        (RAM, flavor(0, 1), 3, "MEMORY_MB: 1 asked, at most 0 per instance"),
+        (DISK, flavor(0, 0, 20, 512), 0, "DISK_GB: 20.50 asked, at most 20 per instance"),
         (
             AGGREGATE_CORE,
             flavor(),

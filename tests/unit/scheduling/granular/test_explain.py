@@ -46,7 +46,7 @@ def shares(*amounts: int) -> dict[str, str]:
         (
             FREE,
             {**shares(500), "trait_0:CUSTOM_A100": "required"},
-            "group _0: no provider is with trait CUSTOM_A100",
+            "group _0: there is no provider with trait CUSTOM_A100",
         ),
         (
             BUSY,
@@ -75,7 +75,7 @@ def shares(*amounts: int) -> dict[str, str]:
         (
             BUSY,
             {"trait:CUSTOM_A100": "required"},
-            "no provider of the unsuffixed amounts meets the traits",
+            "the providers of the unsuffixed amounts do not meet the traits",
         ),
     ],
 )

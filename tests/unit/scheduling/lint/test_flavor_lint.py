@@ -58,12 +58,18 @@ def test_a_sound_flavor_has_no_findings(specs: Mapping[str, str], filters: list[
         ),
         ({"capabilities:n": "== 3", "n": ">= 4"}, "capabilities:n = '== 3' and n = '>= 4'"),
         ({"capabilities:n": "qemu", "n": "== 4"}, "capabilities:n = 'qemu' and n = '== 4'"),
-        ({"capabilities:n": ">= abc"}, "capabilities:n = '>= abc': 'abc' is no number; correct"),
-        ({"capabilities:n": "<in>"}, "capabilities:n = '<in>': <in> has nothing to compare with"),
-        ({"hw:maxphysaddr_bits": "many"}, "hw:maxphysaddr_bits = 'many': 'many' is no number"),
+        (
+            {"capabilities:n": ">= abc"},
+            "capabilities:n = '>= abc' is invalid ('abc' is not a number); correct",
+        ),
+        ({"capabilities:n": "<in>"}, "capabilities:n = '<in>' is invalid (<in> has no operand)"),
+        (
+            {"hw:maxphysaddr_bits": "many"},
+            "hw:maxphysaddr_bits = 'many' is invalid ('many' is not a number)",
+        ),
         (
             {"berth:any_trait": "A|B", "trait:A": "forbidden", "trait:B": "forbidden"},
-            "each of the traits A, B is forbidden",
+            "one of the traits A, B is required, and each of them",
         ),
     ],
 )
@@ -77,21 +83,35 @@ def test_an_operator_that_there_is_not_is_told() -> None:
     """It would be compared as text, which is hardly meant."""
     for requirement in ("> 4", "=4", ">=4", "s=x", "<any> a"):
         (said,) = lint({"capabilities:n": requirement}, CAPABILITIES)
-        assert said.startswith(f"capabilities:n = {requirement!r} begins with no operator")
+        assert said.startswith(
+            f"capabilities:n = {requirement!r} does not begin with a valid operator"
+        )
 
 
 @pytest.mark.parametrize(
     ("specs", "text"),
     [
-        ({"trait:X": "required"}, "asks for traits, and nothing looks at that without TraitsF"),
-        ({"resources1:VGPU": "1"}, "asks for groups of resources, and nothing looks at that"),
-        ({"hw:numa_nodes": "1"}, "asks for a NUMA topology, and nothing looks at that without"),
-        ({"pci_passthrough:alias": "gpu:1"}, "asks for PCI devices, and nothing looks at that"),
-        ({"capabilities:n": "1"}, f"nothing looks at capabilities:n without {CAPABILITIES}"),
-        ({"trust:trusted_host": "trusted"}, "nothing looks at trust:trusted_host without Trusted"),
-        ({"hw:sound_model": "virtio"}, "nothing looks at hw:sound_model without VirtioSoundF"),
-        ({"hw:tpm_version": "2.0"}, "no rule looks at hw:tpm_version, so any host will do"),
-        ({"os:secure_boot": "required"}, "no rule looks at os:secure_boot, so any host will do"),
+        ({"trait:X": "required"}, "asks for traits, which only TraitsFilter reads; add it"),
+        ({"resources1:VGPU": "1"}, "asks for groups of resources, which only GranularG"),
+        ({"hw:numa_nodes": "1"}, "asks for a NUMA topology, which only NUMATopologyFilter"),
+        (
+            {"pci_passthrough:alias": "gpu:1"},
+            "asks for PCI devices, which only PciPassthroughFilter",
+        ),
+        ({"capabilities:n": "1"}, f"has capabilities:n, which only {CAPABILITIES} reads"),
+        (
+            {"trust:trusted_host": "trusted"},
+            "has trust:trusted_host, which only TrustedFilter reads",
+        ),
+        ({"hw:sound_model": "virtio"}, "has hw:sound_model, which only VirtioSoundFilter reads"),
+        (
+            {"hw:tpm_version": "2.0"},
+            "has hw:tpm_version, which no rule reads, so any host is accepted",
+        ),
+        (
+            {"os:secure_boot": "required"},
+            "has os:secure_boot, which no rule reads, so any host is accepted",
+        ),
     ],
 )
 def test_what_nothing_looks_at_is_told(specs: Mapping[str, str], text: str) -> None:
@@ -103,10 +123,10 @@ def test_what_nothing_looks_at_is_told(specs: Mapping[str, str], text: str) -> N
 def test_specs_without_scope_that_two_filters_look_at_are_told() -> None:
     """The one for aggregates removes every host whose aggregates lack the key."""
     (said,) = lint({"rack": "a"}, CAPABILITIES, AGGREGATES)
-    assert said.startswith(f"rack has no scope, so {CAPABILITIES} and {AGGREGATES} both look at it")
+    assert said.startswith(f"rack has no scope, so {CAPABILITIES} and {AGGREGATES} both read it")
     groups = {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "none"}
     (said,) = lint(groups, AGGREGATES, "GranularGroupsFilter")
-    assert said.startswith(f"{AGGREGATES} takes group_policy for its own, as it has no scope")
+    assert said.startswith(f"{AGGREGATES} also reads group_policy, because it has no scope")
 
 
 def test_a_finding_names_its_flavor() -> None:

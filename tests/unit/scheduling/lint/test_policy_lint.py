@@ -52,41 +52,41 @@ def test_a_sound_policy_has_no_findings() -> None:
     [
         (
             policy(("BuildFailureWeigher", 1e6), ("RAMWeigher", 1.0)),
-            "weigher BuildFailureWeigher: weighs 1e+06 beside 1 of RAMWeigher together",
+            "has the weight 1e+06, and all lesser ones have 1 together (RAMWeigher)",
         ),
         (
             policy(("BuildFailureWeigher", 1e6), ("CrossCellWeigher", 1e6), ("CPUWeigher", 1.0)),
-            "weigher CrossCellWeigher: weighs 1e+06 beside 1 of CPUWeigher together",
+            "has the weight 1e+06, and all lesser ones have 1 together (CPUWeigher)",
         ),
         (
             policy(("RAMWeigher", 2.0), ("CPUWeigher", 2.0), soft=[(n, 1.0) for n, _ in SOFT]),
-            "weighs 1 beside 4, so soft groups are often overruled",
+            "has the weight 1, and the others have 4 together, so they often overrule soft groups",
         ),
         (
             policy(("RAMWeigher", -1.0), ("CPUWeigher", 1.0)),
-            "weighers: RAMWeigher pack while CPUWeigher spread: they pull apart",
+            "weighers: packing by RAMWeigher and spreading by CPUWeigher conflict",
         ),
-        (policy(filters=["AllHostsFilter"]), "AllHostsFilter: can hardly ever exclude"),
-        (policy(filters=["RamFilter"]), "RamFilter: can hardly ever exclude"),
+        (policy(filters=["AllHostsFilter"]), "AllHostsFilter: hardly ever removes"),
+        (policy(filters=["RamFilter"]), "RamFilter: hardly ever removes"),
         (
             policy(filters=["AggregateCoreFilter"]),
-            "AggregateCoreFilter: can hardly ever exclude a host: a host has the least ratio of",
+            "AggregateCoreFilter: hardly ever removes a host: a host's own ratio is the lowest of",
         ),
         (
             policy(filters=["MetricsFilter"]),
-            "MetricsFilter: can never exclude a host without weight_setting;",
+            "MetricsFilter: never removes a host unless weight_setting is set;",
         ),
         (
             policy(filters=["IsolatedHostsFilter"]),
-            "IsolatedHostsFilter: can never exclude a host without isolated_images or isolated_",
+            "IsolatedHostsFilter: never removes a host unless isolated_images or isolated_",
         ),
         (
             policy(("MetricsWeigher", 1.0)),
-            "weigher MetricsWeigher: has no weight_setting, so it cannot matter",
+            "weigher MetricsWeigher: has no weight_setting, so it has no effect",
         ),
         (
             policy(("RAMWeigher", 1.0), ("HypervisorVersionWeigher", 1.0)),
-            "weigher HypervisorVersionWeigher: weighs 1: a version that is newer by a little",
+            "HypervisorVersionWeigher: has the weight 1, so a slightly newer version outweighs",
         ),
         (
             policy(
@@ -96,18 +96,21 @@ def test_a_sound_policy_has_no_findings() -> None:
                 soft=[(n, 1.0) for n, _ in SOFT],
                 head='normalisation = "share"\n',
             ),
-            "ServerGroupSoftAffinityWeigher: weighs 1 beside 3, so soft groups are often overruled",
+            "ServerGroupSoftAffinityWeigher: has the weight 1, and the others have 3 together",
         ),
         (
             policy(filters=["AvailabilityZoneAggregateFilter"]),
-            "AvailabilityZoneAggregateFilter: lets a request for a zone that no aggregate makes",
+            "AvailabilityZoneAggregateFilter: lets a request for a zone without an aggregate",
         ),
-        (policy(driver="chance"), "driver: chance does not weigh"),
+        (
+            policy(driver="chance"),
+            "driver: weighers have no effect: hosts are not weighed by chance",
+        ),
         (
             policy(driver="multi", tail='[driver_options]\ndefault = "chance"\n'),
-            "driver: chance does not weigh",
+            "driver: weighers have no effect: hosts are not weighed by chance",
         ),
-        (policy(groups=GROUPS[:1]), "without ServerGroupAntiAffinityFilter, anti-affinity groups"),
+        (policy(groups=GROUPS[:1]), "without ServerGroupAntiAffinityFilter, servers of anti-"),
         (policy(groups=GROUPS[1:]), "filters: without ComputeFilter, hosts that are down or"),
         (policy(soft=SOFT[:1]), "without ServerGroupSoftAntiAffinityWeigher, soft-anti-affinity"),
     ],
@@ -136,7 +139,7 @@ def test_a_filter_that_is_switched_on_may_exclude(head: tuple[str, str]) -> None
     switch = next(iter(on.filters[-1].options))
     assert on.filters[-1].options[switch]
     off = replace(on, filters=(replace(on.filters[-1], options={switch: False}),))
-    assert f"filter {name}: can never exclude a host without {switch}" in said(lint_policy(off))
+    assert f"filter {name}: never removes a host unless {switch}" in said(lint_policy(off))
 
 
 def test_a_multiplier_that_aggregates_may_raise_can_matter() -> None:
@@ -145,7 +148,10 @@ def test_a_multiplier_that_aggregates_may_raise_can_matter() -> None:
     assert lint_policy(off) == []
     alone = replace(off.weighers[0], multiplier_key="")
     found = lint_policy(replace(off, weighers=(alone, *off.weighers[1:])))
-    assert said(found) == "weigher RAMWeigher: multiplier 0 cannot matter; take it out or raise it"
+    assert said(found) == (
+        "weigher RAMWeigher: has the multiplier 0, so it has no effect; raise it, or remove the "
+        "weigher"
+    )
 
 
 def test_a_fleet_shows_what_cannot_be_placed() -> None:
@@ -163,10 +169,10 @@ def test_a_fleet_shows_what_cannot_be_placed() -> None:
     linted = policy(filters=["TraitsFilter"])
     found = lint_fleet(linted, hosts, flavors, now_s=NOW_S)
     assert said(found) == (
-        "flavor huge: no host passes ResourcesFilter now\n"
-        "flavor odd: can never be placed: trait:A: 'maybe' must be 'required' or 'forbidden'; "
+        "flavor huge: currently no host passes ResourcesFilter\n"
+        "flavor odd: can never be placed (trait:A: 'maybe' must be 'required' or 'forbidden'); "
         "correct its extra specs\n"
-        "filter TraitsFilter: removes no host for any of the flavors now\n"
+        "filter TraitsFilter: currently removes no host for any of the flavors\n"
         "server group web: has 1 members, and the fleet has room for 1: "
         "no further member can be placed"
     )
@@ -187,7 +193,7 @@ def test_a_flavor_that_no_host_takes_for_several_reasons_is_told_of() -> None:
     flavor = Flavor("1", "f", 1, 512, extra_specs={"trait:T": "required"})
     linted = policy(filters=["TraitsFilter"])
     found = lint_fleet(linted, table_of(snapshot_of(boxes)), [flavor], now_s=NOW_S)
-    text = "flavor f: no host passes all of ResourcesFilter, TraitsFilter now"
+    text = "flavor f: currently no host passes all of ResourcesFilter, TraitsFilter"
     assert said(found).split("\n")[0] == text
     free = table_of(snapshot_of([boxes[1], replace(boxes[0], used={})]))
     assert "no host passes" not in said(lint_fleet(linted, free, [flavor], now_s=NOW_S))
@@ -198,10 +204,10 @@ def test_weights_that_cannot_matter_on_a_fleet_are_told_of() -> None:
     linted = policy(("NumInstancesWeigher", 0.0), head="host_subset_size = 2\n")
     snapshot = snapshot_of([Box("a"), Box("b")])
     assert said(lint_fleet(linted, table_of(snapshot), [], now_s=NOW_S)) == (
-        "host_subset_size: 2 of 2 hosts: any is chosen at random, so weights cannot matter; "
+        "host_subset_size: 2 covers 2 hosts: any is chosen at random, so weights have no effect; "
         "lower it\n"
-        "weigher NumInstancesWeigher: multiplier 0, and no aggregate has "
-        "num_instances_weight_multiplier: it plays no part now"
+        "weigher NumInstancesWeigher: multiplier 0, and no aggregate sets "
+        "num_instances_weight_multiplier: it has no effect now"
     )
     raised = Aggregate(1, "u", "agg", frozenset("a"), {"num_instances_weight_multiplier": "2"})
     hosts = table_of(replace(snapshot, aggregates=(raised,)))
@@ -210,8 +216,8 @@ def test_weights_that_cannot_matter_on_a_fleet_are_told_of() -> None:
 
 
 WEIGHS_TOO_MUCH = (
-    "weighs that much beside 2.5 of all other weighers together: values are put between 0 and 1, "
-    "so on its hosts these decide among ties only"
+    "outweighs all other weighers, which have the weight 2.5 together: values are scaled to "
+    "between 0 and 1, so on its hosts the others decide only ties; lower it"
 )
 
 
@@ -232,8 +238,8 @@ def test_numbers_of_aggregates_that_are_none_are_told_of() -> None:
     linted = policy(("RAMWeigher", 2.0), ("CPUWeigher", 1.0), ("HostLotWeigher", 0.5), soft=())
     hosts = table_of(snapshot_of([Box("a")], aggregates=aggregates))
     found = lint_fleet(linted, hosts, [], now_s=NOW_S)
-    odd_ratio = "is no number above 0, and is passed over; correct it, or write 0 to inherit"
-    no_number = "is no number, and is passed over; correct it"
+    odd_ratio = "is not a number above 0 and is ignored; correct it, or write 0 for the host's own"
+    no_number = "is not a number and is ignored; correct it"
     assert said([one for one in found if one.where == "aggregate gold"]).split("\n") == [
         f"aggregate gold: cpu_allocation_ratio = '-1' {odd_ratio}",
         "aggregate gold: cpu_weight_multiplier = '1e6' " + WEIGHS_TOO_MUCH,
@@ -251,7 +257,7 @@ def test_soft_groups_larger_than_the_fleet_are_told_of() -> None:
     hosts = table_of(snapshot_of([box], groups=[group], instances=two))
     assert said(lint_fleet(policy(), hosts, [], now_s=NOW_S)) == (
         "server group web: has 2 members, and the fleet has 1 host in service: "
-        "some are together whatever the weights"
+        "some of them share a host whatever the weights are"
     )
 
 

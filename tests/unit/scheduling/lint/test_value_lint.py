@@ -32,19 +32,19 @@ def giving(*values: float) -> Raw:
 @pytest.mark.parametrize(
     ("normalisation", "values", "text"),
     [
-        (Normalisation.SHARE, (0.0, np.nan, np.nan), "gives nan on 2 hosts"),
-        (Normalisation.SHARE, (0.0, np.inf, 1.0), "gives inf on 1 host"),
+        (Normalisation.SHARE, (0.0, np.nan, np.nan), "returns nan on 2 hosts"),
+        (Normalisation.SHARE, (0.0, np.inf, 1.0), "returns inf on 1 host"),
         (
             Normalisation.SHARE,
             (0.0, 0.5, 1.5),
-            "gives 1.5, no share between 0 and 1, on 1 host",
+            "returns 1.5, not a share in [0, 1], on 1 host",
         ),
         (
             Normalisation.SHARE,
             (-0.25, 0.5, 1.0),
-            "gives -0.25, no share between 0 and 1, on 1 host",
+            "returns -0.25, not a share in [0, 1], on 1 host",
         ),
-        (Normalisation.NOVA, (0.0, -np.inf, 1.0), "gives -inf on 1 host"),
+        (Normalisation.NOVA, (0.0, -np.inf, 1.0), "returns -inf on 1 host"),
     ],
 )
 def test_values_that_are_none_are_told_of_once(
@@ -56,7 +56,7 @@ def test_values_that_are_none_are_told_of_once(
     flavors = [FLAVOR, replace(FLAVOR, flavor_id="2", name="other")]
     found = lint_fleet(policy, table_of(FLEET), flavors, now_s=NOW_S)
     told = [one.text for one in found if one.where == "weigher Odd"]
-    assert told == [f"{text} for flavor small; a fault of the plugin"]
+    assert told == [f"{text} for flavor small; correct the plugin"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_ready_policies_measure_what_they_should(name: str) -> None:
     """On a fleet with a host that is overcommitted, too."""
     policy = parse_policy(ready_text(name), name)
     found = lint_fleet(policy, table_of(FLEET), [FLAVOR], now_s=NOW_S)
-    assert [one for one in found if "fault of the plugin" in one.text] == []
+    assert [one for one in found if "correct the plugin" in one.text] == []
 
 
 @pytest.mark.parametrize("normalisation", Normalisation)
@@ -87,7 +87,7 @@ def test_berths_own_weighers_measure_what_they_should(normalisation: Normalisati
     weighers = [one for one in all_weighers([1.0] * 20) if one.share is not None]
     policy = replace(policy_of(weighers=weighers), normalisation=normalisation)
     found = lint_fleet(policy, table_of(FLEET), [FLAVOR], now_s=NOW_S)
-    assert [one for one in found if "fault of the plugin" in one.text] == []
+    assert [one for one in found if "correct the plugin" in one.text] == []
 
 
 def test_an_empty_fleet_is_not_asked() -> None:

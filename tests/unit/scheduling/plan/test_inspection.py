@@ -116,7 +116,7 @@ def test_the_linter_asks_the_drivers_own_filters_too() -> None:
     flavor = replace(asking().flavor, name="wide", vcpus=4)
     found = lint_fleet(policy, table_of(FLEET), [flavor], now_s=NOW_S)
     assert [one.text for one in found if one.where == "flavor wide"] == [
-        "no host passes max_cores now"
+        "currently no host passes max_cores"
     ]
 
 

@@ -133,9 +133,9 @@ def test_numbers_beyond_all_bounds_are_none(value: object) -> None:
         (">= 4", ""),
         ("<or> a", ""),
         ("s== abc", ""),
-        (">= abc", "'abc' is no number"),
-        ("== nan", "'nan' is no number"),
-        ("<all-in>", "<all-in> has nothing to compare with"),
+        (">= abc", "'abc' is not a number"),
+        ("== nan", "'nan' is not a number"),
+        ("<all-in>", "<all-in> has no operand"),
     ],
 )
 def test_what_no_value_satisfies_is_told(requirement: str, flaw: str) -> None:

@@ -40,7 +40,7 @@ def test_by_tenant_the_agents_level_is_read(ask: Ask) -> None:
     assert asked.raw(weigher) == [0.0, 1.5]
     assert asked.shares(weigher) == pytest.approx([0.0, 0.6])
     assert weigher.reads.request == ()
-    with pytest.raises(ValueError, match="leave it out with by_tenant"):
+    with pytest.raises(ValueError, match="must be left out with by_tenant"):
         build_failures.build(by_tenant=True, decay_s=1.0)
 
 

@@ -45,7 +45,7 @@ async def test_nothing_is_claimed_where_there_is_no_room() -> None:
     found = next(one for one in report.discrepancies if one.code is MISSING)
     assert found.outcome is not None
     assert found.outcome.version is None
-    assert "VCPU 1 asked, 0 left" in found.outcome.text
+    assert "VCPU: 1 needed, 0 left" in found.outcome.text
 
 
 async def test_what_is_freed_is_room_for_what_is_claimed() -> None:
@@ -108,8 +108,8 @@ async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
     [
         (Task.REBOOTING, "reboot", True, "the turn of host-1, whose service is up"),
         (Task.REBOOTING, "reboot", False, "the turn of host-1, whose service is down"),
-        (Task.RESIZE_PREP, "resize", True, "no host has its turn"),
-        (Task.REBUILDING, "evacuate", True, "no host has its turn"),
+        (Task.RESIZE_PREP, "resize", True, "no host is responsible for that"),
+        (Task.REBUILDING, "evacuate", True, "no host is responsible for that"),
         (Task.REBUILDING, "rebuild", True, "the turn of host-1"),
     ],
 )

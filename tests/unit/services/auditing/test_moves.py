@@ -96,7 +96,7 @@ async def test_a_service_that_is_gone_is_no_service() -> None:
     _, migration = await moving(office, Stage.ARRIVING)
     await office.ledger.write(Remove(Kind.SERVICE, migration.destination.host))
     found = await office.only(DiscrepancyCode.MOVE_STALLED)
-    assert "which is not there" in found.text
+    assert "which is not registered" in found.text
 
 
 async def test_a_move_of_an_instance_that_does_not_know_it_is_told() -> None:
@@ -152,7 +152,7 @@ async def test_a_request_that_waits_for_long_is_told() -> None:
     await office.desk.clock.sleep(LONG_S)
     found = await office.only(DiscrepancyCode.REQUEST_WAITS)
     assert found.key == "req-2"
-    assert "before that: the build failed" in found.text
+    assert "the last fault of its instance: the build failed" in found.text
 
 
 async def test_a_request_that_was_refused_before_says_why() -> None:
@@ -161,7 +161,7 @@ async def test_a_request_that_was_refused_before_says_why() -> None:
     order = replace(make_request(1), flavor=make_flavor(vcpus=9))
     await office.ledger.write(Put(PendingRequest(order, 0.0)))
     found = await office.only(DiscrepancyCode.REQUEST_WAITS)
-    assert "its instance is not there" in found.text
+    assert "its instance does not exist" in found.text
     vm = await office.place(5)
     request = replace(make_request(6), flavor=make_flavor(vcpus=9), instance_uuids=(vm.uuid,))
     decision = office.desk.decision_service.decide(request)

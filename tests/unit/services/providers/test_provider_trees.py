@@ -185,7 +185,7 @@ async def test_parts_that_make_no_tree_are_refused(
 @pytest.mark.parametrize(
     ("inventory", "reason"),
     [
-        (Inventory(8, reserved=9), "reserved: 9 is above the total 8"),
+        (Inventory(8, reserved=9), "reserved: 9 must be at most the total 8"),
         (Inventory(8, allocation_ratio=0.0), "must be above 0"),
         (Inventory(8, allocation_ratio=-1.0), "must be above 0"),
         (Inventory(8, allocation_ratio=10_001.0), "at most 10000"),

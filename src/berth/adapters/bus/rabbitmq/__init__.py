@@ -1,4 +1,4 @@
-"""The bus between processes and the notifier, over RabbitMQ. Needs `berth[rabbitmq]`."""
+"""The bus between processes and the notifier over RabbitMQ, which need `berth[rabbitmq]`."""
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.adapters.bus.rabbitmq.bus import RabbitBus

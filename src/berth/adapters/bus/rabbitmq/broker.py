@@ -1,4 +1,4 @@
-"""The address of the broker, the credentials, and the names of exchanges and queues."""
+"""The address and the credentials of the broker, and the names of exchanges and queues."""
 
 import hashlib
 import ssl
@@ -13,9 +13,9 @@ from berth.ports.bus import Command
 QUEUE_UNUSED_MS: Final = 3_600_000
 """Milliseconds without a consumer after which the broker deletes a queue of commands."""
 QUEUE_LENGTH_MAX: Final = 100_000
-"""The most commands that wait in a queue; the broker rejects further ones."""
+"""The maximum number of commands in a queue; the broker rejects further ones."""
 DELIVERIES_MAX: Final = 5
-"""How often the broker delivers a command whose consumer dies before acknowledging it."""
+"""The number of deliveries after which the broker drops a command that was never acknowledged."""
 
 _HEARTBEAT_S = 10
 _SERVER_BYTES_MAX = 128
@@ -27,13 +27,13 @@ class RabbitBroker:
 
     Args:
         url: `amqp://` or `amqps://`, with user, password and virtual host.
-        ca_file: trusted certificates in addition to the system's.
+        ca_file: the file with the trusted certificates; None uses the system's.
         prefix: the prefix of the name of every exchange and queue.
         prefetch: how many commands one process works on at a time.
-        body_bytes_max: the size of the largest message.
+        body_bytes_max: the maximum size of a message in bytes.
     """
 
-    url: str = field(repr=False)  # it holds a password
+    url: str = field(repr=False)  # the URL contains a password
     ca_file: Path | None = None
     prefix: str = "berth"
     prefetch: int = 256
@@ -41,7 +41,7 @@ class RabbitBroker:
 
     @property
     def safe_url(self) -> str:
-        """The URL without user and password, for logs and errors."""
+        """The URL without user, password and query, for logs and errors."""
         url = URL(self.url).with_user(None).with_query(None)
         return str(url)
 
@@ -62,17 +62,17 @@ class RabbitBroker:
 
     @property
     def commands(self) -> str:
-        """The exchange of calls and casts."""
+        """The name of the exchange for calls and casts."""
         return f"{self.prefix}.commands"
 
     @property
     def fanout(self) -> str:
-        """The exchange of commands for all servers."""
+        """The name of the exchange for fanouts."""
         return f"{self.prefix}.fanout"
 
     @property
     def notifications(self) -> str:
-        """The exchange of notifications, which consumers outside Berth read."""
+        """The name of the exchange for notifications to consumers outside Berth."""
         return f"{self.prefix}.notifications"
 
     def queue_of(self, command: Command[Any, Any]) -> str:
@@ -81,7 +81,7 @@ class RabbitBroker:
 
 
 def routing_key(topic: str, name: str, server: str | None = None) -> str:
-    """Return the routing key of a command, for any server or for a named one."""
+    """Return the routing key of a command for any server, or for the one named `server`."""
     if server is None:
         return f"{topic}.{name}"
     # AMQP limits routing keys to 255 bytes; host names may be longer.

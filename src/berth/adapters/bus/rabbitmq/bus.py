@@ -25,10 +25,11 @@ from berth.ports.bus import CONTEXT, Command
 A = TypeVar("A")
 R = TypeVar("R")
 
-# Direct reply-to: replies to this channel pass through no queue and need no confirm, because a
+# The pseudo-queue of direct reply-to. Replies pass through no queue and need no confirm, because a
 # caller that gets no reply repeats its call.
 _REPLIES: Final = "amq.rabbitmq.reply-to"
-# A broker under a memory or disk alarm blocks publishers; a call then falls back to the ledger.
+# The maximum wait for a confirm. A broker with a memory or disk alarm blocks publishers; the call
+# then fails, and the API uses the ledger instead.
 _CONFIRM_S: Final = 5.0
 _FINISH_S: Final = 5.0
 _PERSISTENT: Final = 2
@@ -37,12 +38,12 @@ _PERSISTENT: Final = 2
 class RabbitBus:
     """Carries commands between processes over a broker connection.
 
-    Each process has one. Without a connection a call fails at once; on a new connection the
-    handlers of this process are registered again.
+    Each process has one bus. Without a connection a call fails immediately. On a new connection,
+    the queues for the handlers of this process are declared again.
 
     Args:
         connection: the broker connection; the bus registers itself as a listener.
-        own: a unique id of this process, which names its queue.
+        own: a unique id of this process, which becomes part of the name of its own queue.
         now_s: returns the Unix time in seconds, for deadlines.
     """
 
@@ -72,7 +73,7 @@ class RabbitBus:
         await self.apply_changes()
         queue = self._queue_of(command, server)
         if self._queue_watch.is_unserved(queue):
-            raise UnavailableError(f"no server for {name}; is one running?")
+            raise UnavailableError(f"no server of {name} is running; start one")
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         body = self._codec.command(command, args, context, server=server)
         with self._calls.begin(queue) as call:
@@ -82,7 +83,7 @@ class RabbitBus:
                     answer = await call.answer
             except TimeoutError as error:
                 raise UnavailableError(
-                    f"{name} did not answer in {timeout_s:g} s; it may still be carried out, "
+                    f"{name} did not answer within {timeout_s:g} s; it may still be carried out, "
                     "so repeat it with the same request id"
                 ) from error
         return self._codec.read_reply(command.reply, answer)
@@ -90,7 +91,7 @@ class RabbitBus:
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """See `Bus.cast`. The broker has a command for any server on disk when this returns."""
+        """See `Bus.cast`. When this returns, a command without `server` is on the broker's disk."""
         await self.apply_changes()
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         body = self._codec.command(command, args, context, server=server)
@@ -110,7 +111,7 @@ class RabbitBus:
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """See `Bus.serve`. The queues are declared in the background."""
+        """See `Bus.serve`. The queues are declared in the background, or before the next send."""
         remove = self._handlers.add(command, handler, server)
         self._changed()
 
@@ -121,7 +122,10 @@ class RabbitBus:
         return stop
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """See `Bus.serves`: True while connected, unless the queue is known to have no consumer."""
+        """See `Bus.serves`.
+
+        The result is True while connected, unless the shared queue had no consumer when polled.
+        """
         return self._connection.up.is_set() and not self._queue_watch.is_unserved(
             self._queue_of(command, server)
         )
@@ -179,7 +183,7 @@ class RabbitBus:
         try:
             await self._publish(body, self._broker.commands, key, properties, mandatory=True)
         except _NotRoutedError as error:
-            raise UnavailableError(f"no server for {key}; is one running?") from error
+            raise UnavailableError(f"no server of {key} is running; start one") from error
 
     async def _publish(
         self,
@@ -193,7 +197,8 @@ class RabbitBus:
         """Publish a message and wait for the broker's confirm.
 
         Raises:
-            UnavailableError: there is no connection, it broke, or the broker rejected the message.
+            UnavailableError: there is no connection, it broke, or the broker rejected the message
+                or did not confirm it in time.
             _NotRoutedError: the message is mandatory and no queue is bound for it.
         """
         channel = self._channel
@@ -213,7 +218,9 @@ class RabbitBus:
         except PublishError as error:
             raise _NotRoutedError from error
         except DeliveryError as error:
-            raise UnavailableError(f"the broker rejected {key}: its queue is full") from error
+            raise UnavailableError(
+                f"the broker rejected {key}, probably because its queue is full"
+            ) from error
         except TimeoutError as error:
             raise UnavailableError(
                 f"the broker did not confirm {key} within {_CONFIRM_S:g} s"
@@ -226,7 +233,11 @@ class RabbitBus:
             ) from error
 
     async def apply_changes(self) -> None:
-        """Declare this process's queues before the next send, whose reply may be a command here."""
+        """Declare the queues of this process, if its handlers have changed.
+
+        This happens before each send, because the receiver may respond with a command to this
+        process.
+        """
         if self._consumers.is_behind:
             await self._apply_changes()
 

@@ -1,4 +1,4 @@
-"""The queues and consumers of this process, kept in line with its command handlers."""
+"""The queues and consumers of this process, which match its command handlers."""
 
 import asyncio
 from collections import Counter
@@ -41,7 +41,7 @@ class CommandConsumers:
 
     Commands for any server come from a quorum queue that all servers of the command share.
     Commands for a named server of this process, and fanouts, come from the process's own queue,
-    which the broker deletes with the connection.
+    which the broker deletes when the connection ends.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CommandConsumers:
         self._sessions = 0
         self._own = ""
         self._channel: Channel | None = None
-        # Consumer tags: of the shared queues by command, of the own queue under None.
+        # The consumer tags of the shared queues by command, and of the own queue under None.
         self._consumed: dict[Key | None, str] = {}
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()
@@ -70,9 +70,10 @@ class CommandConsumers:
         self._applied_changes = 0
 
     async def connect(self, session: BrokerSession) -> None:
-        """Declare everything on a new connection."""
-        # A new name each time: until the broker notices that the previous connection is gone, it
-        # keeps that connection's exclusive queue, which nobody else may declare.
+        """Declare the exchanges and queues in a new session, and consume the queues."""
+        # The own queue has a new name in each session. Until the broker notices that the previous
+        # connection is gone, it keeps that connection's exclusive queue, which no other connection
+        # may declare.
         self._sessions += 1
         self._own = f"{self._own_prefix}.{self._sessions}"
         self._channel = await session.channel(prefetch=self._broker.prefetch)
@@ -82,7 +83,7 @@ class CommandConsumers:
         await self.apply_changes()
 
     def disconnect(self) -> None:
-        """Forget the lost connection; commands in progress go on and are redelivered."""
+        """Forget the lost connection. Commands in progress continue and are delivered again."""
         self._channel = None
         self._consumed.clear()
         self._bound.clear()
@@ -98,7 +99,7 @@ class CommandConsumers:
         return self._applied_changes != self._changes
 
     async def apply_changes(self) -> None:
-        """Declare and consume what the current handlers need, and drop the rest."""
+        """Declare and consume the queues that the handlers need, and stop consuming the others."""
         async with self._lock:
             channel = self._channel
             while self.is_behind and channel is not None:
@@ -108,13 +109,14 @@ class CommandConsumers:
                     await self._unsubscribe(channel, key)
                 for key in [key for key in wanted if key not in self._bound]:
                     await self._subscribe(channel, key, wanted[key])
-                # Bindings are sent without waiting, since a process may serve 10,000 hosts. The
-                # broker handles a channel in order, so one answer confirms all of them.
+                # Bindings are sent without waiting, because a process may serve 10,000 hosts. The
+                # broker handles a channel in order, so the answer to one declaration confirms all
+                # of them.
                 await self._declare(channel, self._broker.fanout)
                 self._applied_changes = changes
 
     async def finish(self, timeout_s: float) -> None:
-        """Cancel all consumers, and wait for the commands in progress."""
+        """Cancel all consumers, and wait `timeout_s` seconds for the commands in progress."""
         channel = self._channel
         try:
             if channel is not None:
@@ -174,8 +176,8 @@ class CommandConsumers:
         return consumed.consumer_tag
 
     async def _on_message(self, channel: Channel, message: DeliveredMessage) -> None:
-        # Not in the channel's own task, which is cancelled when the channel closes: a command in
-        # progress must end regularly.
+        # The command does not run in the channel's own task, which is cancelled when the channel
+        # closes, because a command in progress must not be interrupted.
         task = asyncio.create_task(self._take(channel, message))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -200,7 +202,8 @@ class CommandConsumers:
     ) -> None:
         """Publish the reply and acknowledge the command.
 
-        Without a reply (None), the command is requeued for another server.
+        An empty reply is not published. If the reply is None, the command is requeued for another
+        server instead.
         """
         properties, tag = message.header.properties, message.delivery_tag
         if tag is None:
@@ -210,9 +213,9 @@ class CommandConsumers:
                 if answer is None:
                     await channel.basic_reject(tag, requeue=True, wait=False)
                     return
-                # The reply goes first: a crash in between redelivers the command, which callers
-                # and handlers tolerate, whereas a command that is acknowledged but unanswered
-                # would leave its caller waiting.
+                # The reply is published first. If the process dies in between, the command is
+                # delivered again, which callers and handlers tolerate. A command that was
+                # acknowledged without a reply would leave its caller waiting.
                 if answer and properties.reply_to:
                     await channel.basic_publish(
                         answer,

@@ -1,4 +1,4 @@
-"""The command handlers of this process, and the execution of incoming commands by them."""
+"""The command handlers of this process, which carry out incoming commands."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,10 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServedCommand:
-    """A command, the name of the server that carries it out, and its handlers in turn."""
+    """A command, the name of the server that carries it out or None, and its handlers.
+
+    The first handler carries out the next command.
+    """
 
     command: Command[Any, Any]
     server: str | None
@@ -43,7 +46,10 @@ class CommandHandlers:
     def add(
         self, command: Command[Any, Any], handler: Handler, server: str | None
     ) -> Callable[[], bool]:
-        """Add a handler; return a function that removes it and returns whether it was present."""
+        """Add a handler, and return a function that removes it.
+
+        The function returns False if the handler was removed before.
+        """
         key = command.topic, command.name, server
         served_command = self.served.setdefault(key, ServedCommand(command, server))
 
@@ -67,7 +73,10 @@ class CommandHandlers:
         return message.deadline_s is not None and message.deadline_s < self._now_s()
 
     async def carry_out(self, message: CommandMessage) -> bytes | None:
-        """Carry out a command and return the reply, or None when no handler is registered here."""
+        """Carry out a command and return the encoded reply.
+
+        The reply to a fanout is empty. The result is None if no handler is registered here.
+        """
         if message.to_all:
             await self._carry_out_all(message)
             return b""

@@ -1,7 +1,7 @@
 """The connection to the broker, which is re-established as a whole whenever any part breaks.
 
-aio-pika can restore connections piece by piece. Berth ends the session instead and declares
-everything again on a new one, so that there is a single state to reason about (ADR 0016).
+aio-pika can restore the parts of a connection one by one. Berth instead ends the session and
+declares everything again in a new one, so that there is a single state to consider (ADR 0016).
 """
 
 import asyncio
@@ -32,10 +32,10 @@ _PAUSE_MAX_S = 5.0
 
 @contextmanager
 def broken_not_cancelled() -> Generator[None]:
-    """Turn a wait that the library cancelled into an error; let real cancellations through.
+    """Convert a cancellation by the AMQP library to an error; pass on those of the task itself.
 
     When a connection breaks, aiormq cancels the futures that wait for the broker. The waiting task
-    would appear to have been cancelled itself and would end silently.
+    would then appear to have been cancelled itself, and would end silently.
 
     Raises:
         ConnectionError: the connection broke.
@@ -43,7 +43,8 @@ def broken_not_cancelled() -> Generator[None]:
     try:
         yield
     except asyncio.CancelledError as error:
-        # `cancelling` counts the requests to cancel this task; 0 means that the library did it.
+        # `cancelling` counts the requests to cancel this task. If it is 0, the library cancelled
+        # the future for which the task waits.
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
@@ -51,11 +52,11 @@ def broken_not_cancelled() -> Generator[None]:
 
 
 class BrokerSession:
-    """One established connection, with its channels. It ends as a whole when any channel breaks.
+    """One established connection with its channels, which ends when any but a spare channel breaks.
 
     Attributes:
         ended: set when the session has ended.
-        reason: why it has ended.
+        reason: why it ended.
     """
 
     def __init__(self, connection: AbstractConnection) -> None:
@@ -67,7 +68,8 @@ class BrokerSession:
     async def channel(self, *, confirms: bool = False, prefetch: int = 0) -> Channel:
         """Open a channel whose failure ends the session.
 
-        With `confirms` the broker confirms each message, or returns it when no queue is bound.
+        With `confirms`, the broker confirms each message, or returns it if it is mandatory and no
+        queue is bound for it. `prefetch` limits the unacknowledged messages; 0 means no limit.
         """
         channel = await self._connection.channel(
             publisher_confirms=confirms, on_return_raises=confirms
@@ -85,7 +87,7 @@ class BrokerSession:
         return _inner(await channel.get_underlay_channel())
 
     def end(self, reason: str) -> None:
-        """End the session, so that a new one is established."""
+        """End the session, so that a new one is established; only the first reason is kept."""
         if not self.ended.is_set():
             self.reason = reason
             self.ended.set()
@@ -98,7 +100,7 @@ class BrokerSession:
 
 
 class SessionListener(Protocol):
-    """A user of the connection, notified of each session."""
+    """A user of the connection, which is notified of each session."""
 
     async def on_connected(self, session: BrokerSession) -> None:
         """Declare and consume what the listener needs in a new session."""
@@ -110,15 +112,15 @@ class SessionListener(Protocol):
 
 
 class BrokerConnection:
-    """Keeps one connection to a broker, with exponential backoff between attempts.
+    """Keeps one connection to a broker open, with exponential backoff between attempts.
 
     Args:
         broker: the address and credentials.
-        telemetry: receives connects and failures, without the password.
-        rng: jitter, so that many processes do not reconnect at the same moment.
+        telemetry: receives an event for each connection and each failure, without the password.
+        rng: the source of jitter, so that many processes do not reconnect at the same moment.
 
     Attributes:
-        up: set while there is a session and all listeners have set up their part.
+        up: set while a session exists and all listeners have set up their part of it.
     """
 
     def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
@@ -127,13 +129,13 @@ class BrokerConnection:
         self._rng = rng
         self._listeners: list[SessionListener] = []
         for library in ("aio_pika", "aiormq"):
-            # The libraries log each break with a traceback, and unexpected messages in full.
+            # The libraries would log each break with a traceback, and unexpected messages in full.
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self.up = asyncio.Event()
         self._connections = 0
 
     def add(self, listener: SessionListener) -> None:
-        """Register a listener; only before `run`."""
+        """Register a listener. This must happen before `run`."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -155,6 +157,7 @@ class BrokerConnection:
 
         Raises:
             UnavailableError: the session has ended.
+            AMQPError, OSError, RuntimeError: connecting or setting up a listener failed.
         """
         connection = await self._connect()
         session = BrokerSession(connection)
@@ -187,7 +190,7 @@ class BrokerConnection:
             )
 
     async def _hang_up(self, connection: AbstractConnection) -> None:
-        """Close a connection, ignoring errors: it may be broken already."""
+        """Close a connection; an error is only logged, because the connection may be broken."""
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 with broken_not_cancelled():
@@ -197,18 +200,22 @@ class BrokerConnection:
 
     def _report(self, error: Exception) -> None:
         if not isinstance(error, UnavailableError):
-            # Texts of libraries may contain the URL with its password.
+            # Error messages of the libraries may contain the URL with its password.
             text = f"cannot use the broker at {self.broker.safe_url}: {_describe(error)}"
             error = UnavailableError(text.replace(self.broker.url, self.broker.safe_url))
         self.telemetry.failure("broker_unavailable", error)
 
 
 def _inner(channel: AbstractChannel) -> Channel:
-    """Return the aiormq channel below one of aio-pika; it takes half the CPU for each message."""
+    """Return the aiormq channel of an aio-pika channel; it needs half the CPU time per message.
+
+    Raises:
+        UnavailableError: the installed aio-pika has other channels.
+    """
     if not isinstance(channel, Channel):
         raise UnavailableError(
-            "the installed aio-pika is incompatible: its channels are not aiormq's; "
-            "install the version that Berth requires"
+            "the installed version of aio-pika is incompatible, because its channels are not those "
+            "of aiormq; install the version that Berth requires"
         )
     return channel
 

@@ -19,8 +19,8 @@ from berth.adapters.bus.rabbitmq.connection import (
 from berth.ports.bus import Notifier, Priority
 
 _CAMPAIGN_S: Final = 2.0
-# Followers keep recent notifications for longer than the broker takes to notice that the leader is
-# gone, so that a new leader can publish what the old one may have missed.
+# The other processes keep recent notifications for longer than the broker takes to notice that the
+# leader is gone, so that a new leader can publish those that the old one may have missed.
 _KEPT_S: Final = 60.0
 _KEPT_MAX: Final = 10_000
 
@@ -29,12 +29,13 @@ class LeaderNotifier:
     """Passes notifications on while this process leads, and keeps them in memory otherwise.
 
     The leader holds an exclusive queue, which the broker grants to one connection. When that
-    connection ends, another process acquires the queue and publishes what it has kept; some of it
-    is published twice, under the same message ids. Without a connection no process leads.
+    connection ends, another process acquires the queue and publishes the notifications that it has
+    kept; some of them are published twice, with the same message ids. A process without a
+    connection does not lead.
 
     Args:
         notifier: publishes the notifications of the leader.
-        connection: the broker connection; this registers itself as a listener.
+        connection: the broker connection; the object registers itself as a listener.
         now_s: returns the Unix time in seconds.
     """
 
@@ -64,7 +65,8 @@ class LeaderNotifier:
             return
         self._kept.append((self._now_s(), event_type, payload, key, priority))
         if self._is_connected:
-            # Old ones may go only while connected: then some process leads and has published them.
+            # Old notifications are dropped only while connected, because then some process leads
+            # and has published them.
             self._forget_old()
 
     async def on_connected(self, session: BrokerSession) -> None:
@@ -80,7 +82,7 @@ class LeaderNotifier:
             self._task = None
 
     async def _campaign(self, session: BrokerSession) -> None:
-        """Poll until the exclusive queue is free, then lead."""
+        """Try to declare the exclusive queue until it is free, and lead then."""
         while True:
             try:
                 with broken_not_cancelled():

@@ -20,19 +20,19 @@ from berth.adapters.bus.rabbitmq.connection import (
 from berth.domain.named_uuid import named_uuid
 from berth.ports.bus import CONTEXT, Priority
 
-# Notifications kept in memory without a connection. The oldest are dropped first: notifications
-# must never delay or fail a placement.
+# At most this many notifications wait in memory for a connection. Beyond that the oldest are
+# dropped, because notifications must never delay or fail a placement.
 _WAITING_MAX: Final = 10_000
 _AT_ONCE: Final = 64
 _PERSISTENT: Final = 2
 
 
 class RabbitNotifier:
-    """Publishes notifications at least once each, unless more than 10,000 are waiting.
+    """Publishes each notification at least once, unless more than 10,000 are waiting.
 
     Args:
         connection: the broker connection; the notifier registers itself as a listener.
-        publisher: the publisher id: the part and the machine (`scheduler.rack1`).
+        publisher: the publisher id, which names the part and the machine (`scheduler.rack1`).
         now_s: returns the Unix time in seconds.
     """
 
@@ -96,7 +96,7 @@ class RabbitNotifier:
             self._task = None
 
     async def finish(self, timeout_s: float = 2.0) -> None:
-        """Wait until all notifications are published, at most `timeout_s` seconds."""
+        """Wait until all notifications are published, but at most `timeout_s` seconds."""
         try:
             async with asyncio.timeout(timeout_s):
                 if self._waiting:
@@ -139,7 +139,8 @@ class RabbitNotifier:
 
     def _forget(self, published: list[tuple[str, str, bytes]]) -> None:
         """Remove published notifications from the queue."""
-        # By id and not by count: meanwhile the oldest may have been dropped.
+        # They are recognised by id and not counted, because the oldest may have been dropped in the
+        # meantime.
         ids = {message_id for _, message_id, _ in published}
         while self._waiting and self._waiting[0][1] in ids:
             self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""The calls that wait for a reply, and the check that their queues still have consumers."""
+"""The calls that wait for a reply, and the polls that check whether their queues have consumers."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -15,10 +15,11 @@ from berth.domain.errors import UnavailableError
 
 INTERVAL_S = 1.0
 """Seconds between two polls of the queues."""
-# A poll without an answer for so long ends the session. Heartbeats detect a silent broker only
-# after half a minute.
+
+# A poll that gets no answer for this long ends the session. Heartbeats would detect a silent broker
+# only after half a minute.
 _ANSWER_S = 5.0
-# A queue without consumers is polled for so long after the last call to it.
+# A queue without consumers is no longer polled this long after the last call to it.
 _FORGET_S = 10.0
 
 
@@ -26,8 +27,8 @@ _FORGET_S = 10.0
 class PendingCall:
     """One call that waits for its reply.
 
-    `queue` is the shared queue that it was sent to, or None for a named server, whose queue
-    disappears with it.
+    `queue` is the shared queue to which the call was sent, or None for a named server, whose queue
+    disappears with it. `answer` receives the encoded reply.
     """
 
     call_id: str
@@ -44,7 +45,7 @@ class PendingCalls:
 
     @contextmanager
     def begin(self, queue: str | None) -> Generator[PendingCall]:
-        """Register a call for as long as the body runs."""
+        """Register a call as long as the context is open."""
         answer = asyncio.get_running_loop().create_future()
         call = PendingCall(f"{next(self._numbers)}", queue, answer)
         self._calls[call.call_id] = call
@@ -55,18 +56,18 @@ class PendingCalls:
             answer.cancel()
 
     async def on_message(self, message: DeliveredMessage) -> None:
-        """Hand a reply to its call; ignore late and repeated replies."""
+        """Pass a reply to its call; ignore late and repeated replies."""
         call = self._calls.get(message.header.properties.correlation_id or "")
         if call is not None and not call.answer.done():
             call.answer.set_result(message.body)
 
     def fail(self, reason: str, queue: str | None = None) -> None:
-        """Fail all calls, or those that were sent to one queue."""
+        """Fail all calls, or only those that were sent to `queue`."""
         for call in self._calls.values():
             if queue in (None, call.queue) and not call.answer.done():
                 call.answer.set_exception(UnavailableError(reason))
-                # Retrieved here, since a caller that is cancelled at this moment never does, and
-                # asyncio would log the exception as never retrieved.
+                # The exception is retrieved here, because asyncio would otherwise log it as never
+                # retrieved if the caller is cancelled at this moment.
                 call.answer.exception()
 
     @property
@@ -93,14 +94,18 @@ class QueueWatch:
         self._asked_at_s: dict[str, float] = {}
 
     def is_unserved(self, queue: str | None) -> bool:
-        """Return whether a queue had no consumer at the last poll."""
+        """Return whether a queue had no consumer at the last poll; False if `queue` is None.
+
+        The queue is polled for some more seconds if the result is True.
+        """
         if queue is None or queue not in self._asked_at_s:
             return False
         self._asked_at_s[queue] = self._now_s()
         return True
 
     async def run(self, session: BrokerSession) -> None:
-        """Poll until the session ends; results of an earlier session are discarded first."""
+        """Poll the queues until a poll fails, and end the session then."""
+        # What an earlier session found need not be true any more.
         self._asked_at_s.clear()
         channel: Channel | None = None
         while True:
@@ -128,7 +133,7 @@ class QueueWatch:
         if now_s - self._asked_at_s.setdefault(queue, now_s) > _FORGET_S:
             del self._asked_at_s[queue]
         self._calls.fail(
-            f"no server for {queue} any more; a command that was sent may still be carried out, "
-            "so repeat it with the same request id",
+            f"no server reads the queue {queue} any more; a command that was sent may still be "
+            "carried out, so repeat it with the same request id",
             queue,
         )

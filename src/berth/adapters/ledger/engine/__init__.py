@@ -1,1 +1,1 @@
-"""The ledger's engine: what a unit of writes means, the same for every store. Pure, without I/O."""
+"""The engine of the ledger: code without I/O that applies units of writes alike for every store."""

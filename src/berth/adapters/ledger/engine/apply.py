@@ -1,13 +1,13 @@
-"""Apply units of writes to a working set: the one pure implementation that every ledger shares.
+"""The application of units of writes to a working set, which all ledgers share.
 
 An adapter that commits a batch of units
 
 1. loads the keys named by `required_keys` into a `WorkingSet`;
 2. calls `apply_units`, which decides unit by unit, in order, and updates the working set as if each
-   committed unit had been stored right away;
+   committed unit had been stored immediately;
 3. writes `WorkingSet.change_set` to its store, in the transaction that loaded the keys.
 
-Capacity is therefore summed over the whole batch, and every store refuses and commits the same
+Capacity is therefore summed over the whole batch, and every store commits and rejects the same
 units.
 """
 
@@ -66,7 +66,7 @@ def required_keys(units: Iterable[Unit]) -> RequiredKeys:
 
 
 def apply_units(working_set: WorkingSet, units: Iterable[Unit]) -> list[Outcome]:
-    """Decide each unit, in order, and update the working set accordingly."""
+    """Apply units to the working set, in order, and return their outcomes."""
     return [apply_unit(working_set, unit) for unit in units]
 
 
@@ -157,9 +157,9 @@ _KEY_COLLECTORS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]
 
 
 def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
-    """Apply one unit write by write. If a write is refused, everything before it is undone."""
-    # Before any other check: a retry of a committed unit must get its first answer, although its
-    # other writes would now conflict with what the unit itself has stored.
+    """Apply one unit to the working set and return its outcome; undo a unit that is rejected."""
+    # The claim keys are checked first: a retry of a committed unit must get its first outcome,
+    # although its other writes would now conflict with what the unit itself has stored.
     earlier = _check_claim_keys(working_set, unit)
     if earlier is not None:
         return earlier
@@ -173,19 +173,24 @@ def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
 
 
 def _check_claim_keys(working_set: WorkingSet, unit: Unit) -> Outcome | None:
-    """Return the outcome of a unit that was committed before or whose claim keys conflict."""
+    """Return the outcome that the claim keys of a unit determine, or None if they are all new.
+
+    The keys determine it if the unit was committed before, or if they conflict.
+    """
     keys = [write.claim.key for write in unit if type(write) is Take]
     if not keys:
         return None
     version = working_set.claimed.get(keys[0])
     if len(keys) > 1:
         if len(set(keys)) < len(keys):
-            return Rejected(conflict=f"two claims of the unit have the key {keys[0]!r}")
+            return Rejected(
+                conflict=f"two claims of the unit have the same key; its keys are {', '.join(keys)}"
+            )
         # A unit commits all its claims in one version, so claims with different versions belong to
-        # different units, and neither committing nor repeating this one would be right.
+        # different units. This unit can then be neither committed nor reported as a repetition.
         if any(working_set.claimed.get(key) != version for key in keys):
             return Rejected(
-                conflict="some claims of the unit were committed before, in another unit"
+                conflict="some claims of the unit were committed before in another; use new keys"
             )
     return None if version is None else Committed(version, repeated=True)
 
@@ -204,14 +209,14 @@ def _exists(working_set: WorkingSet, kind: Kind, key: str) -> bool:
 
 # --- records ---
 
-_DERIVED_ONLY: Final = "follows from its allocations and cannot be saved or removed by itself"
+_DERIVED_ONLY: Final = "is written only together with its allocations, not by itself"
 
 
 def _add(tx: UnitTransaction, write: Add) -> Rejected | None:
     record = write.record
     kind, key = KINDS[type(record)], key_of(record)
     if _exists(tx.working_set, kind, key):
-        return _conflict(kind, key, "exists already")
+        return _conflict(kind, key, "already exists")
     return _put(tx, write)
 
 
@@ -231,7 +236,6 @@ def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
         # A heartbeat earlier in the batch would override the new record's `last_seen_s`.
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, ref, record)
-    # The record goes to the feed as it is stored, with the raised revision or generation.
     if kind not in KINDS_NOT_IN_FEED:
         tx.events.append(record)
     if isinstance(record, RemoteInstance) and working_set.counted:
@@ -245,7 +249,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     if instance.revision != revision:
         why = f"is at revision {revision}, not {instance.revision}; read it again"
         return _conflict(*ref, why)
-    # Not in `puts`: an instance that the batch removed and adds again did exist in the table.
+    # An instance in `puts` may be one that the batch has removed and that exists in the table.
     if not revision and ref not in working_set.change_set.puts:
         tx.set(working_set.change_set.born, instance.uuid, None)
     stored = fast_replace(instance, revision=revision + 1)
@@ -262,8 +266,8 @@ def _put_provider(tx: UnitTransaction, provider: Provider) -> None:
     capacity = working_set.capacities.get(provider.uuid)
     used: Mapping[str, int] = {} if capacity is None else capacity.used
     generation = provider.generation if capacity is None else capacity.generation + 1
-    # An agent's report replaces the record, but must not lose usage of a class that it no longer
-    # reports. The class stays with total 0, so that nothing more can be allocated.
+    # An agent's report replaces the record, but must not lose the usage of a class that it no
+    # longer contains. The class stays with total 0, so that nothing more can be allocated.
     forgotten = {name: Inventory(total=0) for name, amount in used.items() if amount}
     _store(tx, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
 
@@ -285,7 +289,8 @@ def _revise(tx: UnitTransaction, write: ReplaceProvider) -> Rejected | None:
     left_out = [name for name, amount in capacity.used.items() if amount]
     left_out = [name for name in left_out if name not in provider.inventories]
     if left_out:
-        refusal = _conflict(Kind.PROVIDER, uuid, f"has {', '.join(left_out)} in use")
+        why = f"has allocations of {', '.join(left_out)}, which the new record omits"
+        refusal = _conflict(Kind.PROVIDER, uuid, why)
         names = tuple(left_out)
         return replace(
             refusal, cause=RejectionCause.IN_USE, subject=uuid, actual=actual, names=names
@@ -302,7 +307,7 @@ def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
     stored = replace(
         provider,
         generation=generation,
-        # The ledger alone knows usage; whatever the caller's record says is ignored.
+        # Only the ledger knows the usage, so that in the caller's record is ignored.
         used={name: used.get(name, 0) for name in inventories},
     )
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
@@ -342,10 +347,10 @@ def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
 def _guard(tx: UnitTransaction, guard: Guard) -> Rejected | None:
     claimed, is_shared = tx.working_set.claimed, guard.is_shared
     key, shared = exclusive_guard_key(guard.name), shared_guard_key(guard.name)
-    # A shared use conflicts only with exclusive ones, an exclusive use with both.
+    # A shared use conflicts only with exclusive uses, and an exclusive use with both.
     newest = claimed.get(key, 0) if is_shared else max(claimed.get(key, 0), claimed.get(shared, 0))
     if newest > guard.seen:
-        why = f"{guard.name} changed in version {newest}, after {guard.seen}"
+        why = f"{guard.name} changed in version {newest}, after version {guard.seen} was read"
         return Rejected(conflict=f"{why}; read it again", stale=True)
     used = shared if is_shared else key
     tx.set(claimed, used, tx.version)

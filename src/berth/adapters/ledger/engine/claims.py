@@ -1,4 +1,4 @@
-"""Claims: how taking, freeing and transferring allocations change the working set."""
+"""The writes that take, free and transfer allocations, applied to the working set."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,14 +15,19 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
-    """Commit a claim. It raises the generation of every provider that it allocates from."""
+    """Take the allocations of a claim, or return why it is rejected.
+
+    This raises the generation of every provider from which something is allocated.
+    """
     working_set, claim = tx.working_set, write.claim
     holdings = _holdings(claim.allocations)
     if holdings is None:
-        return Rejected(conflict=f"claim {claim.key!r} names a consumer and provider twice")
+        return Rejected(
+            conflict=f"claim {claim.key!r} allocates twice from one provider to one consumer"
+        )
     for consumer_uuid in holdings:
         if working_set.held.get(consumer_uuid):
-            return Rejected(conflict=f"consumer {consumer_uuid!r} holds allocations already")
+            return Rejected(conflict=f"consumer {consumer_uuid!r} already holds allocations")
     shortages = shortages_of(working_set, claim.allocations)
     if shortages:
         return Rejected(shortages=shortages)
@@ -37,7 +42,7 @@ def take(tx: UnitTransaction, write: Take) -> Rejected | None:
 
 
 def _holdings(allocations: Sequence[Allocation]) -> dict[str, HeldAmounts] | None:
-    """Return the amounts by consumer, or None if a consumer and provider occur together twice."""
+    """Return the amounts by consumer, or None if a pair of consumer and provider occurs twice."""
     holdings: dict[str, dict[str, dict[str, int]]] = {}
     for allocation in allocations:
         holding = holdings.setdefault(allocation.consumer_uuid, {})
@@ -57,8 +62,8 @@ def shortages_of(
     Args:
         working_set: the state to check against.
         allocations: all amounts to allocate together.
-        before: by provider and class, usage from before the unit that may be reached again even if
-            it is above the capacity.
+        before: usage before the unit, by provider and class. Usage up to this amount is accepted
+            even if it is above the capacity.
     """
     static: list[Shortage] = []
     asked: dict[tuple[str, str], int] = {}
@@ -71,8 +76,8 @@ def shortages_of(
                 asked[uuid, name] = asked.get((uuid, name), 0) + amount
             else:
                 static.append(shortage)
-    # Amounts are summed over all allocations of the unit first: each may fit alone and all together
-    # not. The amounts that can never be allocated are left out of the sums.
+    # Amounts are summed over all allocations, because each may fit alone while all together do not.
+    # Amounts that can never be allocated are left out of the sums.
     summed = [
         Shortage(uuid, name, amount, max(left, 0))
         for (uuid, name), amount in asked.items()
@@ -87,7 +92,7 @@ def shortages_of(
 def _static_shortage(
     capacity: ProviderCapacity | None, uuid: str, name: str, amount: int
 ) -> Shortage | None:
-    """Return the shortage of an amount that cannot fit at any usage, or None without one."""
+    """Return a shortage if the provider or its inventory never allows an amount; otherwise None."""
     if capacity is None:
         return Shortage(uuid, name, amount, 0, ShortageRule.NO_PROVIDER)
     limits = capacity.limits.get(name)
@@ -102,12 +107,12 @@ def _static_shortage(
 def _is_no_worse(
     capacity: ProviderCapacity, name: str, amount: int, before: Mapping[str, int] | None
 ) -> bool:
-    """Return whether usage after allocating stays at or below usage before the unit."""
+    """Return whether usage after the allocation is at most the usage before the unit."""
     return before is not None and capacity.used[name] + amount <= before.get(name, 0)
 
 
 def free(tx: UnitTransaction, write: Free) -> Rejected | None:
-    """Release everything that a consumer holds and delete its record."""
+    """Release everything that a consumer holds and delete its record, or return why not."""
     uuid = write.consumer_uuid
     if tx.working_set.held.get(uuid):
         release(tx, uuid, raises=False)
@@ -117,18 +122,18 @@ def free(tx: UnitTransaction, write: Free) -> Rejected | None:
 
 
 def _not_held(uuid: str) -> Rejected:
-    conflict = f"consumer {uuid!r} holds nothing"
+    conflict = f"consumer {uuid!r} holds no allocations"
     return Rejected(conflict=conflict, cause=RejectionCause.NOT_HELD, subject=uuid)
 
 
 def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Transfer everything that a consumer holds to another one; nothing is free in between."""
+    """Transfer everything that a consumer holds to another consumer, or return why not."""
     working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(source)
     if not holding:
         return _not_held(source) if write.must_hold else None
     if source == target or working_set.held.get(target):
-        return Rejected(conflict=f"consumer {target!r} holds allocations already")
+        return Rejected(conflict=f"consumer {target!r} already holds allocations")
     # Usage does not change, so no inventory row is written and no generation is raised.
     tx.drop(working_set.held, source)
     tx.set(working_set.change_set.freed, source, None)
@@ -144,7 +149,7 @@ def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None
 
 
 def release(tx: UnitTransaction, consumer_uuid: str, *, raises: bool) -> None:
-    """Release what a consumer holds of each provider."""
+    """Release everything that a consumer holds; `raises` raises the providers' generations."""
     working_set = tx.working_set
     for provider_uuid, amounts in working_set.held[consumer_uuid].items():
         less = {name: -amount for name, amount in amounts.items()}

@@ -1,4 +1,4 @@
-"""Records and events as JSON text. The only module that knows the JSON library (msgspec)."""
+"""The codec between records or events and JSON text."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ _EVENT_KINDS: Final[dict[type[Event], str]] = {noun: kind for kind, noun in _EVE
 
 
 class _AnyGone(msgspec.Struct):
-    """The removal of a record of any kind, known to this Berth or not."""
+    """The removal of a record, of a kind that this Berth may not know."""
 
     kind: str
 
@@ -56,7 +56,7 @@ def encode(value: object) -> str:
     """Return a value as JSON text.
 
     Raises:
-        LedgerError: it holds something that JSON in UTF-8 cannot represent.
+        LedgerError: the value contains something that JSON in UTF-8 cannot represent.
     """
     try:
         return _ENCODER.encode(value).decode()
@@ -70,14 +70,14 @@ def event_kind(event: Event) -> str:
 
 
 def encode_event(event: Event) -> str:
-    """Return a record or another event as JSON text that is known to decode again.
+    """Return a record or another event as JSON text that can be decoded again.
 
     msgspec writes null for NaN and infinity. A stored record with a null in place of a number would
     stop every follower of the feed for good, so a text that may contain one is decoded before it is
     stored.
 
     Raises:
-        LedgerError: it holds something that JSON cannot represent.
+        LedgerError: the event contains something that JSON cannot represent.
     """
     body = encode(event)
     if not may_hold_non_finite(event, body):
@@ -92,15 +92,15 @@ def encode_event(event: Event) -> str:
 class BatchEncoder:
     """Encodes the events of a batch like `encode_event`, but encodes shared parts only once.
 
-    Decisions made together name the same filters, and the same hosts over and over. Parts are
-    recognised by identity, so the records must not change while the encoder is in use.
+    Decisions that were made together share filters and hosts. Parts are recognised by identity, so
+    the records must not change while the encoder is in use.
     """
 
     def __init__(self) -> None:
         # Encoded parts, by their identity.
         self._texts: dict[int, msgspec.Raw] = {}
-        # The parts themselves: kept alive, since a freed object's identity may be reused by
-        # another.
+        # The parts themselves. They must stay alive, because another object could take over the
+        # identity of a freed one.
         self._parts: list[object] = []
 
     def encode_event(self, event: Event) -> str:
@@ -109,9 +109,10 @@ class BatchEncoder:
         return encode_event(event) if body is None else body
 
     def _decision(self, decision: Decision) -> str | None:
-        """Encode a decision, or return None if a number in it may be NaN or infinite.
+        """Return a decision as JSON text, or None if it cannot be encoded in parts.
 
-        All floats of a decision are fields of its own, or of hosts with their scores.
+        It cannot if it may contain NaN or infinity, or something that JSON cannot represent. All
+        floats of a decision are fields of its own, or of hosts with their scores.
         """
         if not has_finite_numbers(decision):
             return None
@@ -130,25 +131,27 @@ class BatchEncoder:
         return _PLACEMENT.text(*values)
 
     def _part(self, part: object) -> msgspec.Raw:
-        """Encode a part that contains no null, unless it was encoded before.
+        """Return a part as JSON text, which is cached.
 
         Raises:
-            LedgerError: it contains a null, or something that JSON cannot represent.
+            LedgerError: the text contains a null, or the part something that JSON cannot represent.
         """
         known = self._texts.get(id(part))
         if known is None:
             text = encode(part)
             if _NULL in text:
-                raise LedgerError("a part holds a null, which may stand for NaN or infinity")
+                raise LedgerError("a part contains a null, which may stand for NaN or infinity")
             known = self._texts[id(part)] = msgspec.Raw(text)
             self._parts.append(part)
         return known
 
 
 class _StructLayout(NamedTuple):
-    """How to read all fields of a class together, and the struct that is encoded in its place.
+    """The way to encode the objects of a class with some fields replaced by JSON text.
 
-    The struct has fields of any type, so parts that are JSON text already can be put into it.
+    Attributes:
+        read: returns the values of all fields of an object.
+        text: returns a struct to encode in place of an object; its fields accept any type.
     """
 
     read: Callable[[object], tuple[Any, ...]]
@@ -176,8 +179,8 @@ _RUNNERS_UP: Final = _index(Placement, "runners_up")
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
     """Decode an event of the feed.
 
-    Unknown fields are ignored. An unknown kind is one that only a newer Berth keeps, so its event
-    is replaced by one that changes nothing: every version must yield an event.
+    Unknown fields are ignored. An event whose kind only a newer Berth knows is replaced by one that
+    changes nothing, because every version must yield an event.
 
     Raises:
         LedgerError: the body is damaged.
@@ -194,7 +197,7 @@ def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
 
 
 def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
-    """Return whether the removed record is of a kind that only a newer Berth keeps."""
+    """Return whether the removed record is of a kind that only a newer Berth knows."""
     try:
         return _ANY_GONE.decode(body).kind not in RECORD_TYPES
     except msgspec.MsgspecError:
@@ -212,22 +215,33 @@ def decode_record(noun: type[R], body: str) -> R:
 
 
 def decode_changes(text: str) -> list[Change]:
-    """Decode an array of changes, each `[version, seq, kind, body]`, and return them in order."""
+    """Decode an array of changes, each `[version, seq, kind, body]`, and return them in order.
+
+    Raises:
+        LedgerError: the text or a body is damaged.
+    """
     rows = _decode(_CHANGES, text)
     rows.sort(key=itemgetter(0, 1))
     return changes_of(rows)
 
 
 def changes_of(rows: Iterable[Sequence[Any]]) -> list[Change]:
-    """Return changes from rows of `(version, seq, kind, body)`, in the given order."""
+    """Return changes from rows of `(version, seq, kind, body)`, in the given order.
+
+    Raises:
+        LedgerError: a body is damaged.
+    """
     return [Change(version, decode_event(kind, body)) for version, _, kind, body in rows]
 
 
 def decode_records(noun: type[R], text: str) -> list[R]:
-    """Decode an array of records of one kind.
+    """Decode an array of records of one type.
 
     Services are encoded as `[body, last_seen_s]` and providers as `[body, used, generation]`. The
-    values beside the body take precedence, except that the higher generation counts.
+    values after the body override those in it, except that the higher generation is used.
+
+    Raises:
+        LedgerError: the text is damaged.
     """
     if noun is Service:
         services = _decode(_SERVICES, text)
@@ -240,13 +254,17 @@ def decode_records(noun: type[R], text: str) -> list[R]:
 
 
 def _with_use(provider: Provider, used: dict[str, int], generation: int) -> Provider:
-    # The body has the generation of the last write of the record, the inventories that of the last
-    # claim: a claim writes only one of the two.
+    # The body has the generation after the last write of the record, and `generation` is that after
+    # the last claim, because a claim does not write the record.
     return replace(provider, used=used, generation=max(provider.generation, generation))
 
 
 def decode_json(noun: type[T], text: str) -> T:
-    """Decode JSON text as a value of the given type."""
+    """Decode JSON text as a value of the given type.
+
+    Raises:
+        LedgerError: the text is damaged.
+    """
     decoder = _DECODERS.get(noun)
     if decoder is None:
         decoder = _DECODERS[noun] = msgspec.json.Decoder(noun)

@@ -1,4 +1,4 @@
-"""The orders and conditions by which every ledger lists records and consumers."""
+"""The conditions and orders by which every ledger lists records and consumers."""
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
@@ -32,7 +32,7 @@ def kind_of_noun(noun: type[R]) -> Kind:
     return KINDS[cast("type[Record]", noun)]
 
 
-# Status and task of instances that wait for a host.
+# The pairs of status and task of instances that wait for a host.
 _WAITING = {
     (Status.BUILD, Task.SCHEDULING),
     (Status.SHELVED_OFFLOADED, Task.UNSHELVING),
@@ -45,7 +45,8 @@ _TASKS = frozenset({None, *Task})
 def is_live(instance: Instance) -> bool:
     """Return whether an instance occupies a host, waits for one, or has disks to be deleted.
 
-    Snapshots hold only such instances.
+    An instance in a state that this Berth does not know also counts as live. Snapshots contain only
+    live instances.
     """
     if instance.host is not None:
         return instance.status is not Status.DELETED
@@ -53,13 +54,13 @@ def is_live(instance: Instance) -> bool:
         return instance.disks is not None
     if (instance.status, instance.task) in _WAITING:
         return True
-    # A state that only a newer Berth knows may occupy a host; leaving it out would give its room
-    # away.
+    # An instance in a state that only a newer Berth knows may occupy a host. If snapshots omitted
+    # it, its resources could be given to other instances.
     return instance.status not in _STATUSES or instance.task not in _TASKS
 
 
 def matches(query: InstanceQuery, instance: Instance) -> bool:
-    """Return whether an instance matches a query, paging aside."""
+    """Return whether an instance matches a query, whatever its `limit` and `marker` are."""
     for name in EQUAL_FIELDS:
         wanted = getattr(query, name)
         if wanted is not None and getattr(instance, name) != wanted:
@@ -71,11 +72,11 @@ def matches(query: InstanceQuery, instance: Instance) -> bool:
 
 
 MIGRATION_FIELDS = ("source_host", "instance_uuid", "kind", "status", "project_id", "user_id")
-"""Fields of a `MigrationQuery` that must equal the migration's value."""
+"""Fields of a `MigrationQuery` that must equal the migration's value of the same name."""
 
 
 def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
-    """Return whether a migration matches a query, paging aside."""
+    """Return whether a migration matches a query, whatever its `limit` and `marker` are."""
     has = {
         "source_host": migration.source.host,
         "instance_uuid": migration.instance_uuid,
@@ -96,14 +97,14 @@ def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
 
 
 newest_first = attrgetter("created_at_s", "uuid")
-"""Sort key of instances and migrations, to be used in reverse. The uuid breaks ties."""
+"""The sort key of instances and migrations, for use in reverse; the UUID breaks ties."""
 
 started_last = attrgetter("started_at_s", "request_id")
-"""Sort key of actions, to be used in reverse."""
+"""The sort key of actions, for use in reverse; the request id breaks ties."""
 
 
 def in_key_order(records: Iterable[R]) -> list[R]:
-    """Sort records of one kind by key; aggregates by number."""
+    """Return records of one kind sorted by key; aggregates are sorted by their numeric id."""
     return sorted(records, key=_order)
 
 
@@ -115,19 +116,20 @@ def check_in_feed(after: int, floor: int, version: int) -> None:
     """Check that the feed holds, or may yet hold, the changes after a version.
 
     Raises:
-        FeedGapError: the version is older than the feed, or newer than the ledger itself.
+        FeedGapError: the feed no longer holds the next version, or `after` is above the version of
+            the ledger.
     """
     if after < floor:
         raise FeedGapError(
             f"the feed starts after version {floor}, but changes after {after} were requested; "
             "load a snapshot"
         )
-    # The ledger was restored from a backup or replaced. Waiting for it to catch up would skip all
-    # that is committed until then.
+    # In this case the ledger was restored from a backup or replaced. A follower that waited for it
+    # to catch up would miss everything that is committed until then.
     if after > version:
         raise FeedGapError(
-            f"the ledger is at version {version}, but changes after {after} were requested: it is "
-            "another ledger, or was restored from a backup; load a snapshot"
+            f"the ledger is at version {version}, but changes after {after} were requested, so it "
+            "was replaced or restored from a backup; load a snapshot"
         )
 
 
@@ -149,7 +151,13 @@ def owner_of(instance: Instance) -> InstanceOwner:
 
 
 def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
-    """Return the consumer for a uuid without a record; `owner` is that of its instance, if any."""
+    """Return the consumer that stands for a UUID without a consumer record.
+
+    Args:
+        uuid: the UUID.
+        owner: the owner of the instance with this UUID. Without such an instance it is None, and
+            the consumer has an empty project and user.
+    """
     if owner is None:
         return Consumer(uuid, "", "", generation=DERIVED_GENERATION)
     project_id, user_id, created_at_s, updated_at_s = owner
@@ -167,7 +175,10 @@ def derived_consumer(uuid: str, owner: InstanceOwner | None) -> Consumer:
 def group_holdings(
     rows: Iterable[tuple[Consumer, str, Mapping[str, int]]],
 ) -> list[ConsumerAllocations]:
-    """Group allocations by consumer, in order of consumers and providers."""
+    """Return allocations grouped by consumer, ordered by the UUIDs of consumers and providers.
+
+    `rows` are tuples of consumer, provider UUID and amounts.
+    """
     holdings: dict[str, tuple[Consumer, dict[str, Mapping[str, int]]]] = {}
     for consumer, provider, amounts in sorted(rows, key=_consumer_and_provider):
         holdings.setdefault(consumer.uuid, (consumer, {}))[1][provider] = amounts

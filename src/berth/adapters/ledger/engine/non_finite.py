@@ -1,7 +1,8 @@
 """Detection of NaN and infinity in records before they are stored as JSON.
 
-JSON has neither: msgspec writes null for both. Decoding the text again would settle the matter, but
-takes as long as encoding it. The checks here prove most records sound for a fraction of that.
+JSON can represent neither, and msgspec writes null for both. Decoding the text again would reveal
+such a null, but takes as long as encoding it. The checks here take a fraction of that time and
+suffice for most records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,11 @@ _NULL: Final = "null"
 
 
 class _FloatReaders(NamedTuple):
-    """How to read the floats of a type.
+    """The functions that read the floats of a type.
 
-    `numbers` reads those that are always there: fields, or fields of fields. `others` reads fields
-    that may hold more of them, or none.
+    Attributes:
+        numbers: reads the floats that are fields of an object, or fields of such fields.
+        others: reads the fields that may contain floats in another way, such as lists.
     """
 
     numbers: Callable[[Any], tuple[float, ...]]
@@ -28,7 +30,7 @@ class _FloatReaders(NamedTuple):
 
 
 def may_hold_non_finite(event: Event, body: str) -> bool:
-    """Return whether an event may hold NaN or infinity; only decoding its text would tell for sure.
+    """Return whether an event may contain NaN or infinity; False is certain, but True is not.
 
     Args:
         event: a record, or another event of the feed.
@@ -43,7 +45,7 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
             return True
     if patterns:
         return False
-    # The patterns of lists and mappings occur all over the text, so it is cheaper to look at what
+    # The separators of lists and mappings occur all over the text, so it is cheaper to check what
     # precedes each null.
     ends = _BEFORE_FLOATS[noun]
     at = body.find(_NULL)
@@ -55,10 +57,10 @@ def may_hold_non_finite(event: Event, body: str) -> bool:
 
 
 def has_finite_numbers(event: Event) -> bool:
-    """Return whether all floats that are plain fields, not in a list or option, are finite."""
+    """Return whether all floats are finite that are plain fields, not optional and not in lists."""
     try:
-        # One sum instead of a check of each float: NaN and infinity survive addition. A sum that
-        # overflows is treated as not finite, which only costs a decode.
+        # One sum replaces a check of each float, because NaN and infinity survive addition. If the
+        # sum overflows, the result is False, which only costs a decode.
         return isfinite(sum(_FLOAT_READERS[type(event)].numbers(event)))
     except (TypeError, OverflowError):
         return False
@@ -71,12 +73,12 @@ def _is_name(end: str) -> bool:
 def _before_floats(hint: Any, above: tuple[Any, ...] = ()) -> set[str]:  # noqa: ANN401 - a type
     """Return the texts that may precede a float in the JSON of a type.
 
-    These are the name of a field (only a key of a free mapping could look the same, as quotes
-    within strings are escaped), the separators of a list, or the colon of a mapping.
+    They are the names of fields, the separators of lists, and the colon of mappings. A name occurs
+    elsewhere only as a key of a mapping, because quotes within strings are escaped.
 
     Args:
         hint: the type, as an annotation.
-        above: the types that contain this one; a type may contain itself.
+        above: the types that contain this one; recursion stops at a type that contains itself.
     """
     if hint in above:
         return set()
@@ -93,7 +95,13 @@ def _before_floats(hint: Any, above: tuple[Any, ...] = ()) -> set[str]:  # noqa:
 
 
 def _paths(hint: Any, *, alone: bool, above: str = "") -> Iterator[str]:  # noqa: ANN401 - a type
-    """Yield the dotted paths of plain floats, or of fields that may contain floats."""
+    """Yield the dotted paths of a type's fields that are floats, or that may contain floats.
+
+    Args:
+        hint: the type, a dataclass.
+        alone: True for fields that are floats, False for others that may contain floats.
+        above: the path of the type, with a final dot.
+    """
     hints = get_type_hints(hint)
     for field in fields(hint):
         path, of_field = f"{above}{field.name}", hints[field.name]
@@ -104,7 +112,7 @@ def _paths(hint: Any, *, alone: bool, above: str = "") -> Iterator[str]:  # noqa
 
 
 def _reading(paths: Iterator[str]) -> Callable[[object], tuple[Any, ...]]:
-    """Return a function that reads all paths together."""
+    """Return a function that returns the values at all paths as a tuple."""
     known = tuple(paths)
     if len(known) > 1:
         return attrgetter(*known)
@@ -123,7 +131,8 @@ _FLOAT_READERS: Final = {
 
 _BEFORE_FLOATS: Final = {noun: tuple(sorted(_before_floats(noun))) for noun in _EVENTS}
 
-# For events whose floats are all named fields: the texts one of which a damaged body must contain.
+# If all floats of an event type are named fields, a body with a null for one of them contains one
+# of these texts. The other types have no texts here.
 _NULL_PATTERNS: Final = {
     noun: tuple(f"{end}{_NULL}" for end in ends if all(map(_is_name, ends)))
     for noun, ends in _BEFORE_FLOATS.items()

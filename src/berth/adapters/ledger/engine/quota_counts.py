@@ -1,9 +1,8 @@
-"""The usage of projects, counted so that quotas hold across all writers.
+"""The footprints of projects, with which quotas are enforced.
 
-Nothing of this is stored. It is derived from the instances, and from the remote instances in child
-zones, when a unit first checks the quota of a project. From then on every write updates it, so it
-cannot drift from them. An instance that has a record here and one in a child zone counts once, as
-its record here says.
+Footprints are not stored in the ledger. They are derived from the project's instances and remote
+instances when a unit first checks its quota, and every later write updates them. An instance that
+has a record here and one in a child zone counts once, as its record here says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,10 @@ from berth.domain.ledger.write import QuotaCheck, Rejected
 from berth.domain.zones.zone import RemoteInstance, remote_footprint
 
 CountedRow = tuple[str, str, int, int]
-"""Project, instance uuid (remote ones with `REMOTE_KEY_PREFIX`), virtual CPUs, MiB of memory."""
+"""The project, key, vCPUs and MiB of memory of an instance or a remote instance.
+
+The key is the instance's UUID, with `REMOTE_KEY_PREFIX` for a remote instance.
+"""
 
 REMOTE_KEY_PREFIX: Final = "errand "
 """Distinguishes an instance in a child zone from a record here with the same uuid."""
@@ -32,12 +34,12 @@ REMOTE_KEY_PREFIX: Final = "errand "
 def start_counting(
     working_set: WorkingSet, projects: Iterable[str], rows: Iterable[CountedRow]
 ) -> None:
-    """Count the instances of projects from now on.
+    """Begin to count the instances of projects.
 
     Args:
-        working_set: it must not count any of these projects yet.
+        working_set: the working set, which must not count any of these projects yet.
         projects: the projects to count.
-        rows: all their instances that are not deleted, and all their remote instances.
+        rows: all their instances and remote instances that count against a quota.
     """
     for project in projects:
         working_set.counted[project] = {}
@@ -50,12 +52,12 @@ def start_counting(
 
 
 def _counts(counted: Mapping[str, Footprint], uuid: str) -> Footprint:
-    """Return the footprint of an instance, wherever it is."""
+    """Return the footprint of an instance, here or in a child zone; zero if it is not counted."""
     return counted.get(uuid) or counted.get(f"{REMOTE_KEY_PREFIX}{uuid}") or NO_FOOTPRINT
 
 
 def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> None:
-    """Count an instance as it will be; undone if the unit is refused."""
+    """Count the new state of an instance if its project is counted, as part of the unit."""
     if isinstance(record, RemoteInstance):
         uuid = record.instance_uuid
         _recount(
@@ -66,16 +68,17 @@ def count_in_unit(tx: UnitTransaction, record: Instance | RemoteInstance) -> Non
 
 
 def uncount_in_unit(tx: UnitTransaction, uuid: str, *, is_remote: bool) -> None:
-    """Remove from the counts the record of an instance, or of its remote instance."""
+    """Stop counting the record of an instance, or of its remote instance, as part of the unit."""
     key = f"{REMOTE_KEY_PREFIX}{uuid}" if is_remote else uuid
-    # A removal names the instance but not its project; few projects are counted, so all are tried.
+    # A removal names the instance but not its project. Few projects are counted, so all of them are
+    # searched.
     for project, counted in tx.working_set.counted.items():
         if key in counted:
             _recount(tx, project, uuid, key, None)
 
 
 def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footprint | None) -> None:
-    """Replace what one key of an instance counts for, or remove it with None."""
+    """Replace the footprint under one key of an instance, or remove the key if `now` is None."""
     working_set = tx.working_set
     counted = working_set.counted.get(project)
     if counted is None:
@@ -91,10 +94,11 @@ def _recount(tx: UnitTransaction, project: str, uuid: str, key: str, now: Footpr
 
 
 def check_quota(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
-    """Refuse a unit that makes the usage of a project exceed its limits."""
+    """Return a rejection if the unit raises a project's usage above a limit; otherwise None."""
     after = tx.working_set.sums[write.project_id]
     before = tx.counted.get(write.project_id, after)
-    # Only an increase by this unit counts: a project above a lowered limit may still shrink.
+    # Only an increase by this unit is rejected, so a project above a lowered limit may still free
+    # resources.
     excess = excess_of(before, after, write.limits)
     if not excess:
         return None
@@ -102,5 +106,7 @@ def check_quota(tx: UnitTransaction, write: QuotaCheck) -> Rejected | None:
 
 
 def _describe_excess(project_id: str, excess: Iterable[Excess]) -> str:
-    more = ", ".join(f"{one.used} + {one.asked} {one.name} of {one.limit}" for one in excess)
+    more = ", ".join(
+        f"{one.name} would be {one.used + one.asked} of at most {one.limit}" for one in excess
+    )
     return f"project {project_id!r} would exceed its quota: {more}"

@@ -1,8 +1,8 @@
-"""Reallocation: replacing everything that some consumers hold, all of them together.
+"""The write that replaces all allocations of several consumers together.
 
-This is how clients of the Placement API claim, move and free. A consumer whose allocations come
-from a claim of Berth's own has no record; it counts as a consumer at generation 1 of the type
-INSTANCE.
+Clients of the Placement API claim, move and free resources with it. A consumer that Berth's own
+claims have given allocations has no record; it is treated as a consumer of the type INSTANCE at
+generation 1.
 """
 
 from typing import Final
@@ -15,19 +15,19 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import ConsumerUpdate, Reallocate, Rejected, RejectionCause
 
 DERIVED_GENERATION: Final = 1
-"""Generation of a consumer that holds allocations and has no record."""
+"""The generation of a consumer that holds allocations and has no record."""
 
 
 def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
-    """Replace what consumers hold, unless one of them has changed or capacity is short.
+    """Replace what consumers hold, or return why the write is rejected.
 
-    This raises the generation of each provider that something is allocated from, and of each
-    provider of a consumer that will hold nothing. A provider that a consumer merely leaves keeps
-    its generation, as in Placement.
+    This raises the generation of each provider from which something is allocated, and of each
+    provider whose consumer is left with nothing. A provider that a consumer only leaves for another
+    one keeps its generation, as in Placement.
     """
     working_set, shares = tx.working_set, write.shares
     if len({share.consumer.uuid for share in shares}) < len(shares):
-        return Rejected(conflict="a consumer is named twice")
+        return Rejected(conflict="a consumer is named twice; combine its allocations")
     generations = [_generation_of(working_set, share.consumer.uuid) for share in shares]
     for share, actual in zip(shares, generations, strict=True):
         if share.is_checked and share.seen != actual:
@@ -66,7 +66,9 @@ def _generation_of(working_set: WorkingSet, consumer_uuid: str) -> int | None:
 
 def _stale(share: ConsumerUpdate, actual: int | None) -> Rejected:
     uuid = share.consumer.uuid
-    conflict = f"consumer {uuid!r} is at generation {actual}, not {share.seen}; read it again"
+    found = "does not exist" if actual is None else f"is at generation {actual}"
+    wanted = "no consumer" if share.seen is None else f"generation {share.seen}"
+    conflict = f"consumer {uuid!r} {found}, but {wanted} was expected; read it again"
     return Rejected(
         conflict=conflict, cause=RejectionCause.CONSUMER_GENERATION, subject=uuid, actual=actual
     )

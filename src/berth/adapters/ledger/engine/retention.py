@@ -1,21 +1,24 @@
-"""Retention: how much history a ledger keeps."""
+"""The retention of a ledger: how much history it keeps."""
 
 from dataclasses import dataclass
 
 from berth.domain.errors import InvalidInputError
 
-# A ledger trims this often while the feed advances by its full length: the feed holds up to 2 %
-# more than `feed_versions`, and batches seldom pay for a trim.
+# A ledger trims this many times while the feed advances by `feed_versions`. The feed thus has at
+# most about 2 % more versions, and few batches are delayed by a trim.
 _TRIMS_PER_SPAN = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The history that is kept at least. Somewhat more may remain, since trimming is done rarely.
+    """The history that a ledger keeps at least; it keeps more until the next trim.
 
-    `feed_versions` and `decisions` count the newest ones kept. A claim key is known for
-    `claim_keys_s` seconds after its commit: a retry must come within that time. A deleted instance
-    can be read for `deleted_instances_s` seconds after its last change.
+    Attributes:
+        feed_versions: how many of the newest versions stay in the change feed.
+        decisions: how many of the newest decisions are kept.
+        claim_keys_s: seconds after its commit for which a claim key is known; a retry must come
+            within this time.
+        deleted_instances_s: seconds after its last change for which a deleted instance can be read.
     """
 
     feed_versions: int = 200_000
@@ -27,19 +30,19 @@ class Retention:
         """Check that every value is positive.
 
         Raises:
-            InvalidInputError: a value is not above 0; it names the field.
+            InvalidInputError: a value is not above 0; the error names the field.
         """
         for name in ("feed_versions", "decisions", "claim_keys_s", "deleted_instances_s"):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(name, "must be above 0")
 
     def is_due(self, before: int, after: int) -> bool:
-        """Return whether a batch that took the ledger from one version to another should trim."""
+        """Return whether to trim after a batch that took the ledger from one version to another."""
         step = max(1, self.feed_versions // _TRIMS_PER_SPAN)
         return before // step != after // step
 
     def trim_parameters(self, version: int, now_s: float) -> dict[str, int | float]:
-        """Return the bounds of what is kept, by the parameter names of the trimming statements."""
+        """Return the limits of the kept history, by the parameter names of the trim statements."""
         return {
             "floor": max(0, version - self.feed_versions),
             "before_s": now_s - self.claim_keys_s,

@@ -1,10 +1,10 @@
-"""Waiting for a version: what followers of the feed block on."""
+"""The watch with which followers of the feed wait for a newer version."""
 
 import asyncio
 
 
 class VersionWatch:
-    """The newest version that this process knows of, and the callers waiting for a newer one."""
+    """The newest version that this process knows of, and the callers that wait for a newer one."""
 
     def __init__(self, version: int = 0) -> None:
         self._version = version
@@ -21,7 +21,7 @@ class VersionWatch:
         return bool(self._waiters)
 
     def advance(self, version: int) -> None:
-        """Record a version and wake the callers that waited for it or an older one."""
+        """Record a version if it is newer, and wake the callers that waited for it."""
         if version <= self._version:
             return
         self._version = version
@@ -30,23 +30,22 @@ class VersionWatch:
                 waiter.set_result(True)
 
     def reset(self, version: int) -> None:
-        """Take a version as the newest one, even if it is below the version known so far.
+        """Record a version as the newest one, even if it is below the version known so far.
 
-        A store that was unreachable may have been restored from a backup. With the old version
-        still in place, followers would be woken for versions that the store does not have, over and
-        over.
+        A store that was unreachable may have been restored from a backup. If the old version stayed
+        the newest, followers would be woken again and again for versions that the store lacks.
         """
         self._version = min(self._version, version)
         self.advance(version)
 
     def close(self) -> None:
-        """Wake every waiter; its wait returns False."""
+        """Wake every waiter; its call of `wait` returns False."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(False)
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; return False on timeout."""
+        """Wait for a version above `after`; return False on timeout or if the watch is closed."""
         if self._version > after:
             return True
         if timeout_s <= 0:

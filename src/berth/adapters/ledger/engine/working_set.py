@@ -1,7 +1,7 @@
 """The working set of a batch: the state loaded for its units, and what they have changed so far.
 
 A ledger loads the keys named by `required_keys` into a `WorkingSet`, passes it to `apply_units`,
-and then stores its `ChangeSet`. Every change goes through a `UnitTransaction`, so that a refused
+and then stores its `ChangeSet`. Every change goes through a `UnitTransaction`, so that a rejected
 unit leaves no trace.
 """
 
@@ -22,13 +22,13 @@ V = TypeVar("V")
 
 Ref = tuple[Kind, str]
 HeldAmounts = Mapping[str, Mapping[str, int]]
-"""What a consumer holds: amounts by resource class, by provider uuid."""
+"""What a consumer holds: by provider UUID, the amounts by resource class."""
 
 _MISSING: Final = object()
 
 
 class InventoryLimits(NamedTuple):
-    """The limits of one inventory that claims are checked against, in the unit of its class."""
+    """The limits of one inventory against which claims are checked, in the unit of its class."""
 
     capacity: int
     unit_max: int
@@ -46,7 +46,7 @@ class InventoryLimits(NamedTuple):
         )
 
     def allow(self, amount: int) -> bool:
-        """Return whether one allocation may have this amount, whatever is in use."""
+        """Return whether one allocation may have this amount, regardless of usage."""
         _, unit_max, min_unit, step_size = self
         return min_unit <= amount <= unit_max and amount % step_size == 0
 
@@ -55,8 +55,8 @@ class InventoryLimits(NamedTuple):
 class ProviderCapacity:
     """The limits and the usage of a provider, by resource class of its inventories.
 
-    A mapping of usage is replaced and never changed, so a reader may keep it. `generation` counts
-    writes of the provider's record and allocations from it.
+    The mapping `used` is replaced and never changed in place, so a reader may keep it. `generation`
+    increases with writes of the provider's record and with allocations from the provider.
     """
 
     generation: int
@@ -64,11 +64,11 @@ class ProviderCapacity:
     used: Mapping[str, int]
 
     def left(self, name: str) -> int:
-        """Return how much of a class is free; negative if usage exceeds capacity."""
+        """Return the free amount of a class, which is negative if usage exceeds capacity."""
         return self.limits[name].capacity - self.used[name]
 
     def fits(self, amounts: Mapping[str, int]) -> bool:
-        """Return whether one allocation of these amounts, by class, fits."""
+        """Return whether these amounts, by class, fit as one allocation."""
         all_limits, used = self.limits, self.used
         for name, amount in amounts.items():
             limits = all_limits.get(name)
@@ -83,17 +83,17 @@ class ProviderCapacity:
 
 
 def exclusive_guard_key(name: str) -> str:
-    """Return the claim key of a guard's exclusive uses.
+    """Return the key under which the version of a guard's latest exclusive use is stored.
 
     Guards are stored among the claim keys, and expire like them (docs/adr/0007-guards.md).
     """
-    # A control character, so that no claim key made of a uuid or a request id can be mistaken for
-    # it.
+    # The control character distinguishes the key from claim keys, which consist of UUIDs and
+    # request ids.
     return f"\x1fguard:{name}"
 
 
 def shared_guard_key(name: str) -> str:
-    """Return the claim key of a guard's shared uses. A check needs both keys of a guard."""
+    """Return the key under which the version of a guard's latest shared use is stored."""
     return f"\x1fshared:{name}"
 
 
@@ -101,8 +101,8 @@ def shared_guard_key(name: str) -> str:
 class RequiredKeys:
     """The keys of everything that must be loaded before a batch can be applied.
 
-    Providers from which the named consumers hold something are required as well; only the store
-    knows these.
+    Providers from which these consumers hold something are required as well; only the store can
+    find them.
     """
 
     claim_keys: set[str] = field(default_factory=set[str])
@@ -110,10 +110,10 @@ class RequiredKeys:
     providers: set[str] = field(default_factory=set[str])
     consumers: set[str] = field(default_factory=set[str])
     projects: set[str] = field(default_factory=set[str])
-    """Projects whose usage is counted."""
+    """Projects whose quota is checked."""
 
     def record(self, kind: Kind, key: str) -> None:
-        """Require whether a record exists, and its revision."""
+        """Require the existence and the revision of a record."""
         self.records.setdefault(kind, set()).add(key)
 
 
@@ -122,32 +122,32 @@ class ChangeSet:
     """Everything that a batch has changed, for the adapter to store."""
 
     puts: dict[Ref, Record | None] = field(default_factory=dict[Ref, Record | None])
-    """Saved records as they are to be stored, or None for a removed one. Last state only."""
+    """The last state of each changed record, or None if the record was removed."""
     born: dict[str, None] = field(default_factory=dict[str, None])
-    """Instances that did not exist before the batch, those removed again included."""
+    """Instances that the batch added, including those that it removed again."""
     used_before: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    """Usage before the batch of each provider from which it allocated or released something."""
+    """The usage before the batch of each provider on which the batch changed usage."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
     """Consumers whose stored allocations must be deleted."""
     taken: dict[str, None] = field(default_factory=dict[str, None])
-    """Consumers whose current allocations must be inserted after that deletion."""
+    """Consumers whose current allocations must be inserted after the deletion for `freed`."""
     seen: dict[str, float] = field(default_factory=dict[str, float])
-    """Heartbeats by host, in Unix seconds; they take precedence over `puts` of services."""
+    """Heartbeats by host, in Unix seconds; they override the services in `puts`."""
     claimed: dict[str, int] = field(default_factory=dict[str, int])
-    """Versions of new claim keys."""
+    """The versions of new claim keys."""
     guarded: dict[str, int] = field(default_factory=dict[str, int])
-    """Newest versions of guards, by `exclusive_guard_key` or `shared_guard_key`."""
+    """The newest versions of guards, by `exclusive_guard_key` or `shared_guard_key`."""
     changes: list[Change] = field(default_factory=list[Change])
-    """The change feed, in order."""
+    """The changes for the feed, in order."""
 
 
 @dataclass(slots=True)
 class WorkingSet:
-    """The loaded part of the ledger, updated by the batch, with the batch's changes.
+    """The loaded part of the ledger, as updated by the batch, and the changes of the batch.
 
-    `version` is the newest one. A loaded key that is missing from its mapping does not exist in the
-    ledger. `revisions` has the revision of an instance, and 1 for any other record except providers
-    and consumers, which have mappings of their own.
+    `version` is the version of the latest committed unit. A loaded key that is missing from its
+    mapping does not exist in the ledger. `revisions` has the revision of an instance, and 1 for any
+    other record except providers and consumers, which have mappings of their own.
     """
 
     version: int = 0
@@ -159,16 +159,16 @@ class WorkingSet:
     counted: dict[str, dict[str, Footprint]] = field(
         default_factory=dict[str, dict[str, Footprint]]
     )
-    """Footprint of each instance by project, for the projects that are counted."""
+    """The footprints of instances by project and key, for the projects that are counted."""
     sums: dict[str, Footprint] = field(default_factory=dict[str, Footprint])
-    """The sums of these footprints, by project."""
+    """The sum of the footprints of each counted project."""
     change_set: ChangeSet = field(default_factory=ChangeSet)
 
     def spent(self, change_set: ChangeSet) -> list[tuple[str, str, int, int]]:
-        """Return changes of usage by the batch, as rows of (provider, class, difference, used).
+        """Return the batch's changes of usage, as rows of (provider, class, difference, used).
 
-        Unchanged classes are left out, except one class of a provider without any change: its row
-        carries the new generation. Providers that were put or removed are left out, since their
+        Unchanged classes are left out, except one class of a provider without any change, whose row
+        carries the new generation. Providers that were put or removed are left out, because their
         usage is stored with them.
         """
         rows: list[tuple[str, str, int, int]] = []
@@ -202,7 +202,7 @@ class UnitTransaction:
         working_set: the state that the unit changes.
         unit: the unit.
         events: what the change feed delivers of the unit, in order.
-        counted: the usage of the projects that the unit touches, as of before the unit.
+        counted: the footprints before the unit of the projects whose footprints it changes.
     """
 
     __slots__ = ("_raised", "_touched", "_undo", "counted", "events", "unit", "working_set")
@@ -222,29 +222,29 @@ class UnitTransaction:
         return self.working_set.version + 1
 
     def set(self, mapping: dict[K, V], key: K, value: V) -> None:
-        """Set an entry of a mapping; undone if the unit is refused."""
+        """Set an entry of a mapping; `undo` restores the old value."""
         self._undo.append((mapping, key, mapping.get(key, _MISSING)))
         mapping[key] = value
 
     def drop(self, mapping: dict[K, V], key: K) -> None:
-        """Remove an entry of a mapping if it exists; undone if the unit is refused."""
+        """Remove an entry of a mapping if it exists; `undo` restores it."""
         if key in mapping:
             self._undo.append((mapping, key, mapping.pop(key)))
 
     def spend(
         self, provider_uuid: str, amounts: Mapping[str, int], *, raises: bool = False
     ) -> None:
-        """Increase usage of a provider by class, or decrease it where an amount is negative.
+        """Add amounts, which may be negative, to the usage of a provider by class.
 
-        `raises` raises its generation, at most once per unit.
+        `raises` also raises the generation of the provider, at most once per unit.
         """
         capacity, used_before = (
             self.working_set.capacities[provider_uuid],
             self.working_set.change_set.used_before,
         )
         if provider_uuid not in self._touched:
-            # Usage is replaced in the object, not in a mapping, so its old value is kept apart from
-            # the undo log.
+            # Usage is replaced in an object and not in a mapping, so its old value is kept apart
+            # from the undo log.
             self._touched[provider_uuid] = (capacity, capacity.used, capacity.generation)
             if provider_uuid not in used_before:
                 self.set(used_before, provider_uuid, capacity.used)
@@ -260,7 +260,8 @@ class UnitTransaction:
         """Restore the state from before the unit."""
         for capacity, used, generation in self._touched.values():
             capacity.used, capacity.generation = used, generation
-        # Newest first: an entry that was set twice ends at its oldest value.
+        # The newest change is undone first, so that an entry that was set twice gets its oldest
+        # value.
         for mapping, key, old in reversed(self._undo):
             if old is _MISSING:
                 del mapping[key]
@@ -268,11 +269,11 @@ class UnitTransaction:
                 mapping[key] = old
 
     def commit(self) -> Committed:
-        """Give the unit its version and append its changes to the feed.
+        """Commit the unit: give it the next version, and append its changes to the feed.
 
-        Usage comes last, once per provider, so that followers see a record and its usage in that
-        order. A unit without changes for followers yields `NO_CHANGE`, so that every version is in
-        the feed (docs/adr/0003-change-feed-order.md).
+        Usage comes last, once per provider, so that followers see a record before its usage. A unit
+        without changes for followers yields `NO_CHANGE`, so that every version is in the feed
+        (docs/adr/0003-change-feed-order.md).
         """
         working_set = self.working_set
         capacities = working_set.capacities

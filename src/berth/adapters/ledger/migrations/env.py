@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection that `berth` passes, in one transaction."""
+"""The script that Alembic runs to migrate, in one transaction on the connection from `berth`."""
 
 from alembic import context
 

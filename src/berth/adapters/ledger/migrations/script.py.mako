@@ -10,7 +10,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = ${repr(up_revision)}
-"""The oldest revision whose Berth can work with these tables: older where they only gain."""
+"""The oldest revision whose Berth can use these tables; older if they only gain something."""
 
 
 def upgrade() -> None:

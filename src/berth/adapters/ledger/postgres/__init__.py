@@ -1,1 +1,1 @@
-"""The ledger in PostgreSQL."""
+"""The adapter that keeps the ledger in PostgreSQL."""

@@ -1,8 +1,9 @@
-"""One batch on a PostgreSQL connection: lock, load, apply, write, commit.
+"""The steps of one batch on a PostgreSQL connection: lock, load, apply, write, commit.
 
-Every writer locks the row of `head` first. So one transaction at a time writes to the ledger, over
-all processes, and versions become visible in their order (docs/adr/0003-change-feed-order.md).
-Loading a batch takes one round trip, and writing it one for each table.
+Every writer first locks the row of `head`, so only one transaction at a time, over all processes,
+writes to the ledger, and versions become visible in order (docs/adr/0003-change-feed-order.md).
+Loading a batch takes one round trip, or two if it checks a quota; writing it takes one for each
+table.
 """
 
 from collections.abc import Sequence
@@ -25,12 +26,12 @@ from berth.domain.errors import LedgerError
 from berth.domain.ledger.write import Outcome, Unit
 
 CHANNEL: Final = "berth_ledger"
-"""The channel on which the newest version is notified, as a decimal number."""
+"""The channel on which PostgreSQL notifies listeners of the newest version, in decimal digits."""
 
 _LOCK: Final = "BEGIN; SELECT 1 FROM head FOR UPDATE"
 
-# The condition repeats the check that the batch has passed. The number of changed rows tells
-# whether capacity in the database is what the working set assumed.
+# The condition repeats the check that the batch has passed. The number of changed rows shows
+# whether the capacity in the database is what the working set assumed.
 _SPEND: Final = """
 UPDATE inventories SET used = used + spent.amount, generation = spent.generation
   FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
@@ -52,13 +53,13 @@ _ARRAYS: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
 
 
 async def begin(connection: asyncpg.Connection) -> None:
-    """Begin a transaction and take the lock of all writers."""
+    """Begin a transaction and take the lock that admits one writer at a time."""
     await connection.execute(_LOCK)
 
 
 async def commit(connection: asyncpg.Connection, *, before: int, version: int) -> None:
-    """Commit the transaction, and notify listeners if there is a new version."""
-    # One round trip for all three. PostgreSQL delivers a notification only if and when its
+    """Store and notify the version if it is new, and commit the transaction."""
+    # All statements take one round trip. PostgreSQL delivers a notification only if and when its
     # transaction commits, so no listener can be woken before the version is visible.
     news = f"UPDATE head SET version = {version:d}; NOTIFY {CHANNEL}, '{version:d}'; "  # noqa: S608
     await connection.execute(f"{news if version != before else ''}COMMIT")
@@ -67,10 +68,10 @@ async def commit(connection: asyncpg.Connection, *, before: int, version: int) -
 async def commit_batch(
     connection: asyncpg.Connection, units: Sequence[Unit], *, at_s: float
 ) -> tuple[list[Outcome], int, int]:
-    """Apply units and store what they changed, in the open transaction.
+    """Apply units, and store what they changed in the open transaction, which `commit` must end.
 
     Returns:
-        The outcomes, and the versions before and after.
+        The outcomes of the units, and the ledger's versions before and after them.
     """
     required = required_keys(units)
     working_set = await _load(connection, required)
@@ -93,22 +94,28 @@ async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> Worki
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
     if row is None:
         raise LedgerError(
-            "the ledger has no head row: it was not created by `berth`, or is damaged"
+            "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
+            "is damaged and must be restored from a backup"
         )
     return working_set_of(kinds, row[0], row[1:])
 
 
 async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
-    """Write a batch, except its version, in the one order that satisfies every constraint."""
+    """Write a batch, except its version, in the one order that satisfies every constraint.
+
+    Raises:
+        LedgerError: an inventory lacks the capacity that the batch was granted.
+    """
     pairs = zip(batch.spent, batch.generations, strict=True)
     spent = [(*row[:3], generation) for row, generation in pairs]
     changed = await _run(connection, _SPEND, spent)
     if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(batch.spent)} inventories had the expected capacity; "
-            "the database was changed by another program, or is damaged"
+            f"only {changed} of {len(batch.spent)} inventories have the capacity that was checked "
+            "before; another program has changed the database, or the database is damaged"
         )
-    # Before providers go and before the same consumers' new allocations come.
+    # Allocations are deleted before the providers that they refer to, and before the new
+    # allocations of the same consumers are inserted.
     await _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
     await _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
     for kind, keys in batch.removed.items():
@@ -129,10 +136,10 @@ async def _delete(
 
 
 async def _run(connection: asyncpg.Connection, statement: str, rows: Sequence[Row]) -> int:
-    """Run a statement on the columns of rows; return the number of rows it changed."""
+    """Run a statement on rows; return the number of rows that it changed."""
     if not rows:
         return 0
-    # Arrays by column make it one statement and one round trip, whatever the number of rows.
+    # With one array for each column, any number of rows takes one statement and one round trip.
     status = await connection.execute(
         statement, *(list(column) for column in zip(*rows, strict=True))
     )

@@ -1,7 +1,7 @@
-"""A ledger in PostgreSQL: for several machines, or where a database exists already.
+"""A ledger in PostgreSQL, for several machines, or where a PostgreSQL server already exists.
 
-One task per process writes (`PostgresWriter`), with one transaction at a time over all processes.
-Reads use a pool of connections. One more connection listens for versions.
+One task per process writes (`PostgresWriter`), and only one transaction over all processes writes
+at a time. Reads use a pool of connections. A further connection listens for new versions.
 """
 
 import asyncio
@@ -42,25 +42,25 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 _READERS_MAX: Final = 4
-# The timeout of a statement that reads much, as a multiple of the usual one.
+# The timeout of the statements of a snapshot, as a multiple of the usual one.
 _LONG: Final = 6
-# Seconds between attempts to listen. Meanwhile `wait` queries the version itself.
+# The pause between attempts to listen. In the meantime `wait` queries the version itself.
 _RECONNECT_S: Final = 0.5
-# REPEATABLE READ, so that all statements of a read see one version.
+# REPEATABLE READ makes all statements of a read see the same version.
 _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
 
 
 class PostgresLedger(SqlLedger[PostgresWriter]):
-    """Keeps the ledger in a database. Created by `PostgresLedger.open`.
+    """A ledger in a database; `PostgresLedger.open` creates it.
 
     Args:
-        url: of the database, as asyncpg reads it, with the schema in place.
+        url: the URL of the database, as asyncpg reads it; its schema must be current.
         pool: connections for reading.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds, by which claim keys expire.
-        timeout_s: seconds to wait for a connection, and for the answer to a statement; six times as
-            long for one that reads much.
+        now_s: returns the Unix time in seconds, by which claim keys and deleted instances expire.
+        timeout_s: seconds to wait for a connection, and for the answer to a statement; the
+            statements of a snapshot may take six times as long.
         on_batch: see `PostgresWriter`.
     """
 
@@ -101,10 +101,10 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         timeout_s: float = TIMEOUT_S,
         on_batch: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """Connect to a database whose schema is in place.
+        """Return the ledger in a database whose schema is current.
 
         Raises:
-            LedgerError: the database cannot be reached.
+            LedgerError: the database cannot be reached, or refuses the connection.
         """
         # asyncpg logs a traceback for each failed connection, which Berth reports itself.
         logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
@@ -126,28 +126,28 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     # --- Records ---
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return the record with that key, or None."""
+        """See `RecordReader.get`."""
         return await self._read(read_one(self._queries, noun, key))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return all records of a kind in order of their keys; decisions newest first."""
+        """See `RecordReader.all`."""
         limit = NO_LIMIT if limit is None else limit
         return await self._read(read_all(self._queries, noun, limit))
 
     # --- Feed ---
 
     async def version(self) -> int:
-        """Return the newest committed version; 0 for an empty ledger."""
+        """See `Feed.version`."""
         return (await self._read(read_head(self._queries)))[0]
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """Return the whole live state as of one version."""
+        """See `Feed.snapshot`."""
         long_s = _LONG * self._timeout_s
         return await self._read_consistently(read_snapshot(self._queries, now_s), long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return the changes after a version, oldest first, in whole versions."""
-        # Mostly there is nothing new, which one statement outside a transaction can tell.
+        """See `Feed.changes`."""
+        # Usually there are no new changes, which one statement outside a transaction can show.
         if (await self._read(read_head(self._queries))).version == after:
             return []
         return await self._read_consistently(
@@ -155,21 +155,18 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         )
 
     def news(self, after: int) -> list[Change]:
-        """Return nothing: this process knows no changes without a query.
-
-        See `berth.ports.ledger.Feed`.
-        """
+        """See `Feed.news`. The list is always empty, because this process keeps no changes."""
         return []
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; return False on timeout."""
+        """See `Feed.wait`."""
         # Notifications sent while no connection listens are lost, so the version must be queried.
         if not self._listening.is_set():
             self._watch.advance(await self.version())
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Commit what was accepted, then disconnect."""
+        """See `Ledger.close`."""
         await self._writer.close()
         if self._closed:
             return
@@ -187,15 +184,15 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     # --- reading ---
 
     async def _read(self, read: Read[T]) -> T:
-        """Run a read; each of its statements sees the newest state."""
+        """Run a read, each statement of which sees the newest state, and return its result."""
         async with self._reader() as connection:
             return await _answered(connection, read)
 
     async def _read_consistently(self, read: Read[T], long_s: float) -> T:
-        """Run a read on one consistent state of the ledger.
+        """Run a read on one consistent state of the ledger, and return its result.
 
-        Its first statement is short and shows whether the server answers at all. Each of the others
-        may take up to `long_s` seconds.
+        The first statement is short and shows whether the server answers at all; it has the usual
+        timeout. Each of the others may take up to `long_s` seconds.
         """
         async with self._reader() as connection:
             await connection.execute(_BEGIN_READING)
@@ -216,7 +213,8 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
                 try:
                     yield connection
                 except (*LOST, asyncio.CancelledError):
-                    # Resetting it for the pool could take as long again, if the server is gone.
+                    # The connection does not return to the pool, because resetting it could take as
+                    # long again if the server does not answer.
                     connection.terminate()
                     raise
         except LOST as error:
@@ -228,7 +226,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     # --- listening ---
 
     async def _listen(self) -> None:
-        """Listen for versions for as long as the ledger is open, reconnecting as necessary."""
+        """Listen for new versions as long as the ledger is open, reconnecting when necessary."""
         while True:
             with suppress(*LOST, UnavailableError):
                 await self._listen_once()
@@ -241,15 +239,17 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._on_notification)
-            # After LISTEN, since a version committed before it was not notified. Reset, since the
-            # database may have been restored from a backup while it was unreachable.
+            # The version is queried after LISTEN, because no notification of it arrives if it was
+            # committed before. The watch is reset, because the database may have been restored from
+            # a backup while it was unreachable.
             self._watch.reset(await self.version())
             self._listening.set()
             while not ended.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(timeout_s):
                         await ended.wait()
-                # A connection that a firewall dropped receives nothing, not even its end: probe it.
+                # This probes the connection: if a firewall has dropped it, nothing arrives on it,
+                # not even its end.
                 await connection.execute("SELECT 1")
         finally:
             self._listening.clear()

@@ -1,6 +1,6 @@
 """Migration of a PostgreSQL ledger to the schema of this Berth.
 
-Imported only for such ledgers, since the drivers take long to load.
+This module is imported only for such ledgers, because the drivers take long to load.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ from berth.domain.errors import LedgerError
 
 _TIMEOUT_S: Final = 10.0
 
-# Number of the PostgreSQL advisory lock that migrating processes take (`berth` in ASCII).
+# The key of the advisory lock that migrating processes take: `berth` in ASCII.
 _LOCK: Final = 0x62_65_72_74_68
 
 
@@ -23,7 +23,7 @@ async def schema_of_postgres(url: str) -> Schema | None:
     """Return the schema of a database, or None if it has no tables.
 
     Raises:
-        LedgerError: the database cannot be reached.
+        LedgerError: the database cannot be reached, or refuses the connection.
     """
     try:
         connection = await asyncpg.connect(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
@@ -48,7 +48,8 @@ async def migrate_postgres(url: str) -> None:
     """Migrate a PostgreSQL database to the newest schema.
 
     Raises:
-        LedgerError: the database is newer than this Berth, or cannot be reached or written.
+        LedgerError: the schema is too new for this Berth, or the database cannot be reached or
+            written.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -56,8 +57,8 @@ async def migrate_postgres(url: str) -> None:
     )
     try:
         async with engine.begin() as connection:
-            # Processes that start together all try to migrate: the first one does, the others wait
-            # and find the schema current. The lock ends with the transaction.
+            # If several processes start together, one of them migrates; the others wait for the
+            # lock and then find the schema current. The lock ends with the transaction.
             await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
             await connection.run_sync(upgrade)
     except (SQLAlchemyError, OSError) as error:

@@ -1,8 +1,8 @@
 """The one task of a process that writes to a PostgreSQL ledger.
 
 It commits all waiting requests in one transaction, as `sqlite_writer` does. If the connection is
-lost, the callers are told that their units may or may not have been committed, and the next batch
-connects again.
+lost, the callers get an UnavailableError, since their units may or may not have been committed, and
+the next batch connects again.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ LOST: Final = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-"""Errors which mean that the server cannot answer now, and which say nothing about the request."""
+"""Errors that mean that the server cannot answer now, whatever the request is."""
 
-# Every statement of the writer looks rows up by their keys, however few rows the statistics show: a
-# plan made while a table was small would scan all of it after it has grown. JIT compilation would
-# cost more than such statements take.
+# These settings make every statement of the writer look up rows by their keys. A plan made while a
+# table was small would otherwise scan the whole table after it has grown. JIT compilation is off
+# because it would take longer than such statements.
 _SETTINGS: Final = {
     "application_name": "berth ledger",
     "jit": "off",
@@ -57,13 +57,13 @@ _SETTINGS: Final = {
 }
 
 CLOSE_TIMEOUT_S: Final = 2.0
-"""Seconds that the server may take to close a connection; everything is committed by then."""
+"""Seconds that the server may take to close a connection, on which nothing is pending."""
 
 _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
 
 def describe_loss(error: BaseException, timeout_s: float) -> str:
-    """Return why the server cannot answer. No address or user is named, so any user may see it."""
+    """Return why the server cannot answer, without addresses or names, as a text for any user."""
     if isinstance(error, TimeoutError):
         return f"PostgreSQL did not answer within {timeout_s:g} s"
     if isinstance(error, OSError):
@@ -72,16 +72,16 @@ def describe_loss(error: BaseException, timeout_s: float) -> str:
 
 
 class PostgresWriter:
-    """Takes write requests and answers them once they are durable.
+    """Accepts write requests, and answers them once they are durable.
 
     Args:
-        url: of the database, as asyncpg reads it.
+        url: the URL of the database, as asyncpg reads it.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds.
-        timeout_s: seconds to wait for a connection, and for other writers; twice as long for the
-            answer to a statement.
+        now_s: returns the Unix time in seconds.
+        timeout_s: seconds to wait for a connection and for other writers; a statement may take
+            twice as long.
         on_version: called with the newest version after each batch.
-        on_batch: called with the number of units in a committed batch, and the seconds that its
+        on_batch: called with the number of units in a committed batch and the seconds that its
             commit took.
     """
 
@@ -147,9 +147,10 @@ class PostgresWriter:
             self._on_batch(units, time.monotonic() - began_s)
 
     def _drain(self) -> list[WriteRequest]:
-        """Take the waiting requests.
+        """Remove and return waiting requests, up to about `UNITS_MAX` units.
 
-        Called as late as possible: more have come while this process waited for the lock.
+        It is called after the lock is taken, so that requests which arrived during the wait for the
+        lock are in the same batch.
         """
         requests: list[WriteRequest] = []
         count = 0
@@ -159,7 +160,7 @@ class PostgresWriter:
         return requests
 
     async def _finish(self, connection: asyncpg.Connection, requests: list[WriteRequest]) -> None:
-        """Carry out the requests in the open transaction, commit it, and answer."""
+        """Carry out the requests in the open transaction, commit it, and answer the requests."""
         now_s = self._now_s()
         outcomes, before, version = await commit_batch(connection, units_of(requests), at_s=now_s)
         if self._retention.is_due(before, version):
@@ -171,13 +172,14 @@ class PostgresWriter:
             for request in requests
             if request.counter is not None
         ]
-        # Answers follow only after this returns: PostgreSQL has flushed its log by then.
+        # The requests are answered only after this returns, because PostgreSQL has flushed its log
+        # then.
         await commit(connection, before=before, version=version)
         deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)
 
     async def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
-        """Roll back and answer with the error, or find the one request that causes it."""
+        """Roll back, then fail the requests, or retry each alone to find the cause of the error."""
         if isinstance(error, LOST):
             self._drop()
             why = describe_loss(error, self._timeout_s)
@@ -189,7 +191,7 @@ class PostgresWriter:
         if len(requests) == 1:
             deliver(failures_of(requests, error))
             return
-        # One caller's units that cannot be stored must not fail the others.
+        # Units of one caller that cannot be stored must not fail those of the others.
         for request in requests:
             await self._retry_alone(request)
 
@@ -208,8 +210,8 @@ class PostgresWriter:
             self._connection = await asyncpg.connect(
                 self._url,
                 timeout=self._timeout_s,
-                # Longer than `lock_timeout`, so that the wait for other writers ends with an error
-                # of the server and the connection stays usable.
+                # A statement may take longer than `lock_timeout`, so that a wait for other writers
+                # ends with an error of the server and the connection stays usable.
                 command_timeout=2 * self._timeout_s,
                 server_settings={**_SETTINGS, **dict.fromkeys(_WAITS, f"{self._timeout_s:g}s")},
             )

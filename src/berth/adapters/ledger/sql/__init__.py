@@ -1,1 +1,1 @@
-"""What the SQL ledgers share: the schema, the statements, and the way between records and rows."""
+"""The parts that the SQL ledgers share: the schema, the statements, and the rows of a batch."""

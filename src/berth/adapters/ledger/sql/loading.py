@@ -1,7 +1,7 @@
-"""Loading the keys that a batch requires: one statement that yields one row of JSON texts.
+"""The statement that loads what a batch requires, as one row of JSON texts.
 
-The claim path of both databases starts here. One row costs SQLite one step (see `sqlite_batch`) and
-PostgreSQL one round trip.
+The claim path of both databases starts with this statement. One row takes one step in SQLite (see
+`sqlite_batch`) and one round trip to PostgreSQL.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,9 +25,16 @@ from berth.domain.ledger.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class _DialectSyntax:
-    """How a database gathers rows and selects them by keys; parameter 2 holds the consumers.
+    """The parts of the loading statement in the SQL of one database.
 
-    `ahead` precedes the statement.
+    Attributes:
+        ahead: the text before SELECT.
+        head: the columns before the JSON texts.
+        json: a column of JSON text as a JSON value.
+        gather: the expression that gathers columns of all rows into one JSON text.
+        among: the condition that a column is one of the keys in a parameter.
+        among_providers: the condition that a column is a provider in parameter 3, or one from which
+            a consumer in parameter 2 holds something.
     """
 
     ahead: str
@@ -40,7 +47,7 @@ class _DialectSyntax:
 
 _SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
     "sqlite": _DialectSyntax(
-        # Two parts of the statement read it, so it is computed once.
+        # Two parts of the statement read these providers, so they are computed once.
         ahead=(
             "WITH drawn AS MATERIALIZED (SELECT value FROM json_each(?3) UNION SELECT provider_uuid"
             " FROM allocations WHERE consumer_uuid IN (SELECT value FROM json_each(?2))) "
@@ -63,12 +70,12 @@ _SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
         ),
     ),
 }
-# Parameters that every batch has: claim keys, consumers, providers.
+# The number of parameters that every batch has: claim keys, consumers and providers.
 _FIXED: Final = 3
 
 
 def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
-    """Return the keys to bind: claim keys, consumers, providers, then records kind by kind."""
+    """Return the keys to bind: claim keys, consumers, providers, then those of each record kind."""
     return [required.claim_keys, required.consumers, required.providers, *required.records.values()]
 
 
@@ -76,8 +83,8 @@ def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
 def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
     """Return the statement that loads a batch which requires records of these kinds.
 
-    The version precedes the texts. For SQLite, the first version in the write-ahead log precedes
-    both.
+    Its row has the newest version and then the JSON texts. For SQLite, the first version in the
+    write-ahead log precedes both.
     """
     syntax = _SYNTAX[dialect]
 
@@ -113,7 +120,10 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
 
 
 def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> WorkingSet:
-    """Return the working set described by the row that the statement yields."""
+    """Return the working set that the version and the JSON texts of a loaded row describe.
+
+    `kinds` are those for which the statement was made.
+    """
     claims, held, providers, inventories, *records = texts
     texts_of = dict(zip(kinds, records, strict=True))
     consumers = decode_json(list[tuple[Consumer]], texts_of.pop(Kind.CONSUMER, "[]"))

@@ -1,7 +1,7 @@
-"""Statements that are not on the claim path, written once for both databases.
+"""The statements of the SQL ledgers outside the claim path, written once for both databases.
 
-Every query yields one column of JSON texts, `item`: many items decode in one pass, and SQLite
-returns them in one step (see `berth.adapters.ledger.sqlite.sqlite_ledger`).
+Every query yields one column of JSON texts, `item`. Many items can thus be decoded together, and
+SQLite can return them in one step (see `berth.adapters.ledger.sqlite.sqlite_batch`).
 """
 
 from collections.abc import Mapping
@@ -55,9 +55,8 @@ _JSON_OBJECT: Final[dict[DialectName, str]] = {
     "postgresql": "json_object_agg",
 }
 
-
-# The fields of an instance that describe it as a consumer. Times are taken from the body as text,
-# so that no digit is lost.
+# Expressions that yield the fields of an `InstanceOwner` as a JSON array. They copy times from the
+# body as text, so that no digit is lost.
 _OWNER: Final[dict[DialectName, str]] = {
     "sqlite": (
         "json_extract(instances.body,"
@@ -74,28 +73,33 @@ _OWNER: Final[dict[DialectName, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in one database's SQL, and its parameters in the order they are bound."""
+    """A statement in the SQL of one database.
+
+    Attributes:
+        text: the SQL.
+        names: the names of the parameters, in the order in which they are bound.
+        fixed: the values of the parameters that have the same value in every execution, by name.
+    """
 
     text: str
     names: tuple[str, ...]
     fixed: Mapping[str, Parameter]
 
     def bind(self, **values: Parameter) -> tuple[Parameter, ...]:
-        """Return the parameters in order."""
-        # Actions and migrations before the instances by which they are selected.
+        """Return the values of all parameters, in the order in which they are bound."""
         return tuple(values[name] if name in values else self.fixed[name] for name in self.names)
 
 
 def compiled(statement: Executable, dialect: DialectName) -> Statement:
-    """Compile a statement to one database's SQL."""
+    """Return a statement compiled to the SQL of one database."""
     done = cast("Any", statement).compile(dialect=_DIALECTS[dialect])
     return Statement(str(done), tuple(done.positiontup or ()), dict(done.params))
 
 
 def _item(*parts: ColumnElement[Any] | str) -> ColumnElement[str]:
-    """Return an expression that joins columns of JSON text to a JSON array.
+    """Return an expression, labelled `item`, that joins JSON texts to one JSON array.
 
-    Strings among the parts are SQL literals.
+    A part is an expression, or a string with a piece of SQL.
     """
     item: ColumnElement[str] = literal_column("'['", Text)
     for number, part in enumerate(parts):
@@ -110,13 +114,13 @@ def _digits(column: ColumnElement[int]) -> ColumnElement[str]:
 
 
 def _quoted(column: ColumnElement[str]) -> ColumnElement[str]:
-    """Return an expression that quotes a name as JSON. The name must hold nothing to escape."""
+    """Return an expression that quotes a text as JSON; JSON must not need to escape any of it."""
     quote = literal_column("""'"'""", Text)
     return quote + column + quote
 
 
 class Queries:
-    """The statements in one database's SQL, each compiled when it is first used."""
+    """The statements in the SQL of one database, each compiled when it is first used."""
 
     def __init__(self, dialect: DialectName) -> None:
         self.dialect: DialectName = dialect
@@ -140,7 +144,7 @@ class Queries:
         return compiled(statement, self.dialect)
 
     def _head(self) -> Statement:
-        """Select `[version, feed_floor, checkpointed]`; the last is the version of the tables."""
+        """Return the statement that selects the fields of `LedgerHead`."""
         head = schema.head.c
         # Batches are logged in order and leave the log in order, so the tables are at the version
         # just before the oldest logged batch.
@@ -150,7 +154,10 @@ class Queries:
         return self._compiled(select(_item(*(_digits(column) for column in columns))))
 
     def _logged_batches(self) -> Statement:
-        """Select batches of the write-ahead log with versions above :after, as hexadecimal."""
+        """Return the statement that selects the logged batches with versions above :after.
+
+        An item is an array of one text: the batch in hexadecimal digits.
+        """
         batch = schema.daybook.c
         return self._compiled(
             select(_item(_quoted(func.hex(batch.body))))
@@ -159,7 +166,10 @@ class Queries:
         )
 
     def _changes(self) -> Statement:
-        """Select `[version, seq, kind, body]` of versions above :after, up to :until."""
+        """Return the statement that selects the changes of versions above :after, up to :until.
+
+        An item is `[version, seq, kind, body]`.
+        """
         changes = schema.changes.c
         item = _item(
             _digits(changes.version), _digits(changes.seq), _quoted(changes.kind), changes.body
@@ -171,7 +181,7 @@ class Queries:
         )
 
     def _next_id(self) -> Statement:
-        """Draw the next number for :kind."""
+        """Return the statement that draws the next id of :kind."""
         counters = schema.counters
         insert = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
         return self._compiled(
@@ -184,10 +194,10 @@ class Queries:
         )
 
     def _record(self, kind: Kind) -> Select[Any]:
-        """Return the select of a kind's items, which are bodies in most cases.
+        """Return the query for the records of a kind, whose items are the bodies of the records.
 
-        The items of services are `[body, last_seen_s]`. Those of providers are `[body, used,
-        generation]`, the last being the highest generation of their inventories.
+        The items of services are `[body, last_seen_s]` instead. Those of providers are `[body,
+        used, generation]`, where `generation` is the highest one of the provider's inventories.
         """
         table = schema.RECORD_TABLES[kind]
         if kind is Kind.SERVICE:
@@ -206,24 +216,30 @@ class Queries:
         return select(_item(table.c.body, func.coalesce(stock, literal_column("'{},0'", Text))))
 
     def _one(self, kind: Kind) -> Statement:
-        """Select the record with :key."""
+        """Return the statement that selects the record with :key."""
         key = schema.key_column(schema.RECORD_TABLES[kind])
         return self._compiled(self._record(kind).where(key == bindparam("key")))
 
     def _every(self, kind: Kind) -> Statement:
-        """Select at most :limit records of a kind, decisions newest first, others by key."""
+        """Return the statement that selects the first :limit records of a kind.
+
+        Decisions are ordered newest first, other records by key.
+        """
         table = schema.RECORD_TABLES[kind]
         key = schema.key_column(table)
         orders: dict[Kind, list[ColumnElement[Any]]] = {
             Kind.DECISION: [schema.decisions.c.decided_at_s.desc(), key.desc()],
-            # The keys are numbers as text: by length first, they sort as numbers.
+            # The keys are numbers stored as text. Sorting by length first sorts them as numbers.
             Kind.AGGREGATE: [func.length(key), key],
         }
         ordered = self._record(kind).order_by(*orders.get(kind, [key]))
         return self._compiled(ordered.limit(bindparam("limit")))
 
     def _live_instances(self) -> Statement:
-        """Select at most :limit live instances that follow (:at_s, :uuid) in order of creation."""
+        """Return the statement that selects the next :limit live instances in order of creation.
+
+        The previous page ended with the instance :uuid, created at :at_s.
+        """
         table = schema.instances.c
         place = tuple_(table.created_at_s, table.uuid)
         return self._compiled(
@@ -268,14 +284,17 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _status_counts(self) -> Statement:
-        """Select `[status, count]` of the instances that are not deleted, from an index alone."""
+        """Return the statement that counts the instances that are not deleted by status.
+
+        An item is `[status, count]`. An index has all columns that the statement needs.
+        """
         status = schema.instances.c.status
         item = _item(_quoted(status), _digits(func.count()))
         kept = select(item).where(status != literal_column(f"'{Status.DELETED}'"))
         return self._compiled(kept.group_by(status))
 
     def _live_migrations(self) -> Statement:
-        """Select all migrations that have not ended."""
+        """Return the statement that selects all migrations that have not ended."""
         table = schema.migrations.c
         live = select(table.body.label("item")).where(schema.MIGRATION_IS_LIVE)
         return self._compiled(live.order_by(table.uuid))
@@ -315,14 +334,17 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _actions(self) -> Statement:
-        """Select the actions on the instance :key."""
+        """Return the statement that selects the actions on the instance :key."""
         table = schema.actions.c
         return self._compiled(
             select(table.body.label("item")).where(table.instance_uuid == bindparam("key"))
         )
 
     def _allocations(self, by: tuple[str, ...]) -> Statement:
-        """Select `[[consumer, provider], amounts]` where the columns in `by` equal."""
+        """Return the statement that selects allocations, each as `[[consumer, provider], amounts]`.
+
+        Each column in `by` must equal the parameter with the name of the column.
+        """
         table = schema.allocations.c
         pair = getattr(func, _JSON_ARRAY[self.dialect])(table.consumer_uuid, table.provider_uuid)
         found = select(_item(sql_cast(pair, Text), table.amounts))
@@ -331,11 +353,11 @@ class Queries:
         return self._compiled(found)
 
     def _holdings(self, by: HoldingsBy) -> Statement:
-        """Select allocations with their consumers, of the consumer, provider or project :key.
+        """Return the statement that selects the allocations whose column `by` equals :key.
 
-        `[[consumer, provider], amounts, record, instance]`: the last two describe the consumer, and
-        are null if it has no record or no instance. An instance is `[project, user, created_at_s,
-        updated_at_s]`, and is given only for a consumer without a record.
+        An item is `[[consumer, provider], amounts, record, owner]`. `record` is the body of the
+        consumer's record, or null if it has none. `owner` has the fields of an `InstanceOwner` if
+        the consumer is an instance without a record, and is null otherwise.
         """
         held, records = schema.allocations, schema.consumers
         instances = schema.instances
@@ -353,7 +375,7 @@ class Queries:
         found = select(item).select_from(joined)
         if by != "project_id":
             return self._compiled(found.where(held.c[by] == key))
-        # A union, since no index serves a condition that is an OR over two tables.
+        # The statement is a union, because no index serves an OR over columns of two tables.
         return self._compiled(
             union_all(
                 found.where(records.c.project_id == key),
@@ -362,12 +384,12 @@ class Queries:
         )
 
     def _trims(self) -> tuple[Statement, ...]:
-        """Return the statements that delete what retention no longer covers.
+        """Return the statements that delete the history that retention no longer covers, in order.
 
-        They delete changes up to :floor, claim keys from before :before_s, and decisions older than
-        the newest ones; :kept is the number of decisions to keep, less one. Instances deleted
-        before :deleted_before_s go too, with their actions and migrations, unless one of these
-        migrations still has work to do.
+        They delete the changes up to version :floor, the claim keys from before :before_s, and all
+        decisions but the newest, of which :kept + 1 are kept. They also delete instances that were
+        deleted before :deleted_before_s, with their actions and migrations, unless one of these
+        migrations has not ended.
         """
         newest = schema.decisions.alias()
         edge = (
@@ -397,6 +419,7 @@ class Queries:
                 delete(changes).where(changes.c.version <= bindparam("floor")),
                 delete(schema.claim_keys).where(schema.claim_keys.c.at_s < bindparam("before_s")),
                 delete(schema.decisions).where(schema.decisions.c.decided_at_s < edge),
+                # Actions and migrations are deleted before the instances that select them.
                 delete(actions).where(actions.c.instance_uuid.in_(forgotten)),
                 delete(migrations).where(migrations.c.instance_uuid.in_(forgotten)),
                 delete(instances).where(*is_forgotten),
@@ -406,7 +429,10 @@ class Queries:
 
 @cache
 def remote_instances_statement(dialect: DialectName, by: tuple[str, ...]) -> Statement:
-    """Select remote instances where the columns in `by` equal, each bound by its own name."""
+    """Return the statement that selects remote instances.
+
+    Each column in `by` must equal the parameter with the name of the column.
+    """
     table = schema.errands.c
     found = select(table.body.label("item"))
     for name in by:

@@ -1,7 +1,8 @@
-"""Statements that read the footprints of a project's instances.
+"""Statements that read the footprints of projects' instances.
 
-A footprint is kept in columns of its own. If these are not of the row's revision, an older Berth
-that does not know them has written the row, and the footprint is read from the body.
+Columns of an instance hold its footprint, and the revision to which that belongs. If this is not
+the revision of the row, an older Berth that does not know the columns has written the row, and the
+footprint is read from the body.
 """
 
 from functools import cache
@@ -46,9 +47,10 @@ _KEY: Final[dict[DialectName, str]] = {"sqlite": "?1", "postgresql": "$1"}
 
 @cache
 def counting_statement(dialect: DialectName) -> str:
-    """Return the statement that yields one text: an array of `CountedRow`.
+    """Return the statement that selects one text, a JSON array of `CountedRow`.
 
-    It covers the instances and remote instances that count, in the projects that are bound.
+    It has a row for each instance and remote instance that counts against the quota of one of the
+    projects in the parameter.
     """
     found = _GATHER[dialect].format(columns="project_id, item_key, vcpus, memory_mb")
     rows = _counting(dialect, _AMONG[dialect])
@@ -57,9 +59,12 @@ def counting_statement(dialect: DialectName) -> str:
 
 @cache
 def footprint_statement(dialect: DialectName) -> Statement:
-    """Return the statement that yields `[vcpus, memory_mb]` of each instance of project :key."""
+    """Return the statement that selects the footprints of the instances of project :key.
+
+    An item is `[vcpus, memory_mb]`. Only instances that count against the quota are selected.
+    """
     item = _ITEM[dialect].format(columns="vcpus, memory_mb")
-    # An instance that is here and in a child zone counts as its record here says.
+    # An instance that has a record here and one in a child zone counts as its record here says.
     only = (
         " AND NOT EXISTS (SELECT 1 FROM instances WHERE uuid = errands.instance_uuid"
         " AND status <> 'DELETED')"
@@ -69,11 +74,17 @@ def footprint_statement(dialect: DialectName) -> Statement:
 
 
 def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
-    """Return the statement that finds instances, and the remote instances that meet `only`."""
+    """Return the query for the instances and remote instances that count against quotas.
+
+    Args:
+        dialect: the SQL to use.
+        is_asked: the condition that a project must meet, without its left side.
+        only: a further condition for remote instances, with a leading AND.
+    """
     here = f"SELECT project_id, uuid AS item_key, {_sizes(dialect)} FROM instances"  # noqa: S608
     vcpus, memory_mb = (_BELOW[dialect].format(at=at) for at in range(len(_NAMES)))
-    # Remote instances that an older Berth has stored without a footprint do not count, and neither
-    # do those being withdrawn: the child zone is freeing them.
+    # Remote instances that an older Berth has stored without a footprint do not count. Neither do
+    # those that are being withdrawn, because the child zone is freeing them.
     below = (
         f"SELECT project_id, '{REMOTE_KEY_PREFIX}' || instance_uuid AS item_key, {vcpus} AS vcpus,"  # noqa: S608
         f" {memory_mb} AS memory_mb FROM errands"

@@ -1,4 +1,4 @@
-"""A batch's changes as plain rows that either database can store."""
+"""The changes of a batch as plain rows that either database can store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,23 +23,29 @@ CHANGES: Final = schema.changes.name
 ALLOCATIONS: Final = schema.allocations.name
 INVENTORIES: Final = schema.inventories.name
 
-
 _TABLES: Final = {kind: table.name for kind, table in schema.RECORD_TABLES.items()}
 
 
 @dataclass(slots=True)
 class RowBatch:
-    """Everything that a batch stores. The order of the fields is the order to write them in.
+    """Everything that a batch stores.
 
-    `spent` holds (provider, class, difference of used, used) and `generations` the provider's
-    generation for each row of it; batches logged by older Berths have none. `freed` holds
-    consumers, `removed` keys by kind, `seen` (host, last_seen_s). `emptied` names providers whose
-    inventories are replaced by rows of `inserts`. `upserts` and `inserts` hold rows by the name of
-    their table, with a value for each column in order. `born` names instances that did not exist
-    before. `first` is the batch's oldest version.
+    The changes must be written in the order of the fields. The write-ahead log stores batches as a
+    map with these field names, so renaming a field makes logs of older processes unreadable.
 
-    The write-ahead log stores batches as a map with these field names, so renaming one makes logs
-    of older processes unreadable.
+    Attributes:
+        first: the oldest version of the batch.
+        version: the newest version of the batch.
+        spent: changes of usage, as (provider, class, difference, resulting usage).
+        freed: the consumers whose allocations are deleted.
+        emptied: the providers whose inventories are deleted, before those in `inserts` are added.
+        removed: the keys of removed records by kind.
+        upserts: rows to insert or replace by the name of their table, with a value per column.
+        inserts: rows to insert, likewise.
+        seen: heartbeats, as (host, Unix seconds as JSON text).
+        born: the instances that did not exist before the batch.
+        generations: the provider's generation for each row of `spent`; batches that older Berths
+            have logged have none.
     """
 
     first: int
@@ -63,7 +69,7 @@ def row_batch_of(
     Args:
         working_set: the state after the batch.
         change_set: the changes of the batch.
-        at_s: the time to store with claim keys, in Unix seconds.
+        at_s: the Unix time in seconds to store with claim keys.
         first: the oldest version of the batch.
     """
     batch = RowBatch(first, working_set.version)
@@ -86,7 +92,7 @@ def row_batch_of(
 def _write_records(
     batch: RowBatch, working_set: WorkingSet, change_set: ChangeSet
 ) -> dict[int, str]:
-    """Add the rows of records; return the records' bodies by the identity of the record.
+    """Add the rows and removals of records; return the bodies by the identity of the record.
 
     A record is encoded only once, although its table and the feed both store it.
     """
@@ -205,7 +211,7 @@ def _migration_columns(migration: Migration) -> Row:
 
 
 def _columns_of(spec: RecordSpec) -> Callable[[Any], Row]:
-    """Return the function that reads the key and the columns of a record of a kind."""
+    """Return a function that reads the key and the columns of a record of a kind."""
     if not spec.columns:
         return lambda record: (key_of(record),)
     # `attrgetter` returns a tuple only when it is given several names.
@@ -218,7 +224,7 @@ def _columns_of(spec: RecordSpec) -> Callable[[Any], Row]:
 
 _COLUMNS: Final[Mapping[Kind, Callable[[Any], Row]]] = {
     **{kind: _columns_of(spec) for kind, spec in RECORD_SPECS.items()},
-    # The kinds whose columns are computed; `schema` has the same three.
+    # The columns of these kinds are computed; `schema` lists the same kinds.
     Kind.SERVICE: _service_columns,
     Kind.INSTANCE: _instance_columns,
     Kind.MIGRATION: _migration_columns,

@@ -1,6 +1,6 @@
 """The tables of the SQL ledgers: one source for SQLite and PostgreSQL.
 
-A record is stored as its JSON `body` beside the columns that queries and claims need: SQL reads
+A record is stored as its JSON `body`, next to the columns that queries and claims need: SQL reads
 the columns, Berth reads the body (docs/adr/0002-the-ledger.md). The table of a kind of record is
 derived from its `RecordSpec`. A change here needs a migration in
 `berth.adapters.ledger.migrations`; a test compares the two.
@@ -39,8 +39,8 @@ metadata: Final = MetaData(
     }
 )
 
-# Keys and markers are compared in Python and in SQL, so both databases must sort text by its
-# bytes, whatever the locale of the PostgreSQL cluster is.
+# Keys and markers are compared in Python and in SQL, so both databases must sort text by its bytes,
+# whatever the locale of the PostgreSQL cluster is.
 _TEXT: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 _DOUBLE: Final[Double[float]] = Double()
@@ -85,17 +85,18 @@ head: Final = Table(
     _number("version"),
     _number("feed_floor"),
 )
-"""The one row that every writer locks: the newest version, and the newest that was trimmed.
+"""One row with the newest version and the newest version that was trimmed from the feed.
 
-The lock, taken first and kept until commit, is what makes versions gapless and visible in order
+A writer in PostgreSQL locks this row first and keeps the lock until the commit; in SQLite it locks
+the file. Versions therefore have no gaps and become visible in order
 (docs/adr/0003-change-feed-order.md).
 """
 
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
-"""The last number drawn for each kind, see `Records.next_id`."""
+"""The last id drawn for each kind; see `RecordReader.next_id`."""
 
 claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
-"""Versions of committed claims and guards, kept for `Retention.claim_keys_s` after `at_s`."""
+"""Versions of committed claims and guards, kept for `Retention.claim_keys_s` s after `at_s`."""
 Index(None, claim_keys.c.at_s)
 
 changes: Final = Table(
@@ -107,7 +108,7 @@ changes: Final = Table(
     _text("body"),
     sqlite_with_rowid=False,
 )
-"""The change feed: `seq` counts the events of one version from 0."""
+"""The change feed; `seq` numbers the events of one version from 0."""
 
 daybook: Final = Table(
     "daybook",
@@ -125,13 +126,13 @@ Each row is one batch with the versions from `first` to `last`. Only SQLite ledg
 # --- records ---
 
 _COMPUTED_COLUMNS: Final[Mapping[Kind, tuple[Column[Any], ...]]] = {
-    # A JSON number as text, since SQLite's JSON functions keep only 15 digits. It overrides the
-    # body, so that a heartbeat does not rewrite the record.
+    # `last_seen_s` is a JSON number stored as text, because SQLite's JSON functions keep only 15
+    # digits. It overrides the value in the body, so that a heartbeat does not rewrite the record.
     Kind.SERVICE: (_text("last_seen_s"),),
-    # `is_live`: the instance occupies a host or waits for one, so a snapshot holds it. `vcpus` and
-    # `memory_mb` are its footprint in its project as of `counted_revision`. If that differs from
-    # `revision`, the row was last written by an older Berth that lacks these columns, and the
-    # footprint is read from the body.
+    # `is_live` is the result of `engine.listing.is_live`: snapshots contain such instances. `vcpus`
+    # and `memory_mb` are the instance's footprint as of `counted_revision`. If that differs from
+    # `revision`, the row was last written by an older Berth that does not know these columns, and
+    # the footprint is read from the body.
     Kind.INSTANCE: (
         _text("project_id"),
         _text("name"),
@@ -148,7 +149,7 @@ _COMPUTED_COLUMNS: Final[Mapping[Kind, tuple[Column[Any], ...]]] = {
         _number("memory_mb", nullable=True),
         _number("counted_revision", nullable=True),
     ),
-    # `is_live`: the migration still has work to do, so a snapshot holds it.
+    # `is_live`: the migration has not ended, so snapshots contain it.
     Kind.MIGRATION: (
         _number("number"),
         _text("instance_uuid"),
@@ -166,7 +167,7 @@ _COMPUTED_COLUMNS: Final[Mapping[Kind, tuple[Column[Any], ...]]] = {
 
 
 def _column_of(noun: type[Any], name: str) -> Column[Any]:
-    """Return the column of an attribute, with the SQL type of its annotation."""
+    """Return a column for an attribute, with the SQL type that matches its annotation."""
     hint = get_type_hints(noun)[name]
     is_nullable = NoneType in get_args(hint)
     if is_nullable:
@@ -198,7 +199,7 @@ errands: Final = RECORD_TABLES[Kind.REMOTE_INSTANCE]
 
 
 def key_column(table: Table) -> Column[str]:
-    """Return the one column that is the primary key of a record's table."""
+    """Return the single primary-key column of a table of records."""
     return table.primary_key.columns[0]
 
 
@@ -212,7 +213,7 @@ RARELY_CHANGED: Final[Mapping[Table, tuple[str, ...]]] = {
         "created_at_s",
     )
 }
-"""Columns that hardly ever change after a record is created, though they may."""
+"""By table, the columns that may change after a record is created, but rarely do."""
 
 # --- what providers have and consumers hold ---
 
@@ -235,12 +236,12 @@ inventories: Final = Table(
 )
 """One row for each resource class of a provider.
 
-`used` never rises above `capacity`, but may exceed it after capacity was taken away, so there is
-no constraint on the two.
+A claim never raises `used` above `capacity`, but `used` exceeds it after capacity was reduced, so
+no constraint relates the two.
 
-`generation` is the provider's as of the last claim that changed the row. The generation of the
-provider is the highest one in its rows here and in `providers`, so that a claim need not write to
-`providers` as well.
+`generation` is that of the provider after the last claim that changed the row. The current
+generation of a provider is the highest one in its rows here and in `providers`, so that a claim
+need not write to `providers` as well.
 """
 
 allocations: Final = Table(
@@ -252,7 +253,7 @@ allocations: Final = Table(
     Index("ix_allocations_provider_uuid", "provider_uuid"),
     sqlite_with_rowid=False,
 )
-"""What each consumer holds of each provider: `amounts` is a JSON object by resource class.
+"""What each consumer holds of each provider; `amounts` is a JSON object by resource class.
 
 One row per class would make a claim cost a fifth more (docs/adr/0002-the-ledger.md).
 """
@@ -267,8 +268,8 @@ Index("ix_instances_project", instances.c.project_id, instances.c.created_at_s, 
 Index(None, instances.c.name)
 Index(None, instances.c.reservation_id)
 Index(None, instances.c.request_id)
-# Partial, since most instances have no group, and a deleted or waiting one has no host: each index
-# that an insert does not touch saves a page of the database.
+# These indexes are partial, because most instances have no group, and deleted or waiting ones have
+# no host. An insert writes fewer pages if it does not touch an index.
 Index(None, instances.c.group_uuid, sqlite_where=_has_group, postgresql_where=_has_group)
 Index(None, instances.c.host, sqlite_where=_has_host, postgresql_where=_has_host)
 Index("ix_instances_status", instances.c.status, instances.c.created_at_s, instances.c.uuid)
@@ -280,8 +281,9 @@ Index(
     sqlite_where=_not_deleted,
     postgresql_where=_not_deleted,
 )
-# PostgreSQL only: a SQLite writer counts a project's instances once and then keeps the sum in
-# memory (`engine.quota_counts`), while PostgreSQL counts them in every batch that has a limit.
+# Only PostgreSQL has this index. A SQLite writer counts a project's instances once and then keeps
+# the sum in memory (`engine.quota_counts`), while a PostgreSQL writer counts them in every batch
+# that checks a quota.
 Index("ix_instances_counted", instances.c.project_id, postgresql_where=_not_deleted).ddl_if(
     dialect="postgresql"
 )
@@ -302,14 +304,14 @@ Index(
 )
 
 MIGRATION_IS_LIVE: Final = text("migrations.is_live")
-"""The condition as the partial index spells it.
+"""The condition that a migration has not ended, worded as in the partial index.
 
-SQLite uses a partial index only if the query repeats its condition; SQLAlchemy would render the
+SQLite uses a partial index only if the query repeats its condition, and SQLAlchemy would render the
 column as `is_live = 1`.
 """
 
 MIGRATION_IS_OVER: Final = text("NOT migrations.is_live")
-"""The opposite of `MIGRATION_IS_LIVE`."""
+"""The condition that a migration has ended."""
 
 Index(None, actions.c.instance_uuid)
 

@@ -1,4 +1,4 @@
-"""Write requests of many callers, to be committed in one transaction."""
+"""Write requests, of which a writer commits many in one transaction."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,17 +11,24 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
 TIMEOUT_S: Final = 10.0
-"""Seconds to wait for a connection, for other writers, and for one statement."""
+"""The default number of seconds that a PostgreSQL server may take to answer."""
 
 UNITS_MAX: Final = 1024
-"""Approximate number of units in one transaction: the units of one caller are never split."""
+"""The number of units after which a transaction takes no more requests.
+
+The units of one request are never split, so a transaction may have more.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteRequest:
-    """Units to commit, or a counter to draw a number from, and the future that gets the answer.
+    """A request to commit units, to draw an id, or to run a checkpoint.
 
-    `checkpoints` requests that everything committed before be in the tables.
+    Attributes:
+        units: the units to commit.
+        counter: the kind whose next id to draw, or None.
+        answer: the future that receives the outcomes of the units, or the id.
+        checkpoints: whether to write everything that was committed before to the tables.
     """
 
     units: Sequence[Unit]
@@ -31,7 +38,7 @@ class WriteRequest:
 
 
 Answers = list[tuple[WriteRequest, Any]]
-"""The answer to each request: a result, or the exception to raise where it is awaited."""
+"""Requests, each with its result or with the exception that its caller receives."""
 
 
 def units_of(requests: Sequence[WriteRequest]) -> list[Unit]:
@@ -42,7 +49,7 @@ def units_of(requests: Sequence[WriteRequest]) -> list[Unit]:
 def answers_of(
     requests: Sequence[WriteRequest], outcomes: Sequence[Outcome], numbers: Sequence[int]
 ) -> Answers:
-    """Distribute the outcomes of all units, and the numbers drawn, among their requests."""
+    """Return each request with the outcomes of its units, or with the id that was drawn for it."""
     units_left, numbers_left = iter(outcomes), iter(numbers)
     return [
         (request, list(islice(units_left, len(request.units))))
@@ -53,7 +60,7 @@ def answers_of(
 
 
 def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
-    """Answer all requests with an error, wrapped as a Berth error if it is none."""
+    """Return each request with an error, which is wrapped in a LedgerError if it is not Berth's."""
     if not isinstance(error, BerthError):
         wrapped = LedgerError(f"the write cannot be stored: {error!r}")
         wrapped.__cause__ = error
@@ -62,9 +69,9 @@ def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
 
 
 def deliver(answers: Answers) -> None:
-    """Answer the callers that still wait. Call it in their event loop."""
+    """Answer the callers that still wait; must be called in their event loop."""
     for request, result in answers:
-        # The caller was cancelled. Its units are committed all the same.
+        # A caller that was cancelled gets no answer, although its units are committed.
         if request.answer.done():
             continue
         if isinstance(result, BaseException):

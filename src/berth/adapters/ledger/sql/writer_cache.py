@@ -1,4 +1,4 @@
-"""What a writer remembers of the ledger between two batches, while no other process writes."""
+"""The cache of a SQLite writer: the part of the ledger that it remembers between two batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,24 +8,24 @@ from berth.adapters.ledger.engine.working_set import Ref, RequiredKeys, WorkingS
 from berth.adapters.ledger.sql.loading import working_set_of
 from berth.domain.ledger.record import Kind
 
-# Providers to remember. Each takes about a kilobyte.
+# The cache keeps at most about this many providers, of about a kilobyte each.
 _PROVIDERS_MAX: Final = 200_000
 
-# Instances of projects with quotas to remember footprints of, at some 200 bytes each.
+# The cache keeps the footprints of at most about this many instances, of about 200 bytes each.
 _COUNTED_MAX: Final = 200_000
 
-# Other keys to remember while no batch is logged, at about a hundred bytes each.
+# While no batch is logged, the cache keeps at most this many other keys, of about 100 bytes each.
 _KEYS_MAX: Final = 100_000
 
 
 @dataclass(slots=True)
 class WriterCache:
-    """A working set that outlives its batch, and the keys for which it is complete.
+    """A working set that is kept from batch to batch, and the keys for which it is complete.
 
     A key that was required once is known, whether it exists in the ledger or not. Keys changed by a
     logged batch must stay known until a checkpoint has written the batch to the tables, since the
-    tables are stale until then. Keys are therefore forgotten by generation: when a checkpoint ends,
-    those that no batch has required since it began are dropped.
+    tables are stale until then. Keys are therefore forgotten by generation: at the end of a
+    checkpoint, those that no batch has required since it began are dropped.
     """
 
     working_set: WorkingSet = field(default_factory=WorkingSet)
@@ -33,21 +33,21 @@ class WriterCache:
     _older: RequiredKeys = field(default_factory=RequiredKeys)
 
     def __len__(self) -> int:
-        """Return the number of known keys, those of providers aside."""
+        """Return the number of known keys of the current generation, except providers."""
         known = self._known
         return len(known.claim_keys) + len(known.consumers) + sum(map(len, known.records.values()))
 
     def missing(self, required: RequiredKeys) -> RequiredKeys:
-        """Return the keys that must be loaded."""
+        """Return the required keys that are unknown and must be loaded."""
         return _without(_without(required, self._known), self._older)
 
     def add_loaded(
         self, required: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
     ) -> None:
-        """Add what was loaded for the missing keys among the required ones.
+        """Add what was loaded for the missing keys; all required keys are known from then on.
 
-        Loading a consumer also loads its providers. Providers that are known already keep their
-        known state, which may be newer than the tables.
+        Loading a consumer also loads the providers from which it holds something. Those that are
+        already known keep their known state, which may be newer than the tables.
         """
         loaded, working_set = (
             working_set_of(tuple(missing.records), version, texts),
@@ -59,7 +59,7 @@ class WriterCache:
         working_set.held.update(loaded.held)
         working_set.consumers.update(loaded.consumers)
         for uuid, capacity in loaded.capacities.items():
-            # Logged batches may have changed it since the tables were written.
+            # Logged batches may have changed a known provider since the tables were written.
             if uuid not in self._known.providers and uuid not in self._older.providers:
                 working_set.capacities[uuid] = capacity
         _add(self._known, required)
@@ -68,10 +68,10 @@ class WriterCache:
             self._known.providers.update(working_set.held.get(consumer, ()))
 
     def add_written(self, puts: Iterable[Ref]) -> None:
-        """Add the keys of what a batch has put or removed, which may not have been required.
+        """Make the keys of the records that a batch has put or removed known.
 
-        Most kinds of records are put without loading them first. The working set knows such a
-        record from then on, and has to forget it again after the checkpoint of its batch.
+        Most kinds of records are put without loading them first. The working set has such a record
+        from then on, and must forget it after the checkpoint of its batch.
         """
         records = self._known.records
         for kind, key in puts:
@@ -79,13 +79,13 @@ class WriterCache:
                 records.setdefault(kind, set()).add(key)
 
     def begin_generation(self) -> None:
-        """Begin a new generation of keys, as a checkpoint of the logged batches begins."""
+        """Begin a new generation of keys when a checkpoint of the logged batches begins."""
         self._older, self._known = self._known, RequiredKeys()
 
     def end_generation(self) -> None:
-        """Forget the previous generation, whose batches are now in the tables.
+        """Forget the keys of only the previous generation, whose batches are now in the tables.
 
-        Providers are required again and again, so they stay unless there are too many.
+        Providers are required again and again, so they are kept unless there are too many.
         """
         working_set, older, known = self.working_set, self._older, self._known
         for key in older.claim_keys - known.claim_keys:
@@ -105,7 +105,10 @@ class WriterCache:
         self._older = RequiredKeys()
 
     def shrink(self) -> None:
-        """Forget everything that can be loaded again, as all of it is in the tables."""
+        """Forget all keys, but keep providers and footprints unless there are too many.
+
+        No batch may be logged, so that everything can be loaded from the tables again.
+        """
         old, providers = self.working_set, self._known.providers | self._older.providers
         capacities = old.capacities
         self.working_set, self._known, self._older = (
@@ -113,8 +116,8 @@ class WriterCache:
             RequiredKeys(),
             RequiredKeys(),
         )
-        # Counting a project again reads all its instances, so counts are kept as long as they are
-        # few.
+        # Counting a project again reads all its instances, so footprints are kept unless there are
+        # too many.
         if sum(map(len, old.counted.values())) <= _COUNTED_MAX:
             self.working_set.counted, self.working_set.sums = old.counted, old.sums
         if len(capacities) <= _PROVIDERS_MAX:
@@ -124,7 +127,7 @@ class WriterCache:
             )
 
     def shrink_if_much(self) -> None:
-        """Shrink if many keys are known that may never be required again."""
+        """Call `shrink` if too many keys or providers are known."""
         if len(self) > _KEYS_MAX or len(self._known.providers) > 2 * _PROVIDERS_MAX:
             self.shrink()
 

@@ -1,1 +1,1 @@
-"""The ledger in a SQLite file."""
+"""The adapter that keeps the ledger in a SQLite file."""

@@ -1,10 +1,10 @@
-"""What a batch reads and writes on a SQLite connection.
+"""The statements that load a batch from a SQLite file and write it there.
 
 Python's sqlite3 releases the interpreter lock at every step of a statement, that is, for every row,
-and takes it again. Beside a thread that is busy with Python, each time costs up to 5 ms. Every
-statement here is therefore a single step, whatever the size of the batch: rows are loaded as one
-row of JSON, and written by one multi-row statement. `OR ROLLBACK` spares SQLite the journal that it
-would keep to undo such a statement alone.
+and takes it again. While another thread executes Python code, each such step costs up to 5 ms.
+Every statement here therefore has a single step: rows are loaded as one row of JSON, and written by
+multi-row statements. `OR ROLLBACK` spares SQLite the journal that it would keep to undo one
+statement.
 """
 
 import sqlite3
@@ -26,26 +26,30 @@ from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import Kind
 
 Loaded = tuple[int | None, int, *tuple[str, ...]]
-"""The first logged version, the newest version, and JSON texts."""
+"""The first logged version (None if the log is empty), the newest version, and JSON texts.
+
+The texts are those that `working_set_of` expects.
+"""
 
 _STATE: Final = "SELECT (SELECT min(first) FROM daybook), version FROM head"
 
-# Claim keys, allocations, providers and inventories of a batch that requires none.
+# The JSON texts of claim keys, allocations, providers and inventories if a batch requires none.
 _NOTHING: Final = ("[]",) * 4
 
-# Rows of one statement: 256 rows of 13 columns stay far below SQLite's 32,766 parameters.
+# One statement has at most this many rows, so its parameters stay far below SQLite's limit of
+# 32,766.
 _ROWS_MAX: Final = 256
 
-# The condition repeats the check that the batch has passed. The number of changed rows tells
-# whether capacity in the file is what the working set assumed.
+# The condition repeats the check that the batch has passed. The number of changed rows shows
+# whether the capacity in the file is what the working set assumed.
 _SPEND: Final = """
 UPDATE OR ROLLBACK inventories SET used = used + spent.column3, generation = spent.column4
   FROM (VALUES {values}) AS spent
  WHERE provider_uuid = spent.column1 AND resource_class = spent.column2
    AND (spent.column3 <= 0 OR used + spent.column3 <= capacity)"""
 
-# For checkpoints: usage is written as an absolute value and the generation only ever rises, so that
-# a step that was done before an interruption can be done again.
+# Checkpoints use this statement. It writes usage as an absolute value and never lowers a
+# generation, so a step that was done before an interruption can be done again.
 _USE: Final = """
 UPDATE OR ROLLBACK inventories
    SET used = now.column3, generation = max(generation, now.column4)
@@ -59,7 +63,7 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
 
 
 def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
-    """Load the required keys, in one step."""
+    """Load the state of the file and the rows of the required keys by one statement."""
     all_keys = keys_in_order(required)
     if not any(all_keys):
         first, version = read_state(connection)
@@ -72,7 +76,7 @@ def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
 
 
 def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> str:
-    """Return the footprints of the instances of projects as JSON, as the tables have them."""
+    """Return the footprints of projects' instances in the tables as an array of `CountedRow`."""
     found: tuple[str] = connection.execute(
         counting_statement("sqlite"), (encode(list(projects)),)
     ).fetchone()
@@ -80,7 +84,7 @@ def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> s
 
 
 def read_state(connection: sqlite3.Connection) -> tuple[int | None, int]:
-    """Return the first logged version and the newest version, as `load` does."""
+    """Return the first logged version, or None if the log is empty, and the newest version."""
     state: tuple[int | None, int] = connection.execute(_STATE).fetchone()
     return state
 
@@ -89,13 +93,14 @@ def write(connection: sqlite3.Connection, batch: RowBatch) -> None:
     """Write a batch to the tables, in the one order that satisfies every constraint.
 
     Raises:
-        LedgerError: an inventory lacks the capacity that the batch was granted; nothing is
-            committed.
+        LedgerError: an inventory lacks the capacity that the batch was granted; the caller must
+            roll back.
     """
-    # First: if the capacity check fails, nothing else need be written.
+    # Usage is written first, because nothing else need be written if the capacity check fails.
     spent = [(*row[:3], number) for row, number in _with_generations(batch)]
     _check_spent(batch, _run(connection, _SPEND, spent))
-    # Before providers go and before the same consumers' new allocations come.
+    # Allocations are deleted before the providers that they refer to, and before the new
+    # allocations of the same consumers are inserted.
     _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
     _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
     for kind, keys in batch.removed.items():
@@ -112,16 +117,16 @@ Step = Callable[[sqlite3.Connection], None]
 
 
 def checkpoint_steps(batch: RowBatch, *, in_doubt: bool = False) -> list[Step]:
-    """Return the steps that write merged batches to the tables, each in a transaction of its own.
+    """Return the steps that write merged batches to the tables; each may have its own transaction.
 
-    The version stays: it already advanced when the batches were logged.
+    No step writes the ledger's version, which was advanced when the batches were logged.
 
     Args:
         batch: the merged batches.
-        in_doubt: some of the steps may have been done before.
+        in_doubt: whether some of the steps may have been done before.
     """
     kinds = {schema.KIND_OF_TABLE.get(name) for name in batch.upserts} | batch.removed.keys()
-    # In doubt, a row whose key exists was inserted by the interrupted checkpoint.
+    # In doubt, a row whose key exists was inserted by the interrupted checkpoint and is skipped.
     conflict = "IGNORE" if in_doubt else "ROLLBACK"
     return [
         *(
@@ -141,10 +146,10 @@ def _checkpoint_kind(connection: sqlite3.Connection, batch: RowBatch, kind: Kind
 
 
 def _checkpoint_claims(connection: sqlite3.Connection, batch: RowBatch, conflict: str) -> None:
-    """Write allocations together with consumers.
+    """Write consumers, their allocations and the claim keys.
 
-    The generation of a consumer says which allocations it goes with, so no reader may see only one
-    of the two.
+    Each generation of a consumer belongs to one set of allocations, so no reader may see one
+    without the other.
     """
     _checkpoint_kind(connection, batch, Kind.CONSUMER)
     _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
@@ -172,8 +177,8 @@ def _with_generations(batch: RowBatch) -> Iterator[tuple[tuple[str, str, int, in
 def _check_spent(batch: RowBatch, changed: int) -> None:
     if changed != len(batch.spent):
         raise LedgerError(
-            f"{changed} of {len(batch.spent)} inventories had the expected capacity; "
-            "the ledger's file was changed by another program, or is damaged"
+            f"only {changed} of {len(batch.spent)} inventories have the capacity that was checked "
+            "before; another program has changed the ledger's file, or the file is damaged"
         )
 
 
@@ -201,10 +206,10 @@ def _deletion(table: Table, column: str) -> str:
 
 
 def _run(connection: sqlite3.Connection, template: str, rows: Sequence[Row]) -> int:
-    """Run a statement on rows, many at a time; return the number of rows it changed.
+    """Run a statement on rows, up to 256 at a time; return the number of rows that it changed.
 
-    The number of rows is rounded up to a power of two, so that few distinct statements are ever
-    prepared. The statements ignore the rows of NULL that fill the gap.
+    The number of rows in a statement is rounded up to a power of two, so that few distinct
+    statements are prepared. The statements ignore the rows of NULL that fill the gap.
     """
     changed = 0
     remaining = iter(rows)
@@ -240,10 +245,10 @@ def _upsert(table: Table) -> str:
 
 @cache
 def _rewrite_rarely_changed(table: Table) -> str:
-    """Return the statement that writes rarely changed columns where they differ after all.
+    """Return the statement that updates rarely changed columns in the rows where they differ.
 
-    SQLite updates every index whose column is assigned, even with an equal value. An upsert that
-    assigned all columns would cost a third more.
+    SQLite updates an index whenever one of its columns is assigned, even if the value is the same.
+    An upsert that assigned all columns would cost a third more.
     """
     names = schema.RARELY_CHANGED[table]
     values = ", ".join(f"new.column{number}" for number in range(2, len(names) + 2))
@@ -256,7 +261,7 @@ def _rewrite_rarely_changed(table: Table) -> str:
 
 
 def _rarely_changed(table: Table, rows: Sequence[Row], born: Collection[str]) -> list[Row]:
-    """Return key and rarely changed columns of the rows that may have existed before."""
+    """Return the key and the rarely changed columns of the rows that may have existed before."""
     columns = {column.name: number for number, column in enumerate(table.columns)}
     key = columns[schema.key_column(table).name]
     picked = itemgetter(key, *(columns[name] for name in schema.RARELY_CHANGED[table]))

@@ -1,4 +1,4 @@
-"""Access to a SQLite file: opening it durably, running reads, detecting foreign writes."""
+"""Access to a SQLite file: durable connections, reads, and detection of other processes' writes."""
 
 import sqlite3
 import time
@@ -11,17 +11,18 @@ from berth.domain.errors import LedgerError
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S: Final = 10.0
-"""Seconds that a writer waits for the writers of other processes."""
+"""Seconds for which a connection waits for a lock that another process holds."""
 
 _PAUSE_S: Final = 0.005
 
-# The first version with RETURNING; UPDATE FROM is older.
+# The first version of SQLite that supports RETURNING.
 _OLDEST: Final = (3, 35, 0)
 
-# FULL: the write-ahead log is flushed at every commit, since a commit is acknowledged right after.
-# 4000 pages (16 MB) between SQLite's own checkpoints, in place of 1000: each one flushes the
-# database file, and hot pages then are written once for many commits. The log file shrinks to 64 MB
-# after a long reader has let it grow.
+# `synchronous = FULL` flushes SQLite's own write-ahead log at every commit, because a commit is
+# acknowledged right after it. SQLite checkpoints that log after 4,000 pages instead of 1,000, since
+# each checkpoint flushes the database file, and a page that changes often is then written once for
+# more commits. `journal_size_limit` shrinks the log file to 64 MiB after a long read has let it
+# grow.
 _PRAGMAS: Final = """
 PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
@@ -33,21 +34,21 @@ PRAGMA journal_size_limit = 67108864;
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a file, creating it if necessary, so that every commit is durable.
+    """Return a connection to a file, created if necessary, on which every commit is durable.
 
     Raises:
-        LedgerError: the file cannot be opened or is no database, or SQLite is too old.
+        LedgerError: the file cannot be opened or is not a database, or SQLite is too old.
     """
     if sqlite3.sqlite_version_info < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise LedgerError(
-            f"SQLite {sqlite3.sqlite_version} is too old; {oldest} or newer is needed"
+            f"SQLite {sqlite3.sqlite_version} is too old; install version {oldest} or newer"
         )
     try:
         connection = sqlite3.connect(
             path,
             timeout=BUSY_TIMEOUT_S,
-            # Transactions are begun and ended explicitly; sqlite3 would begin them on its own.
+            # Berth begins and ends transactions explicitly; by default sqlite3 begins them itself.
             isolation_level=None,
             # A connection moves between threads, but only one thread uses it at a time.
             check_same_thread=False,
@@ -56,15 +57,18 @@ def connect(path: Path) -> sqlite3.Connection:
         _execute_when_free(connection, "PRAGMA journal_mode = WAL")
         connection.executescript(_PRAGMAS)
     except sqlite3.Error as error:
-        raise LedgerError(f"{path}: cannot be opened as a SQLite ledger: {error}") from error
+        raise LedgerError(f"the SQLite ledger {path} cannot be opened: {error}") from error
     return connection
 
 
 def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
-    """Retry a statement while the file is busy, in the one case where SQLite does not wait itself.
+    """Execute a statement, and repeat it for up to `BUSY_TIMEOUT_S` seconds while the file is busy.
 
     Switching a new file to WAL mode needs exclusive access. If two connections try at the same
     time, SQLite fails one of them immediately, whatever the timeout.
+
+    Raises:
+        sqlite3.OperationalError: the statement failed, or the file stayed busy.
     """
     deadline_s = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -80,7 +84,11 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
 
 
 def run_read(connection: sqlite3.Connection, read: Read[T]) -> T:
-    """Run the statements of a read one after the other, each in one step of SQLite."""
+    """Run the statements of a read one after the other, and return the result of the read.
+
+    SQLite returns all items of a statement as a single row, because sqlite3 releases and takes the
+    interpreter lock for each row.
+    """
     try:
         statement, parameters = next(read)
         while True:
@@ -92,7 +100,7 @@ def run_read(connection: sqlite3.Connection, read: Read[T]) -> T:
 
 
 def run_in_transaction(connection: sqlite3.Connection, read: Read[T]) -> T:
-    """Run the statements of a read on one consistent state of the ledger."""
+    """Run the statements of a read on one consistent state, and return the result of the read."""
     # In WAL mode a read transaction sees the state at its first statement and blocks no writer.
     connection.execute("BEGIN")
     try:
@@ -106,19 +114,19 @@ def _gathered(text: str) -> str:
     return f"SELECT {array} FROM ({text})"  # noqa: S608 - the text is one of our queries
 
 
-# File times advance in steps of some milliseconds, so two writes within one step look alike.
+# File times advance in steps of some milliseconds, and two writes within one step have the same
+# time. A modification time that is older than this belongs to a step that has ended.
 _SETTLED_NS: Final = 50_000_000
 
-
-# The file counts as changed at least every 0.5 s, so that nothing depends on file times alone.
+# After this many nanoseconds the file is reported as possibly changed, whatever its times say.
 _ASK_NS: Final = 500_000_000
 
 
 class WalFileWatch:
-    """Detects that a SQLite database may have been written, without asking SQLite.
+    """Detects that a SQLite database may have been written, without querying it.
 
     Each commit goes to SQLite's write-ahead log file (`-wal`) and changes its modification time or
-    its size. Checking these costs a tenth of a query.
+    its size. Checking these is much cheaper than a query.
 
     Args:
         database: the database file.
@@ -130,7 +138,10 @@ class WalFileWatch:
         self._asked_ns = 0
 
     def may_have_changed(self) -> bool:
-        """Return whether there may be new commits since this last returned True."""
+        """Return whether there may have been commits since this last returned True.
+
+        It also returns True if the log file cannot be examined, and at least every 0.5 s.
+        """
         now_ns = time.time_ns()
         try:
             found = self._log.stat()
@@ -139,7 +150,8 @@ class WalFileWatch:
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen == self._seen and 0 <= now_ns - self._asked_ns < _ASK_NS:
             return False
-        # The next write could fall into the same step of the file's clock and not change its time.
+        # A recent state is not remembered, because the next write could fall into the same step of
+        # the file's clock and leave the time unchanged.
         self._seen = seen if now_ns - found.st_mtime_ns > _SETTLED_NS else None
         self._asked_ns = now_ns
         return True

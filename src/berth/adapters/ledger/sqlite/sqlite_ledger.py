@@ -1,12 +1,12 @@
-"""A ledger in a SQLite file: durable, with nothing to install. The default.
+"""The default ledger, in a SQLite file: durable, without a database server.
 
-One thread per process writes (`SqliteWriter`). Short reads run on the event loop itself, since
-switching threads costs more than they do; long reads run on two reader threads. In WAL mode readers
-and the writer never wait for one another. Several processes may open the same file.
+One thread per process writes (`SqliteWriter`). Short reads run on the event loop itself, because
+switching threads costs more than they do; long reads run on two reader threads. In WAL mode,
+readers and the writer never wait for one another. Several processes may open the same file.
 
-A committed batch may be in the write-ahead log (the table `daybook`) for up to two seconds before
-it reaches the other tables (`Transactor`). This process serves its own logged batches from memory
-(`CommitCache`); any other read of a table that may lag checkpoints the log first.
+A committed batch may be in the write-ahead log (the table `daybook`) for about two seconds before
+it reaches the other tables (`Transactor`). A process serves its own logged batches from memory
+(`CommitCache`); any other read of a table that may lag behind the log runs a checkpoint first.
 """
 
 import asyncio
@@ -45,34 +45,35 @@ from berth.domain.ledger.record import Kind, Record
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
-# Threads for long reads, each with a connection.
+# Long reads run on this many threads, each with its own connection.
 _READERS: Final = 2
-# Changes of up to so many versions are read on the event loop.
+# Changes of at most this many versions are read on the event loop. `news` returns no more either.
 _FEW_VERSIONS: Final = 100
 
-# Polls without a waiter before polling stops.
+# Polling stops after this many polls in a row during which no caller waits.
 _IDLE_POLLS: Final = 100
 _POLL_S: Final = 0.01
 _QUIET_POLL_S: Final = 0.05
-# If no other process has committed for so long, polls become less frequent. Each one wakes a
-# process that sleeps, which at ten times the rate costs a percent of a core.
+# When no other process has committed for this long, the pause between polls is `_QUIET_POLL_S`
+# instead of `_POLL_S`, because each poll wakes a process that could otherwise sleep.
 _QUIET_S: Final = 10.0
 _DEFAULT: Final = Retention()
 
 _HEAD: Final = """
 SELECT version, feed_floor, coalesce((SELECT min(first) FROM daybook) - 1, version) FROM head"""
 
-# Kinds whose tables may lag behind the log: usage and heartbeats are checkpointed, too.
+# Kinds whose tables may lag behind the log. Providers and services are among them because the log
+# also holds usage and heartbeats.
 _LAGGING_KINDS: Final = DEFERRED_KINDS | {Kind.PROVIDER, Kind.SERVICE}
 
 
 class SqliteLedger(SqlLedger[SqliteWriter]):
-    """Keeps the ledger in one file. `open_ledger` creates it and migrates its schema.
+    """A ledger in one file. `open_ledger` creates the file and migrates its schema.
 
     Args:
-        path: the database file, with the schema in place.
+        path: the database file, whose schema must be current.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds, by which claim keys expire.
+        now_s: returns the Unix time in seconds, by which claim keys and deleted instances expire.
         on_batch: see `SqliteWriter`.
     """
 
@@ -87,7 +88,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         super().__init__(Queries("sqlite"))
         self._watch = VersionWatch()
         self._commit_cache = CommitCache()
-        # The newest version that any caller has seen: no answer may be older.
+        # The newest version that `version` has returned. No later result may be older.
         self._shown = 0
         self._inline = connect(path)
         self._trace = WalFileWatch(path)
@@ -111,7 +112,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
     # --- Records ---
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return the record with that key, or None."""
+        """See `RecordReader.get`."""
         kind = kind_of_noun(noun)
         if kind not in _LAGGING_KINDS:
             return self._read_inline(read_one(self._queries, noun, key))
@@ -125,7 +126,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         return cast("R | None", self._commit_cache.get(kind, key, record, head.checkpointed))
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return all records of a kind in order of their keys; decisions newest first."""
+        """See `RecordReader.all`."""
         if kind_of_noun(noun) in _LAGGING_KINDS:
             await self._ensure_checkpointed()
         limit = NO_LIMIT if limit is None else limit
@@ -134,23 +135,23 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
     # --- Feed ---
 
     async def version(self) -> int:
-        """Return the newest committed version; 0 for an empty ledger."""
+        """See `Feed.version`."""
         head = self._head()
         known = self._commit_cache.version if self._is_own(head) else head.version
         self._shown = max(self._shown, known)
         return self._shown
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """Return the whole live state as of one version."""
+        """See `Feed.snapshot`."""
         return await self._read(read_snapshot(self._queries, now_s))
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """Return the changes after a version, oldest first, in whole versions."""
+        """See `Feed.changes`."""
         head = self._head()
         check_in_feed(after, head.feed_floor, head.version)
         if self._is_own(head):
             found = self._commit_cache.changes(after, limit)
-            # An empty answer is right only if the cache is not behind a version that a caller has
+            # An empty list is correct only if the cache is not behind a version that a caller has
             # seen.
             if found or (found is not None and after >= self._shown):
                 return found
@@ -160,17 +161,14 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         return await self._read_in_thread(read)
 
     def news(self, after: int) -> list[Change]:
-        """Return the changes after a version that this process committed itself, without I/O.
-
-        See `berth.ports.ledger.Feed`.
-        """
+        """See `Feed.news`. The ledger knows the latest changes that this process has committed."""
         return self._commit_cache.changes(after, _FEW_VERSIONS) or []
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until there is a version above `after`; return False on timeout.
+        """See `Feed.wait`.
 
-        Commits of this process wake waiters at once, those of other processes within 10 ms. The
-        first one after 10 s without any takes up to 50 ms.
+        A commit of this process wakes waiters immediately. A commit of another process wakes them
+        within about 10 ms, or 50 ms if no other process has committed for 10 s.
         """
         self._check_open()
         if self._poller is None or self._poller.done():
@@ -180,8 +178,9 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
-        """Commit what was accepted, then close the file."""
-        # First: waiters and readers may still depend on commits that were accepted.
+        """See `Ledger.close`."""
+        # The writer closes first, because waiters and readers may depend on the commits that it has
+        # accepted.
         await self._writer.close()
         if self._closed:
             return
@@ -195,11 +194,12 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
             self._connections.get().close()
 
     async def _poll(self) -> None:
-        """Poll for commits of other processes while any caller waits.
+        """Poll for commits of other processes until no caller has waited for some polls.
 
-        A batch of this process follows theirs and reports the version, so the file is polled only
-        after a while without one: each poll makes the writer's thread compete for the interpreter
-        lock. It is queried only if its log file looks changed.
+        The notice of a batch of this process also reports the version that earlier commits of other
+        processes led to. The file is therefore polled only if there was no notice for a while,
+        because each poll makes the writer's thread compete for the interpreter lock. The database
+        is queried only if its log file may have changed.
         """
         clock = asyncio.get_running_loop().time
         idle = 0
@@ -218,16 +218,16 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
     # --- the write-ahead log ---
 
     def _is_own(self, head: LedgerHead) -> bool:
-        """Return whether this process committed everything since some earlier version.
+        """Return whether the commit cache has every acknowledged commit of the newest epoch.
 
-        Commits that are not in the commit cache yet are not acknowledged yet either, so no caller
-        can expect to see them.
+        It has not if another process has written. Commits of this process that are not in the cache
+        yet are not acknowledged yet either, so no caller can expect to see them.
         """
         epoch, version = self._writer.newest
         return epoch == self._commit_cache.epoch and head.version <= version
 
     async def _ensure_checkpointed(self) -> None:
-        """Make sure that everything committed before this call is in the tables."""
+        """Checkpoint the log, unless the tables already have everything that was committed."""
         head = self._head()
         if head.checkpointed < head.version:
             await self._writer.checkpoint()
@@ -243,7 +243,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
             raise UnavailableError("the ledger is closed")
 
     def _head(self) -> LedgerHead:
-        """Read the ledger's versions in a single statement, since every read begins with them."""
+        """Return the ledger's versions, read by one statement since most reads begin with them."""
         self._check_open()
         with _translated_errors():
             return LedgerHead(*self._inline.execute(_HEAD).fetchone())
@@ -269,7 +269,12 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
 @contextmanager
 def _translated_errors() -> Generator[None, None, None]:
-    """Convert errors of SQLite to errors of Berth."""
+    """Convert errors of SQLite to errors of Berth.
+
+    Raises:
+        UnavailableError: the database cannot be used now, for example because it is locked.
+        LedgerError: SQLite failed in any other way.
+    """
     try:
         yield
     except sqlite3.OperationalError as error:

@@ -1,7 +1,7 @@
 """The one thread of a process that writes to its SQLite ledger.
 
-All requests that wait when a transaction begins are committed with it, so that callers share one
-flush of the disk: with one caller a commit costs a flush, with many it costs a share of one.
+Each transaction commits all requests that wait when it begins, so concurrent callers share one
+flush of the disk.
 """
 
 import asyncio
@@ -30,31 +30,34 @@ from berth.adapters.ledger.wal.commit_cache import CommitNotice
 from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.ledger.write import Outcome
 
-# Seconds that committed batches may be missing from the tables while no read needs them.
+# When batches have been in the log for this long, a checkpoint begins even if no read needs it.
 _CHECKPOINT_AFTER_S: Final = 2.0
 
+# Before a batch, the writer waits up to 4 times for up to 1 ms each, until 16 requests wait or no
+# more arrive.
 _WAIT_MAX_S: Final = 0.001
 _WAITS_MAX: Final = 4
-# Before a batch the writer waits up to 1 ms for more requests, up to 4 times, until 16 have come.
 _ENOUGH_REQUESTS: Final = 16
 
-# The time of a flush is a moving average over about so many flushes.
+# The duration of a flush is averaged over about this many flushes.
 _INERTIA: Final = 8
 
 
 class SqliteWriter:
-    """Takes write requests from the event loop and answers them there once they are durable.
+    """Accepts write requests in the event loop, and answers them there once they are durable.
 
     Args:
         path: the database file.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds.
-        on_notice: called in the event loop with each commit, before its callers are answered.
-        on_batch: called in the thread with the number of units in a committed batch, and the
-            seconds that its commit took.
+        now_s: returns the Unix time in seconds.
+        on_notice: called in the event loop with the notice of each commit and of the end of each
+            checkpoint, before any caller is answered.
+        on_batch: called in the writer's thread with the number of units in a committed batch and
+            the seconds that its commit took.
 
     Attributes:
-        newest: epoch and version of the newest batch, which `on_notice` may not have received yet.
+        newest: the epoch and version of the newest notice, which `on_notice` may not have received
+            yet.
     """
 
     def __init__(
@@ -84,10 +87,11 @@ class SqliteWriter:
     # --- in the event loop ---
 
     async def checkpoint(self) -> None:
-        """Write everything committed before, by any process, to the tables.
+        """Write everything that any process has committed before this call to the tables.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
+            LedgerError: the ledger is damaged.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
         self.submit(WriteRequest((), None, answer, checkpoints=True))
@@ -115,19 +119,21 @@ class SqliteWriter:
                 pass
         finally:
             self._closing = True
-            # Leaves the file without log records, so that its tables are complete for other
-            # programs, too.
+            # The last checkpoint leaves no log records, so other programs find complete tables.
             self._checkpoint(self._transactor.checkpoint)
             self._connection.close()
             self._fail_remaining()
             self._call_in_loop(lambda: self._done.set_result(None))
 
     def _next(self) -> bool:
-        """Commit the next batch and advance a checkpoint; return False if the writer is closed."""
+        """Commit the next batch, and advance the checkpoint if one is due.
+
+        Without a request, only the checkpoint is advanced. Return False when the thread must end.
+        """
         goes_on = True
         patience_s = _CHECKPOINT_AFTER_S if self._transactor.has_logged_batches else None
         try:
-            # Without a timeout of 0 a running checkpoint would pause until the next request.
+            # With a timeout above 0, a running checkpoint would pause until the next request.
             request = self._queue.get(
                 timeout=0 if self._transactor.is_checkpointing else patience_s
             )
@@ -143,9 +149,9 @@ class SqliteWriter:
         return goes_on
 
     def _await_more_requests(self) -> None:
-        """Wait briefly for more requests to share the flush with, as long as they keep coming.
+        """Wait briefly for more requests that can share the flush, as long as some arrive.
 
-        A caller that was alone in the last batch does not wait. All waits together last no longer
+        There is no wait if the last batch had only one request. All waits together last no longer
         than a flush, so that a fast disk is not slowed down.
         """
         waiting = self._queue.qsize()
@@ -159,7 +165,7 @@ class SqliteWriter:
                 break
 
     def _fail_remaining(self) -> None:
-        """Answer the remaining requests, in case the thread ends unexpectedly."""
+        """Fail the requests that are still queued when the thread ends unexpectedly."""
         with suppress(Empty):
             while True:
                 request = self._queue.get_nowait()
@@ -172,13 +178,13 @@ class SqliteWriter:
             self._loop.call_soon_threadsafe(callback)
 
     def _commit_batch(self, first: WriteRequest) -> bool:
-        """Commit the waiting requests; return False if the writer is to close after them."""
+        """Commit the waiting requests; return False if the request to close was among them."""
         requests = [first]
         goes_on = True
         began_s = time.monotonic()
         try:
-            # The lock first, then the queue: requests that arrive while another process holds the
-            # lock are still in this batch.
+            # The queue is drained after the lock is taken, so that requests that arrive while
+            # another process holds the lock become part of this batch.
             self._transactor.begin()
             goes_on = self._drain(requests)
             self._is_shared = len(requests) > 1
@@ -192,7 +198,7 @@ class SqliteWriter:
         return goes_on
 
     def _drain(self, requests: list[WriteRequest]) -> bool:
-        """Take the waiting requests; return False if the last one is the request to close."""
+        """Append waiting requests, up to about `UNITS_MAX` units; return False at that to close."""
         count = len(requests[0].units)
         with suppress(Empty):
             while count < UNITS_MAX:
@@ -204,7 +210,7 @@ class SqliteWriter:
         return True
 
     def _finish(self, requests: list[WriteRequest]) -> None:
-        """Carry out the requests in the open transaction, commit it, and answer."""
+        """Carry out the requests in the open transaction, commit it, and answer the requests."""
         transactor = self._transactor
         result = transactor.apply_batch(units_of(requests))
         numbers = [
@@ -215,13 +221,13 @@ class SqliteWriter:
         if any(request.checkpoints for request in requests):
             transactor.checkpoint()
         began_s = time.monotonic()
-        # Answers follow only after this returns, when the batch is on disk.
+        # The requests are answered only after this returns, because only then is the batch on disk.
         transactor.commit()
         self._flush_s += (time.monotonic() - began_s - self._flush_s) / _INERTIA
         self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
     def _is_checkpoint_due(self) -> bool:
-        """Return whether many batches are logged, or one has been for long."""
+        """Return whether many rows are logged, or some have been logged for long."""
         now_s = time.monotonic()
         if not self._transactor.has_logged_batches:
             self._checkpointed_at_s = now_s
@@ -231,12 +237,16 @@ class SqliteWriter:
         )
 
     def _checkpoint(self, checkpoint: Callable[[], None]) -> None:
-        """Checkpoint if there are logged batches. An error reappears with the next batch."""
+        """Run a checkpoint or one step of it in its own transaction, if any batches are logged.
+
+        An error is not reported here, because it recurs with the next batch.
+        """
         transactor = self._transactor
         if not transactor.has_logged_batches:
             return
         try:
-            # Not flushed: the log still has everything that a crash could undo here.
+            # This transaction need not be flushed: the log still has everything that a crash could
+            # undo.
             transactor.begin(is_flushed=False)
             checkpoint()
             transactor.commit()
@@ -249,10 +259,10 @@ class SqliteWriter:
             self._answer([], transactor.notice())
 
     def _answer(self, answers: Answers, notice: CommitNotice | None = None) -> None:
-        """Answer requests in the event loop, after the notice of their commit."""
+        """Deliver the answers in the event loop, after the notice of the commit."""
         if notice is not None:
-            # Set in this thread, before the event loop hears of it: reads compare it with the
-            # commit cache to find out whether a commit is on its way.
+            # `newest` is set in this thread, before the event loop receives the notice. Reads
+            # compare it with the commit cache to find out whether a commit is on its way.
             self.newest = (notice.epoch, notice.version)
 
         def notify_and_deliver() -> None:
@@ -263,7 +273,7 @@ class SqliteWriter:
         self._call_in_loop(notify_and_deliver)
 
     def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
-        """Roll back and answer with the error, or find the one request that causes it."""
+        """Roll back, then fail the requests, or retry each alone to find the cause of the error."""
         self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             gone = UnavailableError(f"the ledger cannot be written now: {error}")
@@ -272,8 +282,8 @@ class SqliteWriter:
         elif len(requests) == 1:
             self._answer(failures_of(requests, error))
         else:
-            # One caller's units that cannot be stored (a NaN, a lone surrogate) must not fail the
-            # others.
+            # Units of one caller that cannot be stored, for instance because they contain a NaN,
+            # must not fail those of the others.
             for request in requests:
                 self._retry_alone(request)
 

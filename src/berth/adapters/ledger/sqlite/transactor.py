@@ -1,15 +1,14 @@
-"""The transactor: commits batches to a SQLite ledger, in transactions of one connection.
+"""The transactor, which commits batches to a SQLite ledger through one connection.
 
-A batch is applied to what the transactor remembers and to what it loads for the batch. The result
+The transactor applies a batch to what it remembers and to what it loads for the batch. The result
 becomes one record of the write-ahead log (table `daybook`), the only thing that must be flushed to
-disk before callers are answered. A checkpoint later writes many logged batches, merged, to the
-tables that queries read. It does so table by table in short transactions, so that batches need not
-wait for all of it.
+disk before callers are answered. A checkpoint later merges many logged batches and writes them to
+the tables that queries read. It writes table by table in short transactions, so that batches need
+not wait for all of it.
 
-Everything is in one file, in transactions. A process that finds log records written by another
-process, or by its own former life, checkpoints them before anything else. A batch that follows
-another process's write goes to the tables directly, since its log record would be checkpointed at
-once anyway (docs/adr/0011-the-daybook.md).
+A process that finds log records written by another process, or before its own restart, checkpoints
+them before anything else. A batch that follows another process's write goes to the tables directly,
+since its log record would be checkpointed immediately anyway (docs/adr/0011-the-daybook.md).
 """
 
 import sqlite3
@@ -48,15 +47,20 @@ from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
 
-# Logged rows, about, that make a checkpoint due: writing them takes some tens of milliseconds.
+# A checkpoint is due when this many rows are logged. A batch of this many rows is not logged, but
+# written to the tables directly.
 _ROWS_MAX: Final = 8192
 
 
 class FileState(NamedTuple):
-    """The oldest logged version and the newest version after a transaction.
+    """The state of the file after a transaction.
 
     If a later transaction finds another state, another process has written in between: every write
     advances the version, and every checkpoint changes the oldest logged version.
+
+    Attributes:
+        first: the oldest logged version, or None if the log is empty.
+        version: the newest version.
     """
 
     first: int | None
@@ -65,9 +69,13 @@ class FileState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The outcomes and changes of a batch. `before` is the newest version before it.
+    """The result of a batch.
 
-    `logged` is what the batch changed, if that is only in the write-ahead log.
+    Attributes:
+        outcomes: the outcomes of the units, in order.
+        before: the newest version before the batch.
+        changes: the changes of the batch for the feed.
+        logged: the rows of the batch if they are only in the write-ahead log, otherwise None.
     """
 
     outcomes: list[Outcome]
@@ -78,7 +86,13 @@ class BatchResult:
 
 @dataclass(slots=True)
 class _RunningCheckpoint:
-    """A checkpoint in progress: the batches it covers, their last version, the remaining steps."""
+    """A checkpoint in progress.
+
+    Attributes:
+        batches: the number of batches that it covers, from the oldest logged one.
+        version: the last version of these batches.
+        steps: the remaining steps.
+    """
 
     batches: int
     version: int
@@ -91,12 +105,13 @@ class Transactor:
     Each `begin` must be followed by `commit` or `roll_back`.
 
     Args:
-        connection: the transactor's own.
+        connection: a connection that only the transactor uses.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds.
+        now_s: returns the Unix time in seconds.
 
     Attributes:
-        epoch: grows whenever another process is found to have written, which voids all caches.
+        epoch: increases whenever the transactor discards everything that it remembers: at its first
+            transaction, after a rollback, and after another process has written.
     """
 
     def __init__(
@@ -134,7 +149,7 @@ class Transactor:
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether to checkpoint: many rows are logged, or a checkpoint is in progress."""
+        """Whether a checkpoint is in progress, many rows are logged, or a trim is due."""
         if not self._logged:
             return False
         is_much = self._running is not None or self._rows >= _ROWS_MAX
@@ -143,7 +158,7 @@ class Transactor:
         )
 
     def notice(self, result: BatchResult | None = None) -> CommitNotice:
-        """Return what was committed last: a batch, or the end of a checkpoint."""
+        """Return the notice of the batch with this result, or of the end of a checkpoint."""
         state = self._state or FileState(None, 0)
         checkpointed = state.version if state.first is None else state.first - 1
         if result is None:
@@ -156,12 +171,12 @@ class Transactor:
         """Begin a transaction that may write.
 
         Args:
-            is_flushed: make `commit` wait until everything is on disk. Without it, the machine may
-                lose the latest transactions in a crash, up to the next flush.
+            is_flushed: whether `commit` waits until everything is on disk. If it does not, a crash
+                of the machine may lose the transactions since the last flush.
         """
-        # In WAL mode, `synchronous = NORMAL` never corrupts the file, and a crash loses
-        # transactions from the end only. A checkpoint that is lost finds its batches in the log
-        # again, because the transaction that deletes them comes last.
+        # In WAL mode, `synchronous = NORMAL` never corrupts the file, and a crash loses only the
+        # latest transactions. The batches of a lost checkpoint are still in the log, because the
+        # transaction that deletes them comes last.
         if is_flushed != self._is_flushed:
             level = "FULL" if is_flushed else "NORMAL"
             self._connection.execute(f"PRAGMA synchronous = {level}")
@@ -174,20 +189,21 @@ class Transactor:
     def commit(self) -> None:
         """Commit the transaction."""
         self._connection.execute("COMMIT")
-        # Only after COMMIT: if it fails, the remembered state must not match the file.
+        # The state is remembered only after COMMIT, because a COMMIT that fails does not change the
+        # file.
         self._state = self._next_state
 
     def roll_back(self) -> None:
         """Roll back the transaction, if there is one, and forget everything remembered."""
         # The working set may contain changes of the rolled-back transaction. Without a remembered
-        # state the next transaction finds a foreign state and recovers.
+        # state, the next transaction recovers as if another process had written.
         self._state = self._running = None
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
     def apply_batch(self, units: Sequence[Unit]) -> BatchResult:
-        """Apply units and store what they changed, in the open transaction."""
+        """Apply units, store what they changed in the open transaction, and return the result."""
         is_alone = self._load(required_keys(units))
         working_set = self._cache.working_set
         before = working_set.version
@@ -212,15 +228,16 @@ class Transactor:
         return BatchResult(outcomes, before, change_set.changes, logged)
 
     def checkpoint(self) -> None:
-        """Bring the tables up to date in the open transaction, which may also hold a batch."""
+        """Write all logged batches to the tables, in the open transaction."""
         if not self._has_read_state and not self._is_unchanged(self._read_state()):
             self._recover(self._next_state)
         self._checkpoint()
 
     def checkpoint_step(self) -> None:
-        """Do the next step of a checkpoint in the open transaction.
+        """Do the next step of a checkpoint in the open transaction, which need not be flushed.
 
-        It need not be flushed: whatever a crash loses is still in the log.
+        Whatever a crash loses is still in the log. If another process has written since the last
+        transaction, the whole log is checkpointed instead.
         """
         if self._is_unchanged(self._read_state()):
             self._run_step()
@@ -228,7 +245,7 @@ class Transactor:
             self._recover(self._next_state)
 
     def next_id(self, kind: Kind) -> int:
-        """Draw the next number of a kind, in the open transaction."""
+        """Return the next id of a kind, and record it in the open transaction."""
         parameters = self._next_id_statement.bind(kind=str(kind))
         number: int = self._connection.execute(self._next_id_statement.text, parameters).fetchone()[
             0
@@ -236,7 +253,7 @@ class Transactor:
         return number
 
     def _load(self, required: RequiredKeys) -> bool:
-        """Load what a batch requires; return whether this process wrote the last batch."""
+        """Load what a batch requires; return False if another process may have written before."""
         missing = self._cache.missing(required)
         first, version, *texts = load(self._connection, missing)
         state = FileState(first, version)
@@ -247,7 +264,8 @@ class Transactor:
         elif not is_counted:
             self._checkpoint()  # instances are counted in their table, which must be current
         if not (is_alone and is_counted):
-            # Again: the cache was emptied, or the tables have changed, since the first load.
+            # The keys are loaded again, because since the first load the cache was emptied or the
+            # tables were changed.
             missing = self._cache.missing(required)
             _, version, *texts = load(self._connection, missing)
         self._cache.add_loaded(required, missing, version, texts)
@@ -255,7 +273,7 @@ class Transactor:
         return is_alone
 
     def _count(self, projects: AbstractSet[str]) -> None:
-        """Start counting the projects that are not counted yet."""
+        """Start counting the instances of the projects that are not counted yet."""
         working_set = self._cache.working_set
         uncounted = projects - working_set.counted.keys()
         if uncounted:
@@ -270,15 +288,15 @@ class Transactor:
         return state == self._state
 
     def _recover(self, state: FileState) -> None:
-        """Forget everything, and checkpoint all logged batches, whichever process wrote them."""
+        """Discard all caches, and checkpoint all logged batches, whichever process wrote them."""
         self.epoch += 1
         self._cache = WriterCache()
         self._logged, self._running = deque(), None
         if state.first is not None:
             found = self._connection.execute("SELECT body FROM daybook ORDER BY first")
             self._logged.extend(unpack_batch(body) for (body,) in found)
-        # The process that logged them may have died in the middle of a checkpoint, so some tables
-        # may have some of the rows.
+        # The process that logged the batches may have died in the middle of a checkpoint, so some
+        # tables may have some of the rows.
         self._checkpoint(in_doubt=True)
 
     def _append_to_log(self, batch: RowBatch) -> None:
@@ -298,10 +316,13 @@ class Transactor:
         self._next_state = FileState(None, batch.version)
 
     def _checkpoint(self, *, in_doubt: bool = False) -> None:
-        """Checkpoint all logged batches. In doubt, some tables may have some of them already."""
+        """Write all logged batches to the tables.
+
+        If `in_doubt`, some tables may already have some of the rows.
+        """
         if not self._logged:
             return
-        # The steps of a running checkpoint that are done are in the tables already.
+        # A running checkpoint may already have written some rows to the tables.
         in_doubt = in_doubt or self._running is not None
         batch = merge_batches(self._logged, in_doubt=in_doubt)
         for step in checkpoint_steps(batch, in_doubt=in_doubt):
@@ -314,7 +335,7 @@ class Transactor:
         self._next_state = FileState(None, batch.version)
 
     def _run_step(self) -> None:
-        """Do one step of a checkpoint. It covers the batches that are logged when it begins."""
+        """Do one step of a checkpoint, which covers the batches that were logged when it began."""
         if self._running is None:
             batch = merge_batches(self._logged)
             steps = deque(checkpoint_steps(batch))
@@ -322,7 +343,8 @@ class Transactor:
             self._rows = 0
             self._cache.begin_generation()
         self._running.steps.popleft()(self._connection)
-        # The log records go last: until then, reads and a recovery after a crash need them.
+        # The log records are deleted last, because reads, and a recovery after a crash, need them
+        # until then.
         if not self._running.steps:
             self._finish_running(self._running)
 
@@ -338,7 +360,7 @@ class Transactor:
         self._trim(before, done.version)
 
     def _trim(self, before: int, version: int) -> None:
-        """Delete what retention no longer covers, if it is due."""
+        """Delete the history that retention no longer covers, if a trim is due."""
         if not self._retention.is_due(before, version):
             return
         values = self._retention.trim_parameters(version, self._now_s())

@@ -1,1 +1,1 @@
-"""The write-ahead log of the SQLite ledger, and reads of tables that may lag behind it."""
+"""The write-ahead log of the SQLite ledger, and the reads that the SQL ledgers share."""

@@ -1,4 +1,4 @@
-"""What this process committed lately, which is quicker to use than to read back from the file."""
+"""A cache of this process's latest commits, which is faster to read than the ledger's file."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from berth.domain.compute.host import Service
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import RECORD_TYPES, Kind, Record
 
-# Versions whose changes are kept; a follower further behind reads the file.
+# The cache keeps the changes of about this many versions. A follower that is further behind reads
+# the file.
 _VERSIONS_MAX: Final = 500
 
 _NOT_LOGGED: Final = (-1, None)
@@ -21,11 +22,15 @@ _UNSEEN: Final = (-1, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class CommitNotice:
-    """A batch that was committed, or the end of a checkpoint.
+    """The notice of a committed batch, or of the end of a checkpoint.
 
-    The ledger went from version `before` to `version`; the tables are at `checkpointed`. `batch` is
-    what the batch changed, if that is only in the write-ahead log. A notice of a new epoch follows
-    writes of another process.
+    Attributes:
+        epoch: the transactor's epoch; in a new one, another process may have written.
+        before: the ledger's version before the batch.
+        version: the ledger's version after the batch.
+        checkpointed: the version that the tables have reached.
+        changes: the changes of the batch; empty at the end of a checkpoint.
+        batch: the rows of the batch if they are only in the write-ahead log, otherwise None.
     """
 
     epoch: int
@@ -37,9 +42,9 @@ class CommitNotice:
 
 
 class CommitCache:
-    """The changes and logged records of this process's latest commits. Used in the event loop only.
+    """The changes and logged records of this process's latest commits, for use in the event loop.
 
-    It is as new as the notices it was given.
+    The cache is as recent as the newest notice that was added.
 
     Attributes:
         epoch: the epoch of the newest notice.
@@ -51,20 +56,20 @@ class CommitCache:
         self.version = 0
         # (version before, changes) of batches that follow one another without a gap.
         self._recent_changes: deque[tuple[int, Sequence[Change]]] = deque()
-        # Logged batches that are not indexed yet. Most are checkpointed before any read needs them.
+        # Logged batches that are not indexed yet. Most are checkpointed before a read needs them.
         self._batches: deque[RowBatch] = deque()
-        # Version and body of each record in the indexed batches; the body of a removed one is None.
+        # The version and body of each record in the indexed batches; a removed record has None.
         self._bodies: dict[tuple[Kind, str], tuple[int, str | None]] = {}
-        # Version and Unix seconds of heartbeats in the indexed batches, by host.
+        # The version and Unix seconds of the latest heartbeat in the indexed batches, by host.
         self._seen: dict[str, tuple[int, float]] = {}
         self._checkpointed = 0
 
     def add(self, notice: CommitNotice) -> None:
-        """Add a committed batch, or the end of a checkpoint."""
+        """Add the notice of a committed batch, or of the end of a checkpoint."""
         if notice.epoch != self.epoch:
             self.epoch = notice.epoch
-            # Another process has written in between: the changes no longer follow one another
-            # without a gap, and the transactor has written all logged batches to the tables.
+            # Another process may have written in between, so the changes may have a gap, and the
+            # transactor has written all logged batches to the tables.
             self._recent_changes.clear()
             self._forget_batches(self.version)
             self._checkpointed = 0
@@ -82,14 +87,14 @@ class CommitCache:
             self._forget_batches(notice.checkpointed)
 
     def get(self, kind: Kind, key: str, stored: Record | None, checkpointed: int) -> Record | None:
-        """Return a record as of now, or None if there is none.
+        """Return the newest state of a record, or None if it does not exist.
 
         Args:
-            kind: its kind.
-            key: its key.
-            stored: the record in its table.
-            checkpointed: the version that the table is at. It may be ahead of this cache; batches
-                up to it no longer override the table.
+            kind: the kind of the record.
+            key: the key of the record.
+            stored: the record in its table, or None if the table does not have it.
+            checkpointed: the version that the table has reached, which may be ahead of this cache.
+                Batches up to this version no longer override the table.
 
         Raises:
             LedgerError: the record in the log cannot be decoded.
@@ -106,9 +111,11 @@ class CommitCache:
         return stored
 
     def changes(self, after: int, limit: int) -> list[Change] | None:
-        """Return the changes after a version, in at most `limit` versions.
+        """Return the changes after a version, of at most `limit` versions.
 
-        None means that they are not cached.
+        Returns:
+            The changes, oldest first; an empty list if the cache has no version above `after`; None
+            if it no longer has the next version.
         """
         if after >= self.version:
             return []
@@ -126,7 +133,7 @@ class CommitCache:
         ]
 
     def _forget_batches(self, checkpointed: int) -> None:
-        """Forget batches up to a version, as they are in the tables."""
+        """Forget the batches up to a version, which the tables have reached."""
         self._checkpointed = checkpointed
         while self._batches and self._batches[0].version <= checkpointed:
             self._batches.popleft()

@@ -1,7 +1,8 @@
 """Reads of a SQL ledger, independent of its driver: each read is a generator of statements.
 
-It yields a statement with its parameters, receives the items found as one JSON array, and returns
-the result. A ledger runs it in one read transaction, with or without `await`.
+A read yields a statement with its parameters, receives the items found as one JSON array, and
+returns the result. A ledger runs the statements with or without `await`, in one transaction if they
+must see the same state.
 """
 
 import asyncio
@@ -56,18 +57,25 @@ R = TypeVar("R", bound=Record)
 BoundStatement = tuple[Statement, tuple[Parameter, ...]]
 Read = Generator[BoundStatement, str, T]
 
-# (consumer, provider), amounts, the consumer's record, and the owner of its instance.
+# A row that `Queries.holdings` selects: (consumer, provider), amounts, the consumer's record, and
+# the owner of its instance.
 _Held = tuple[tuple[str, str], dict[str, int], Consumer | None, InstanceOwner | None]
 
 NO_LIMIT: Final = 2**31 - 1
-"""A limit that never applies."""
+"""A limit on the number of records that no ledger reaches."""
 
-# Instances per statement of a snapshot: bounds the size of one JSON text.
+# One statement of a snapshot reads at most this many instances, which bounds the size of its JSON.
 _CHUNK = 10_000
 
 
 class LedgerHead(NamedTuple):
-    """The newest version, the newest trimmed one, and the version that the tables are at."""
+    """The versions of a ledger.
+
+    Attributes:
+        version: the newest committed version.
+        feed_floor: the newest version whose changes were trimmed from the feed.
+        checkpointed: the version that the tables have reached; newer ones are only in the log.
+    """
 
     version: int
     feed_floor: int
@@ -75,18 +83,23 @@ class LedgerHead(NamedTuple):
 
 
 def read_head(queries: Queries) -> Read[LedgerHead]:
-    """Read the versions that the ledger is at."""
+    """Read the versions of the ledger.
+
+    Raises:
+        LedgerError: the table `head` is empty.
+    """
     statement = queries.head()
     found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
     if not found:
         raise LedgerError(
-            "the ledger has no head row: it was not created by `berth`, or is damaged"
+            "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
+            "is damaged and must be restored from a backup"
         )
     return LedgerHead(*found[0])
 
 
 def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
-    """Read the record with a key, or None."""
+    """Read the record with a key; the result is None if it does not exist."""
     statement = queries.one(kind_of_noun(noun))
     found = decode_records(noun, (yield statement, statement.bind(key=key)))
     return found[0] if found else None
@@ -95,23 +108,27 @@ def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
 def read_beside_head(
     queries: Queries, noun: type[R], key: str
 ) -> Read[tuple[LedgerHead, R | None]]:
-    """Read the ledger's versions, and the record with a key as of the same state."""
+    """Read the ledger's versions, and the record with a key or None if it does not exist."""
     head = yield from read_head(queries)
     return head, (yield from read_one(queries, noun, key))
 
 
 def read_all(queries: Queries, noun: type[R], limit: int = NO_LIMIT) -> Read[list[R]]:
-    """Read all records of a kind: decisions newest first, others in order of keys."""
+    """Read at most `limit` records of a type: decisions newest first, others in key order."""
     statement = queries.every(kind_of_noun(noun))
     found = decode_records(noun, (yield statement, statement.bind(limit=limit)))
     if noun is Decision:
         return sorted(found, key=_decided, reverse=True)
-    # Sorted again, since SQLite's `group_concat` promises no order.
+    # The records are sorted again, because SQLite's `group_concat` guarantees no order.
     return in_key_order(found)
 
 
 def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance]]:
-    """Read the instances that match a query, newest first."""
+    """Read the instances that match a query, newest first.
+
+    Raises:
+        NotFoundError: `query.marker` is not an instance, or belongs to another project.
+    """
     values: dict[str, Parameter] = {
         name: getattr(query, name) for name in query.__slots__ if name != "deleted"
     }
@@ -126,7 +143,11 @@ def read_instances(queries: Queries, query: InstanceQuery) -> Read[list[Instance
 
 
 def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migration]]:
-    """Read the migrations that match a query, newest first."""
+    """Read the migrations that match a query, newest first.
+
+    Raises:
+        NotFoundError: `query.marker` is not a migration.
+    """
     values: dict[str, Parameter] = {name: getattr(query, name) for name in query.__slots__}
     if query.marker is not None:
         marker = yield from _read_marker(queries, Migration, query.marker)
@@ -137,7 +158,11 @@ def read_migrations(queries: Queries, query: MigrationQuery) -> Read[list[Migrat
 
 
 def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
-    """Read the record with which the previous page ended."""
+    """Read the record with which the previous page ended.
+
+    Raises:
+        NotFoundError: it does not exist.
+    """
     found = yield from read_one(queries, noun, marker)
     if found is None:
         raise NotFoundError(kind_of_noun(noun), marker)
@@ -145,21 +170,31 @@ def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
 
 
 def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
-    """Read the actions on an instance, newest first."""
+    """Read the actions on an instance, newest first, without its creation."""
     statement = queries.actions()
     found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
     return sorted(found, key=started_last, reverse=True)
 
 
 def read_remote_instances(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
-    """Read the remote instances where the named columns equal; None matches any value."""
+    """Read the remote instances that have the given values, ordered by UUID.
+
+    Args:
+        queries: the statements of the ledger.
+        by: values by the name of their column; None matches any value.
+    """
     asked = {name: key for name, key in by.items() if key is not None}
     statement = remote_instances_statement(queries.dialect, tuple(asked))
     return in_key_order(decode_records(RemoteInstance, (yield statement, statement.bind(**asked))))
 
 
 def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation]]:
-    """Read allocations where the named columns equal, in order of consumer and provider."""
+    """Read the allocations that have the given values, ordered by consumer and provider.
+
+    Args:
+        queries: the statements of the ledger.
+        by: values by the name of their column; None matches any value.
+    """
     asked = {name: uuid for name, uuid in by.items() if uuid is not None}
     statement = queries.allocations(tuple(asked))
     text = yield statement, statement.bind(**asked)
@@ -169,7 +204,13 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
 
 
 def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[ConsumerAllocations]]:
-    """Read allocations with their consumers: of a consumer, of a provider, or of a project."""
+    """Read the allocations of a consumer, on a provider, or of a project, grouped by consumer.
+
+    Args:
+        queries: the statements of the ledger.
+        by: the column that selects the allocations.
+        key: the value of that column: a UUID, or a project id.
+    """
     statement = queries.holdings(by)
     text = yield statement, statement.bind(key=key)
     consumers: dict[str, Consumer] = {}
@@ -183,14 +224,14 @@ def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Consu
 
 
 def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
-    """Read the sum of all instances of a project that are not deleted."""
+    """Read the footprint of a project: its instances that are not deleted, in child zones too."""
     statement = footprint_statement(queries.dialect)
     text = yield statement, statement.bind(key=project_id)
     return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))
 
 
 def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
-    """Read the whole live state as of one version."""
+    """Read all live state as of the version that the tables have reached."""
     head = yield from read_head(queries)
     records: dict[str, Any] = {}
     for kind, spec in RECORD_SPECS.items():
@@ -207,7 +248,10 @@ def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
 
 
 def _read_live(queries: Queries) -> Read[list[Instance]]:
-    """Read the live instances in chunks, since one text with all could become too large."""
+    """Read the live instances, ordered by UUID.
+
+    They are read in chunks, because one JSON text with all of them could become too large.
+    """
     statement = queries.live_instances()
     live: list[Instance] = []
     at_s, uuid, count = float("-inf"), "", _CHUNK
@@ -222,7 +266,7 @@ def _read_live(queries: Queries) -> Read[list[Instance]]:
 
 
 def read_status_counts(queries: Queries) -> Read[dict[str, int]]:
-    """Read the number of instances by status, deleted ones left out."""
+    """Read the number of instances by status, without deleted ones."""
     statement = queries.status_counts()
     return dict(decode_json(list[tuple[str, int]], (yield statement, statement.bind())))
 
@@ -233,12 +277,19 @@ def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
 
 
 def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
-    """Read the changes after a version, in at most `limit` versions."""
+    """Read the changes after a version, oldest first, of at most `limit` versions.
+
+    Raises:
+        FeedGapError: the feed no longer holds the next version, or `after` is above the ledger's
+            own version.
+        LedgerError: a record of the write-ahead log cannot be decoded.
+    """
     head = yield from read_head(queries)
     check_in_feed(after, head.feed_floor, head.version)
     until = after + limit
     statement = queries.changes()
-    # During a checkpoint, changes are in the table and still in the log: each is taken from one.
+    # During a checkpoint, some changes are both in the table and in the log. The table supplies the
+    # versions up to `checkpointed`, and the log the versions after it.
     of_table = statement.bind(after=after, until=min(until, head.checkpointed))
     changes = decode_changes((yield statement, of_table))
     if min(until, head.version) > head.checkpointed:
@@ -278,12 +329,12 @@ W = TypeVar("W", bound=WriteQueue)
 
 
 class SqlLedger(ABC, Generic[W]):
-    """What the ledgers in a SQL database share: writes by a queue, and reads.
+    """What all SQL ledgers share: writes through a queue, and reads.
 
     A read sees every write acknowledged before the call.
 
     Args:
-        queries: statements in the SQL of the database.
+        queries: the statements in the SQL of the database.
     """
 
     _writer: W
@@ -294,16 +345,13 @@ class SqlLedger(ABC, Generic[W]):
     # --- Writer ---
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit each unit by itself, in order. See `berth.ports.ledger.Writer`.
-
-        If the caller is cancelled, the units are committed all the same.
-        """
+        """See `Writer.commit`. Cancelling the call does not stop the commit."""
         answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
         self._writer.submit(WriteRequest(units, None, answer))
         return await answer
 
     async def next_id(self, kind: Kind) -> int:
-        """Return a number that was never returned before for this kind (from 1)."""
+        """See `RecordReader.next_id`."""
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writer.submit(WriteRequest((), kind, answer))
         return await answer
@@ -312,26 +360,26 @@ class SqlLedger(ABC, Generic[W]):
 
     @abstractmethod
     async def _read(self, read: Read[T]) -> T:
-        """Run a read once everything committed before is in the tables."""
+        """Run a read on tables that contain everything committed before; return its result."""
 
     # --- Records ---
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Return the instances that match, newest first."""
+        """See `RecordReader.instances`."""
         return await self._read(read_instances(self._queries, query))
 
     async def migrations(self, query: MigrationQuery) -> list[Migration]:
-        """Return the migrations that match, newest first."""
+        """See `RecordReader.migrations`."""
         return await self._read(read_migrations(self._queries, query))
 
     async def actions(self, instance_uuid: str) -> list[Action]:
-        """Return the actions on an instance, newest first."""
+        """See `RecordReader.actions`."""
         return await self._read(read_actions(self._queries, instance_uuid))
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
-        """Return the instances in child zones, in order of the instances' uuids."""
+        """See `RecordReader.remote_instances`."""
         return await self._read(
             read_remote_instances(
                 self._queries, project_id=project_id, reservation_id=reservation_id
@@ -341,7 +389,7 @@ class SqlLedger(ABC, Generic[W]):
     async def allocations(
         self, *, consumer_uuid: str | None = None, provider_uuid: str | None = None
     ) -> list[Allocation]:
-        """Return allocations, in order of consumer and provider."""
+        """See `RecordReader.allocations`."""
         return await self._read(
             read_allocations(
                 self._queries, consumer_uuid=consumer_uuid, provider_uuid=provider_uuid
@@ -349,29 +397,29 @@ class SqlLedger(ABC, Generic[W]):
         )
 
     async def status_counts(self) -> Mapping[str, int]:
-        """Return the number of instances by status, deleted ones left out."""
+        """See `RecordReader.status_counts`."""
         return await self._read(read_status_counts(self._queries))
 
     # --- Holdings ---
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all its allocations, or None if it holds nothing."""
+        """See `ConsumerReader.consumer_allocations`."""
         found = await self._holdings("consumer_uuid", consumer_uuid)
         return found[0] if found else None
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
-        """Return the consumers of a provider with their allocations on it, by uuid."""
+        """See `ConsumerReader.provider_consumers`."""
         return await self._holdings("provider_uuid", provider_uuid)
 
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return the consumers of a project, or of one of its users, with their allocations."""
+        """See `ConsumerReader.project_consumers`."""
         found = await self._holdings("project_id", project_id)
         return [one for one in found if user_id in {None, one.consumer.user_id}]
 
     async def project_footprint(self, project_id: str) -> Footprint:
-        """Return the sum of all instances of a project that are not deleted."""
+        """See `ConsumerReader.project_footprint`."""
         return await self._read(read_footprint(self._queries, project_id))
 
     async def _holdings(self, by: HoldingsBy, key: str) -> list[ConsumerAllocations]:

@@ -1,8 +1,8 @@
-"""The write-ahead log: records of committed batches, and the merging of many into one.
+"""The write-ahead log: packing and unpacking its records, and merging many batches into one.
 
 A record of the log (table `daybook`) is the `RowBatch` of one batch, packed into bytes. A batch is
-durable as soon as its record is; a checkpoint brings the other tables up to date later, for many
-batches at once (docs/adr/0011-the-daybook.md).
+durable as soon as its record is. A checkpoint later writes many batches together to the other
+tables (docs/adr/0011-the-daybook.md).
 """
 
 import zlib
@@ -25,12 +25,12 @@ from berth.adapters.ledger.sql.row_batch import (
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.record import RECORD_SPECS
 
-# Batches repeat the same names, so the quickest compression leaves a tenth of them.
+# The fastest level of zlib. Batches repeat the same names, so even this level compresses them well.
 _LEVEL: Final = 1
 
-# A provider and a resource class.
+# The UUID of a provider, and a resource class.
 _Place = tuple[str, str]
-# Difference of usage, usage, and the provider's generation.
+# The difference of usage, the usage, and the provider's generation, which is 0 if it is unknown.
 _Spent = tuple[int, int, int]
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -41,20 +41,20 @@ DEFERRED_KINDS: Final = frozenset(kind for kind, spec in RECORD_SPECS.items() if
 
 _INSTANCES: Final = schema.instances.name
 _WIDTH: Final = len(schema.instances.columns)
-# Columns of an instance without the footprint columns of schema revision 0005, which precede its
-# body.
+# The number of columns that precede the footprint columns of schema revision 0005. The last four
+# columns of an instance are these three and its body.
 _WIDTH_BEFORE: Final = _WIDTH - 4
 
 
 class _Size(msgspec.Struct):
-    """The footprint of a flavor."""
+    """The fields of a flavor that determine the footprint of its instances."""
 
     vcpus: int
     memory_mb: int
 
 
 class _Sized(msgspec.Struct):
-    """The fields of an instance's body that say what it counts for."""
+    """The fields of an instance's body that determine its footprint."""
 
     flavor: _Size
     counts_as: tuple[int, int] | None = None
@@ -73,10 +73,10 @@ _MAY_WAIT: Final = frozenset(
 
 
 def is_deferrable(batch: RowBatch) -> bool:
-    """Return whether a batch changed only what the log can hold.
+    """Return whether a batch may be committed to the log alone.
 
-    That is the lives of instances and consumers. Changes of the fleet are rare, and go to their
-    tables directly.
+    It may if it changed only records of deferrable kinds, claim keys, allocations, usage and
+    heartbeats. Other changes are rare and are written to their tables directly.
     """
     return (
         not batch.emptied
@@ -94,13 +94,13 @@ def count_rows(batch: RowBatch) -> int:
 def pack_batch(batch: RowBatch) -> bytes:
     """Return a batch as a record of the log.
 
-    The feed's change of an instance mostly has the same body as its row. Such a change stores the
-    number of that row in place of the text.
+    Most changes of instances in the feed have the same body as the row of the instance. Such a
+    change stores the index of that row instead of the body.
     """
     numbers = {id(row[-1]): at for at, row in enumerate(batch.upserts.get(_INSTANCES, ()))}
     changes = batch.inserts.get(CHANGES)
     if numbers:
-        # Processes of the previous version read the log as well, and know these columns only.
+        # Processes of the previous version also read the log, and they know only these columns.
         rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in batch.upserts[_INSTANCES]]
         batch = replace(batch, upserts={**batch.upserts, _INSTANCES: rows})
     if numbers and changes:
@@ -113,7 +113,7 @@ def unpack_batch(packed: bytes) -> RowBatch:
     """Return the batch in a record of the log.
 
     Raises:
-        LedgerError: the record is damaged, or was written by a newer Berth.
+        LedgerError: the record is damaged or was written by a newer Berth.
     """
     try:
         batch = _DECODER.decode(zlib.decompress(packed))
@@ -124,7 +124,8 @@ def unpack_batch(packed: bytes) -> RowBatch:
         ]
     except (zlib.error, msgspec.MsgspecError, IndexError) as error:
         raise LedgerError(
-            f"a record of the write-ahead log (table `daybook`) cannot be decoded: {error}"
+            f"a record of the write-ahead log (table `daybook`) cannot be decoded, because it is "
+            f"damaged or was written by a newer Berth: {error}"
         ) from error
     if expanded:
         batch.inserts[CHANGES] = expanded
@@ -132,7 +133,7 @@ def unpack_batch(packed: bytes) -> RowBatch:
 
 
 def _widen(batch: RowBatch) -> None:
-    """Add to rows of instances the columns of schema revision 0005, which records leave out."""
+    """Add the footprint columns of schema revision 0005, which records omit, to instances' rows."""
     rows = batch.upserts.get(_INSTANCES)
     if rows and len(rows[0]) < _WIDTH:
         batch.upserts[_INSTANCES] = [
@@ -141,7 +142,10 @@ def _widen(batch: RowBatch) -> None:
 
 
 def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
-    """Return the footprint in the body of an instance, and the revision that it belongs to."""
+    """Return the vCPUs, the MiB of memory and the revision to store as an instance's footprint.
+
+    All three are None if the body cannot be decoded.
+    """
     try:
         sized = _SIZED.decode(str(body))
     except msgspec.MsgspecError:
@@ -150,14 +154,15 @@ def _counted_in(body: Value, *, revision: Value) -> tuple[Value, Value, Value]:
 
 
 def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> RowBatch:
-    """Return consecutive batches merged into one that holds the last state of everything.
+    """Return consecutive batches merged into one that has only the last state of each row.
 
     Writing it has the same effect as writing the batches one after the other.
 
     Args:
-        batches: in order, from the oldest that is not in the tables.
-        in_doubt: some tables may have some of the batches already, so nothing is left out whose
-            absence would keep a stale row.
+        batches: at least one batch, in order, from the oldest that is not in the tables.
+        in_doubt: whether an interrupted checkpoint may have written some of the batches to some
+            tables. The result then also overwrites and deletes what such a checkpoint may have
+            left there.
     """
     total = RowBatch(batches[0].first, batches[-1].version)
     spent: dict[_Place, _Spent] = {}
@@ -185,13 +190,13 @@ def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> Row
         kind = schema.KIND_OF_TABLE.get(table)
         if kind is not None:
             total.removed[kind] = [str(key) for key, row in rows_by_key.items() if row is None]
-    # In doubt, the allocations of consumers that only these batches created are deleted as well: an
-    # interrupted checkpoint may have inserted them.
+    # In doubt, allocations are deleted even for consumers that had none before these batches,
+    # because an interrupted checkpoint may have inserted some.
     total.freed = [str(consumer) for consumer in (freed | allocations if in_doubt else freed)]
     total.inserts[ALLOCATIONS] = [row for rows in allocations.values() for row in rows]
     total.seen = list(seen.items())
     if in_doubt:
-        # An interrupted checkpoint may have inserted these instances, so none may be taken for new.
+        # An interrupted checkpoint may have inserted these instances, so they may not be new.
         total.born.clear()
     return total
 
@@ -200,7 +205,10 @@ _NOTHING: Final = (0, 0, 0)
 
 
 def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping[_Place, _Spent]:
-    """Leave out changes that cancel out, except rows with a provider's newest generation."""
+    """Return the changes of usage, in doubt all of them, otherwise without those that cancel out.
+
+    A change that cancels out is kept if no other row has its provider's newest generation.
+    """
     if in_doubt or all(more for more, _, _ in spent.values()):
         return spent
     kept = {place: row for place, row in spent.items() if row[0]}
@@ -231,7 +239,11 @@ def _merge_records(
 def _merge_allocations(
     allocations: dict[Value, list[Row]], batch: RowBatch, freed: dict[Value, None]
 ) -> None:
-    """Keep the newest allocations of each consumer; `freed` had some before the first batch."""
+    """Replace the allocations of the consumers that a batch frees or gives allocations.
+
+    A consumer that is freed and was not in `allocations` is added to `freed`: the tables may have
+    allocations of it from before the first batch.
+    """
     for consumer in batch.freed:
         if consumer not in allocations:
             freed[consumer] = None

@@ -21,15 +21,15 @@ _STORED = "fake+stored:///"
 
 
 class FakeDriver:
-    """Keeps guests in memory; see the port `Driver`.
+    """Keeps guests in memory; see the port `VirtDriver`.
 
-    Guests vanish with the process, as those of a real host that loses power, unless a `machine` is
-    given, which outlives the driver as guests outlive a dead agent.
+    The guests belong to a `FakeMachine`, which can be given to the next driver of the same host, as
+    real guests outlive a dead agent. They disappear with the process.
 
     Args:
         fake: the host's description.
         clock: the time.
-        machine: the guests of an earlier driver of the same host.
+        machine: the guests of an earlier driver of the same host; None for a host without guests.
         network: the network of the fake machines.
     """
 
@@ -48,15 +48,15 @@ class FakeDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All verbs except those that the host lacks."""
+        """See `VirtDriver.verbs`. All features except those that the host lacks."""
         return _ALL - self._fake.lacks
 
     async def report(self) -> HostReport:
-        """Return the report of the host."""
+        """See `VirtDriver.report`."""
         return report_of(self._fake)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return the guests of the machine."""
+        """See `VirtDriver.guests`."""
         await self._act("guests")
         found = sorted(self.machine.guests.items())
         return [Guest(uuid, one.power, one.reason, one.is_orphan, one.waits) for uuid, one in found]
@@ -67,10 +67,10 @@ class FakeDriver:
         return sorted(uuid for uuid, one in found if one.power is Power.RUNNING)
 
     async def spawn(self, instance: Instance) -> None:
-        """Start a guest after the build time; a running or paused one stays as it is."""
+        """See `VirtDriver.spawn`. The build time of the host passes first."""
         guest = self.machine.guests.get(instance.uuid)
         if guest is not None and guest.is_orphan:
-            raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+            raise BuildError(f"guest {instance.uuid} runs here, but the driver has no record of it")
         if guest is not None and guest.power in _LIVE:
             return
         try:
@@ -81,8 +81,7 @@ class FakeDriver:
             raise BuildError(str(error)) from error
         if self._fake.fails:
             raise BuildError(f"the fake host {self._fake.name} is set to fail")
-        # Read again: a delete may have removed the guest, or a shutdown stopped it, during the
-        # build time.
+        # The guest is read again, since it may have been destroyed or stopped meanwhile.
         guest = self.machine.guests.get(instance.uuid)
         if guest is None:
             self._make(instance, Power.RUNNING)
@@ -92,7 +91,7 @@ class FakeDriver:
             self.machine.start(instance.uuid)
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Stop a guest; one that hangs stops only after the grace period."""
+        """See `VirtDriver.stop`. A guest that hangs stops only after the grace period."""
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             return
@@ -107,33 +106,33 @@ class FakeDriver:
         self._set(instance_uuid, Power.STOPPED)
 
     async def reset(self, instance_uuid: str) -> None:
-        """Restart a guest."""
+        """See `VirtDriver.reset`."""
         await self._begin(DriverFeature.RESET, instance_uuid, Power.RUNNING)
         self.machine.start(instance_uuid)
 
     async def pause(self, instance_uuid: str) -> None:
-        """Pause a guest."""
+        """See `VirtDriver.pause`."""
         await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE)
         self._set(instance_uuid, Power.PAUSED)
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Unpause a guest."""
+        """See `VirtDriver.unpause`."""
         await self._begin(DriverFeature.PAUSE, instance_uuid, *_LIVE, act="unpause")
         self._set(instance_uuid, Power.RUNNING)
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Suspend a guest."""
+        """See `VirtDriver.suspend`."""
         await self._begin(DriverFeature.SUSPEND, instance_uuid, *_LIVE, Power.SUSPENDED)
         self._set(instance_uuid, Power.SUSPENDED)
 
     async def resume(self, instance_uuid: str) -> None:
-        """Resume a suspended guest."""
+        """See `VirtDriver.resume`."""
         states = (Power.RUNNING, Power.SUSPENDED)
         await self._begin(DriverFeature.SUSPEND, instance_uuid, *states, act="resume")
         self._set(instance_uuid, Power.RUNNING)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Remove a guest."""
+        """See `VirtDriver.destroy`."""
         await self._act("destroy")
         self._network.machines.pop(self._address("disks", instance_uuid), None)
         self._network.machines.pop(self._address("migrate", instance_uuid), None)
@@ -142,7 +141,7 @@ class FakeDriver:
             self.machine.files.pop(instance_uuid, None)
 
     async def resize(self, instance: Instance) -> bool:
-        """Change the size of a guest, at once or at its next start."""
+        """See `VirtDriver.resize`."""
         await self._act("resize")
         guest = self._guest(instance.uuid)
         guest.wanted, guest.offered = instance.flavor, False
@@ -151,7 +150,7 @@ class FakeDriver:
         return guest.flavor == instance.flavor
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return one line for each start, in the format of the stub guest."""
+        """See `VirtDriver.console`. The log has a line like the stub guest's for each start."""
         guest = await self._begin(DriverFeature.CONSOLE, instance_uuid)
         line = (
             f"BERTH-GUEST ready uuid={instance_uuid} "
@@ -161,7 +160,7 @@ class FakeDriver:
         return (line * lines)[-bytes_max:] if bytes_max else ""
 
     async def take_in(self, instance: Instance) -> str:
-        """Create a guest that waits for a live migration."""
+        """See `VirtDriver.take_in`."""
         self._check(DriverFeature.LIVE_MIGRATION)
         try:
             await self._act("take_in")
@@ -171,11 +170,13 @@ class FakeDriver:
         if guest is None:
             self._make(instance, Power.PAUSED, _WAITS).waits = True
         elif not guest.waits:
-            raise BuildError(f"guest {instance.uuid} is here already")
+            raise BuildError(
+                f"guest {instance.uuid} already exists here and does not wait for a live migration"
+            )
         return self._show("migrate", instance.uuid)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Move a guest to the machine at an address."""
+        """See `VirtDriver.hand_over`."""
         try:
             self._check(DriverFeature.LIVE_MIGRATION)
             guest = self._guest(instance_uuid, *_LIVE)
@@ -184,22 +185,23 @@ class FakeDriver:
             target = self._network.machines.get(address)
             arrived = target.guests.get(instance_uuid) if target is not None else None
             if target is None or arrived is None or not arrived.waits:
-                raise DriverError(f"nothing waits at {address}")  # noqa: TRY301 - one way out
+                raise DriverError(f"no guest waits at {address}")  # noqa: TRY301 - one way out
         except DriverError as error:
-            raise MigrationError(f"{self._fake.name}: {instance_uuid} stays: {error}") from error
-        # No await from here on: the guest leaves and arrives at once, never on both machines.
+            reason = f"guest {instance_uuid} stays on {self._fake.name}: {error}"
+            raise MigrationError(reason) from error
+        # Nothing is awaited from here on, so the guest leaves and arrives in one step.
         arrived.boots, arrived.disk, arrived.waits = guest.boots, guest.disk, False
         target.set_power(instance_uuid, guest.power)
         del self.machine.guests[instance_uuid]
         del self._network.machines[address]
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Cancel a live migration in progress."""
+        """See `VirtDriver.cancel_hand_over`."""
         if (move := self.machine.moves.get(instance_uuid)) is not None:
             move.cancel()
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Export the disks of a guest."""
+        """See `VirtDriver.offer_disks`."""
         guest = await self._begin(
             DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="offer_disks"
         )
@@ -207,7 +209,7 @@ class FakeDriver:
         return self._show("disks", instance_uuid)
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Create a guest with exported or stored disks."""
+        """See `VirtDriver.fetch_disks`."""
         try:
             self._check(DriverFeature.DISKS)
             await self._act("fetch_disks")
@@ -225,7 +227,7 @@ class FakeDriver:
         guest.disk, guest.boots = disk, 0  # `_make` counts as a start, but this guest is off
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Store the disks in the network's shared storage."""
+        """See `VirtDriver.store_disks`. The network has the shared storage."""
         guest = await self._begin(
             DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="store_disks"
         )
@@ -237,12 +239,12 @@ class FakeDriver:
         return address
 
     async def drop_stored(self, address: str) -> None:
-        """Delete stored disks."""
+        """See `VirtDriver.drop_stored`."""
         await self._act("drop_stored")
         self._network.stored.pop(address, None)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return files that a test created, and stored disks of this machine that still exist."""
+        """See `VirtDriver.leftovers`. Only tests leave files without a guest."""
         files, stored = self.machine.files or {}, self.machine.stored or {}
         found = [OrphanFiles(uuid, at_s) for uuid, at_s in sorted(files.items())]
         for uuid, at_s in sorted(stored.items()):
@@ -254,7 +256,7 @@ class FakeDriver:
         return found
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Return the events from now on."""
+        """See `VirtDriver.events`."""
         return self.machine.events.subscribe()
 
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
@@ -264,7 +266,7 @@ class FakeDriver:
         return guest
 
     def _set(self, instance_uuid: str, power: Power) -> None:
-        """Change the power state of a guest, if it still exists and has another one."""
+        """Change the power state of a guest, if it still exists and has a different one."""
         guest = self.machine.guests.get(instance_uuid)
         if guest is not None and guest.power is not power:
             self.machine.set_power(instance_uuid, power)
@@ -272,23 +274,25 @@ class FakeDriver:
     async def _begin(
         self, verb: DriverFeature, instance_uuid: str, *powers: Power, act: str = ""
     ) -> FakeGuest:
-        """Check that a guest permits an operation, before and after the operation's delay."""
+        """Return a guest after checking that it permits an operation, and the operation's delay."""
         self._check(verb)
         self._guest(instance_uuid, *powers)
-        # Checked twice, since the guest may change during the delay.
+        # The guest is checked again after the delay, during which it may change.
         await self._act(act or verb)
         return self._guest(instance_uuid, *powers)
 
     def _check(self, verb: DriverFeature) -> None:
         if verb not in self.verbs:
-            raise DriverError(f"the driver of {self._fake.name} cannot do {verb}")
+            raise DriverError(f"the driver of {self._fake.name} does not support {verb}")
 
     def _guest(self, instance_uuid: str, *powers: Power) -> FakeGuest:
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             raise DriverError(f"{self._fake.name} has no guest {instance_uuid}")
         if powers and (guest.power not in powers or guest.waits):
-            raise DriverError(f"guest {instance_uuid} is {guest.power}; it must be {powers[0]}")
+            state = _WAITS if guest.waits else f"is {guest.power}"
+            wanted = " or ".join(powers)
+            raise DriverError(f"guest {instance_uuid} {state}; it must be {wanted}")
         return guest
 
     async def _act(self, name: str, *, delays: bool = True) -> None:
@@ -301,7 +305,11 @@ class FakeDriver:
             raise DriverError(f"the fake host {self._fake.name} is set to fail at {name}")
 
     async def _travel(self, instance_uuid: str) -> None:
-        """Wait for the time of a live migration, during which it can be cancelled."""
+        """Wait for the duration of a live migration, which can be cancelled meanwhile.
+
+        Raises:
+            DriverError: the migration was cancelled, or the guest no longer runs.
+        """
         delay_s = self._fake.faults.delay_s.get("hand_over", 0.0)
         if not delay_s:
             return

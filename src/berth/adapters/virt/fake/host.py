@@ -19,8 +19,8 @@ _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")
 class DriverFaults:
     """Delays and failure rates of a driver's methods, by the method's name.
 
-    `delay_s` is in seconds, `share` is the share of calls that fail, in [0, 1]. Which calls fail
-    is determined by the seed, the host's name and the number of earlier calls.
+    `delay_s` is in seconds, `share` is the share of calls that fail, in [0, 1]. The seed, the
+    host's name and the number of earlier calls determine which calls fail.
     """
 
     delay_s: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -28,12 +28,19 @@ class DriverFaults:
     seed: int = 0
 
     def strikes(self, verb: str, host: str, number: int) -> bool:
-        """Return whether a call fails."""
+        """Return whether a host's call of a method fails.
+
+        Args:
+            verb: the name of the method.
+            host: the name of the host.
+            number: the index of the call among all calls of the host's driver.
+        """
         share = self.share.get(verb, 0.0)
         if share <= 0:
             return False
-        # A new generator for each call: a kept one takes more memory than the rest of the host.
-        return random.Random(f"{self.seed}/{host}/{verb}/{number}").random() < share  # noqa: S311 - faults are no secret
+        # Each call creates a generator, since a stored one takes more memory than the rest of the
+        # host.
+        return random.Random(f"{self.seed}/{host}/{verb}/{number}").random() < share  # noqa: S311 - faults are not secret
 
 
 _NO_FAULTS = DriverFaults()
@@ -41,11 +48,12 @@ _NO_FAULTS = DriverFaults()
 
 @dataclass(frozen=True, slots=True)
 class FakeHost:
-    """A fake host: its `totals` by resource class, in the unit of the class.
+    """The description of a fake host.
 
-    A build takes `spawn_s` seconds and always fails with `fails`; `faults` applies to all methods.
-    The driver does not support the verbs in `lacks`. `metrics` are the host's reported metrics,
-    `children` its nested providers, `numa_cells` and `pci_pools` its hardware.
+    `totals` are the amounts and `ratios` the allocation ratios of its inventories, by resource
+    class. `metrics` are its reported metrics, `children` its nested providers, `numa_cells` and
+    `pci_pools` its hardware. A build takes `spawn_s` seconds, and always fails if `fails` is set;
+    `faults` applies to all methods. The driver does not support the features in `lacks`.
     """
 
     name: str

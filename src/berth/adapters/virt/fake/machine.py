@@ -31,7 +31,7 @@ class FakeGuest:
 
 
 class FakeMachine:
-    """The state of a host that survives the driver, as guests survive a dead agent."""
+    """The part of a fake host that survives its driver, as guests survive a dead agent."""
 
     # Slots save memory: a fake fleet has many machines in one process.
     __slots__ = ("__weakref__", "events", "files", "guests", "moves", "name", "stored")
@@ -65,7 +65,8 @@ class FakeNetwork:
     """Connects fake machines: live migrations and disks by address, and the shared storage."""
 
     def __init__(self) -> None:
-        # Weak, so that the shared default network keeps no machines of earlier tests alive.
+        # The references are weak, so that the shared default network keeps no machines of earlier
+        # tests alive.
         self.machines: WeakValueDictionary[str, FakeMachine] = WeakValueDictionary()
         self.stored: dict[str, str] = {}
         """The content of stored disks, by address."""

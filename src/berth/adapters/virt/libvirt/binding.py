@@ -1,6 +1,6 @@
-"""Types for the part of libvirt's Python binding that Berth uses; it is imported on first use.
+"""Types and constants for the part of libvirt's Python binding that Berth uses.
 
-The constants are part of libvirt's stable API.
+`load` imports the binding at the first use. The constants are part of libvirt's stable API.
 """
 
 import importlib
@@ -24,7 +24,7 @@ ACPI_BUTTON = 1
 SAVE_RUNNING = 2
 """Flag: a saved guest runs when it is restored, even if it was paused."""
 UNDEFINE_ALL = 1 | 2 | 4
-"""Flags: also delete the saved memory, the metadata of snapshots, and the firmware's variables."""
+"""Flags: also delete the saved memory, the metadata of snapshots, and the firmware variables."""
 XML_INACTIVE = 2
 XML_MIGRATABLE = 8
 DOMAIN_PERSISTENT = 1
@@ -69,11 +69,11 @@ class VirtError(Exception):
     """The interface of `libvirtError`; this class itself is never raised."""
 
     def get_error_domain(self) -> int | None:
-        """Return the part of libvirt that raised the error."""
+        """Return the part of libvirt that raised the error, such as `FROM_RPC`, or None."""
         raise NotImplementedError
 
     def get_error_code(self) -> int:
-        """Return the error code."""
+        """Return libvirt's error code, such as one of `ErrorCode`."""
         raise NotImplementedError
 
     def get_error_message(self) -> str:
@@ -84,7 +84,7 @@ class VirtError(Exception):
 class Domain(Protocol):
     """A guest in libvirt's binding; every method blocks."""
 
-    # libvirt's own names.
+    # The methods have the names of libvirt's API.
     # ruff: noqa: N802, N803
 
     def UUIDString(self) -> str: ...  # noqa: D102
@@ -179,7 +179,7 @@ def _load() -> Binding:
             f"libvirt-dev, pkg-config and a compiler ({error})"
         ) from error
     binding = cast("Binding", found)
-    # By default the binding also prints every error to standard error, besides raising it.
+    # By default the binding raises every error and also prints it to standard error.
     binding.registerErrorHandler(_ignore, None)
     binding.virEventRegisterDefaultImpl()
     threading.Thread(target=_hear, args=(binding,), name="libvirt-events", daemon=True).start()
@@ -187,7 +187,7 @@ def _load() -> Binding:
 
 
 def _ignore(_: object, __: object) -> None:
-    """Ignore an error, which is raised as well."""
+    """Ignore an error, since the binding raises it, too."""
 
 
 def _hear(binding: Binding) -> None:

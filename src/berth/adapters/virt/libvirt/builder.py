@@ -1,4 +1,4 @@
-"""Building and starting guests: their disks and their domain definitions."""
+"""The builder of libvirt guests, which creates their disks and domains, and starts them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -54,9 +54,9 @@ class LibvirtBuilder:
         self._choosing = asyncio.Lock()
 
     async def accelerator(self) -> Accelerator:
-        """Return the accelerator of new guests, determined once.
+        """Return the accelerator of new guests, which is determined at the first call.
 
-        libvirt is not asked, since it offers KVM wherever the device node exists.
+        libvirt cannot determine it, since it offers KVM wherever the device node exists.
         """
         if self._accelerator is None:
             self._accelerator = await accelerator_of(self._host)
@@ -69,7 +69,7 @@ class LibvirtBuilder:
         waits: bool = False,
         disks_at: Mapping[str, str] | None = None,
     ) -> GuestRecord:
-        """Create the disks and the domain of a guest, without starting it.
+        """Create the disks and the domain of a guest without starting it, and return its record.
 
         Args:
             instance: its instance.
@@ -82,7 +82,8 @@ class LibvirtBuilder:
         image = image_of(instance, self._images)
         folder, size = self._registry.folder(instance.uuid), GuestSize.of(instance.flavor)
         if disks_at is not None:
-            # Before the copy, so that other users cannot read the disks meanwhile.
+            # The disks are made private before the copy, so that other users cannot read them
+            # meanwhile.
             folder.make_private(disks_at)
             copied = await guest_disks.copy_disks(folder, disks_at)
             names = await guest_disks.fit_disks(folder, copied, size)
@@ -106,8 +107,8 @@ class LibvirtBuilder:
             floating = await self._floating(made)
             address = migration.address_of(self._host, made.uuid, image, floating)
             made = _changed(made, address=address)
-        # Devices count as used once a domain with them is defined, so choosing and defining must
-        # not interleave with another build.
+        # A device is in use once a domain with it is defined, so choosing devices and defining the
+        # domain must not interleave with another build.
         async with self._choosing:
             chosen = await self._connection.call(
                 lambda connect: free_devices(connect, instance.assignment)
@@ -124,21 +125,21 @@ class LibvirtBuilder:
             DriverError: the guest could not be started and is unchanged.
         """
         folder = self._registry.folder(known.uuid)
-        # The guest is still defined here, so a migration that an agent's death interrupted failed.
+        # The guest is still defined here, so a migration that an earlier agent began has failed.
         folder.leave(leaves=False)
         known = await self.withdraw(known)
         if not seen.is_saved:
             known = await self.settle_size(known)
             running = _changed(known, power=Power.RUNNING, reason="")
-            # Defined again at each start, so that the current settings apply.
+            # The domain is defined again at each start, so that the current settings apply.
             await self._define(running, self._image(known))
         elif known.power is not Power.RUNNING:
             await self._registry.write(_changed(known, power=Power.RUNNING, reason=""))
         try:
             await self._connection.on(known.uuid, _create)
         except BaseException:
-            # The record says RUNNING since before the start, so that a crash in between is
-            # repaired by a restart. After a failure it must say again what it said.
+            # The record says RUNNING from before the start on, so that the guest is restarted if
+            # the agent dies in between. After a failure the previous record is restored.
             await self._registry.write(known)
             raise
 
@@ -178,12 +179,16 @@ class LibvirtBuilder:
         return await asyncio.to_thread(floating_cpus_of, known, self._host.dedicated_cpus)
 
     def _image(self, known: GuestRecord) -> ImageFile:
-        """Return the image from which a guest boots, or a placeholder if its disk suffices."""
+        """Return the image from which a guest boots, or a placeholder if its root disk suffices.
+
+        Raises:
+            BuildError: the host has no file of the image, and the guest needs it.
+        """
         image = self._images.get(known.image_id)
         if image is not None:
             return image
         if known.needs_image or guest_disks.ROOT not in known.disks:
-            reason = f"this host has no file of image {known.image_id!r}"
+            reason = f"this host has no file of image {known.image_id!r}; check virt.images"
             raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(known.image_id, self._host.state_dir, ImageFormat.QCOW2)
 

@@ -28,12 +28,13 @@ from berth.ports.virt import GuestEvent
 
 _T = TypeVar("_T")
 _OPEN_S = 20.0
-# Saving a large memory takes minutes. Most hanging connections are detected by keepalive before.
+# A short call without an answer fails after this many seconds. Saving a large memory takes minutes;
+# keepalive detects most hanging connections much earlier.
 _CALL_S = 300.0
 _AGAIN_S = 1.0
-# The most long calls at once, including abandoned ones that libvirtd has not ended yet.
+# The maximum number of simultaneous long calls, including abandoned ones that have not ended yet.
 _LONG_MAX = 64
-# The most connections opened at once, including abandoned attempts.
+# The maximum number of simultaneous attempts to connect, including abandoned ones.
 _OPEN_MAX = 4
 _KEEPALIVE_S = 5
 _KEEPALIVE_COUNT = 3
@@ -57,20 +58,20 @@ class LibvirtConnection:
 
         Args:
             uri: the URI of libvirtd.
-            calls_max: the most calls at once, not counting long ones.
+            calls_max: the maximum number of simultaneous calls, without long ones.
             publish: receives the events of guests.
             returned: called when libvirtd is connected again after a loss.
         """
         self._uri = uri
-        # Separate limits, so that calls that take long, or hang, do not block short ones.
+        # The limits are separate, so that calls that take long, or hang, do not block short ones.
         self._short, self._long = ThreadRunner(calls_max), ThreadRunner(_LONG_MAX)
         self._openers = ThreadRunner(_OPEN_MAX)
         self._publish = publish
         self._returned = returned
         self._connect: Connect | None = None
-        # The connection that listens is lost; each has an event.
+        # Set when the event connection is lost; each event connection has its own.
         self._lost = asyncio.Event()
-        # Connections for calls, with none under way; threads take them.
+        # The idle connections for calls, which threads take and return.
         self._idle: list[Connect] = []
         self._event_id = 0
         self._opening: asyncio.Task[Connect] | None = None
@@ -82,12 +83,13 @@ class LibvirtConnection:
 
         Args:
             work: the function; it may raise libvirt's errors.
-            is_long: whether a cancelled caller returns at once rather than waiting for its end.
+            is_long: whether the call has no time limit, and a cancelled caller abandons it instead
+                of waiting for its end.
 
         Raises:
             LibvirtRefusedError: libvirt rejected the operation, or it failed.
             LibvirtUnreachableError: libvirtd is unreachable, was lost, or does not answer.
-            DriverError: the driver is closed.
+            DriverError: the driver is closed, or libvirt's binding is not installed.
         """
         await self._get()
         lost = self._lost
@@ -145,7 +147,8 @@ class LibvirtConnection:
         try:
             return work(connect)
         finally:
-            # Reused only while alive, and not after `close`, which runs in another thread.
+            # The connection is reused if it is alive and `close`, which runs in another thread, has
+            # not been called.
             if self._is_closed or connect.isAlive() != 1:
                 _close(connect)
             else:
@@ -175,19 +178,21 @@ class LibvirtConnection:
         if self._opening is None or self._opening.done():
             self._opening = asyncio.ensure_future(self._open_in_time())
             self._opening.add_done_callback(retrieve_outcome)
-        # Shielded and shared: all calls that arrive meanwhile wait for the same attempt.
+        # All calls that arrive meanwhile share this attempt. It is shielded, so that the
+        # cancellation of one of them does not end it.
         return await asyncio.shield(self._opening)
 
     async def _open_in_time(self) -> Connect:
         self._connect = None
-        # A new event for each connection: callbacks of an old one must not fail new calls.
+        # Each event connection has its own event, so that callbacks of an old one cannot fail new
+        # calls.
         lost = self._lost = asyncio.Event()
         loop, is_late = asyncio.get_running_loop(), threading.Event()
         try:
             async with asyncio.timeout(_OPEN_S):
                 self._connect = await self._openers.run(lambda: self._open(loop, lost, is_late))
         except TimeoutError as error:
-            # The thread cannot be cancelled, so it closes the connection itself if it succeeds.
+            # The thread cannot be cancelled, so it closes the connection if it succeeds too late.
             is_late.set()
             reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
             raise LibvirtUnreachableError(reason) from error
@@ -225,7 +230,7 @@ class LibvirtConnection:
         connect.close()
 
     def _reopen(self, lost: asyncio.Event) -> None:
-        """Fail pending calls, and reconnect for events, however long libvirtd is down."""
+        """Fail the calls in progress, and reconnect for events, however long libvirtd is down."""
         lost.set()
         if not self._is_closed and (self._reopening is None or self._reopening.done()):
             self._reopening = asyncio.ensure_future(self._try_again())
@@ -240,7 +245,7 @@ class LibvirtConnection:
 
 
 def _close(connect: Connect) -> None:
-    """Close a connection, ignoring errors: it may be lost already."""
+    """Close a connection, ignoring errors, since it may already be lost."""
     with contextlib.suppress(binding.load().libvirtError):
         connect.close()
 
@@ -274,7 +279,7 @@ def retrieve_outcome(task: asyncio.Task[_T]) -> None:
 
 
 def is_missing_domain(error: LibvirtRefusedError) -> bool:
-    """Return whether an error says that the domain does not exist."""
+    """Return whether an error means that the domain does not exist."""
     return error.code == ErrorCode.NO_DOMAIN
 
 

@@ -1,4 +1,4 @@
-"""The domain XML of a guest, created and changed as a tree."""
+"""Functions that create and change the domain XML of a guest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +41,8 @@ def domain_xml(
 ) -> str:
     """Return the domain XML of a guest.
 
-    libvirt chooses the addresses of devices; equal devices in equal order get equal addresses.
+    libvirt chooses the addresses of devices. The same devices in the same order get the same
+    addresses.
     """
     folder = GuestFolder(host.state_dir, record.uuid)
     domain_type = "kvm" if accelerator is Accelerator.KVM else "qemu"
@@ -89,14 +90,14 @@ class DestinationFiles:
     initrd: Path | None
     binary: str
     cpus: str = ""
-    """The CPUs there on which unpinned guest CPUs run; empty for all."""
+    """The destination's CPUs on which unpinned guest CPUs run; empty for all."""
 
 
 def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> str:
     """Return the domain XML of a guest for the destination of a migration.
 
     Everything that the guest sees stays the same, as live migration requires. Only the paths of
-    files and the record change.
+    files, the host CPUs of unpinned guest CPUs and the record change.
 
     Args:
         xml: the migratable XML of the source.
@@ -136,7 +137,7 @@ def set_record(domain: ET.Element, record: GuestRecord) -> None:
 
 
 def _set_cpus(domain: ET.Element, cpus: str) -> None:
-    """Set the host CPUs of unpinned guest CPUs, or remove the restriction."""
+    """Set the host CPUs on which unpinned guest CPUs run; an empty string allows all."""
     if (vcpu := domain.find("vcpu")) is not None:
         vcpu.attrib.pop("cpuset", None)
         if cpus:

@@ -38,8 +38,8 @@ _changed = msgspec.structs.replace
 class LibvirtDriver:
     """Runs each guest as a persistent domain of libvirtd, with the driver's record as metadata.
 
-    libvirtd and the guests outlive the agent, and the guests outlive libvirtd. Another driver of
-    the same host finds all guests again.
+    libvirtd and the guests outlive the agent, and the guests outlive libvirtd. The next driver of
+    the same host finds all guests.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LibvirtDriver:
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
-        # One lock for each guest, which disappears when no operation holds or awaits it.
+        # The lock of each guest, which disappears when no operation holds or awaits it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._moves: dict[str, LibvirtMigration] = {}
         self._telling: asyncio.Task[None] | None = None
@@ -77,11 +77,11 @@ class LibvirtDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All verbs except changing the size of a running guest."""
+        """See `VirtDriver.verbs`. All features except `RESIZE_LIVE`."""
         return _VERBS
 
     async def report(self) -> HostReport:
-        """Return the report of this machine, including libvirt's capabilities."""
+        """See `VirtDriver.report`."""
         accelerator = await self._builder.accelerator()
         hypervisor = await self._connection.call(
             lambda connect: hypervisor_of(connect, self._host, accelerator)
@@ -90,13 +90,13 @@ class LibvirtDriver:
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return the guests that libvirt knows on this host."""
+        """See `VirtDriver.guests`."""
         found = [await self._with_recorded_end(one) for one in await self._registry.all()]
         guests = [_guest_of(one) for one in found if one is not None]
         return sorted(guests, key=lambda guest: guest.instance_uuid)
 
     async def spawn(self, instance: Instance) -> None:
-        """Define and start a domain, or start an existing one."""
+        """See `VirtDriver.spawn`."""
         async with self._lock(instance.uuid):
             try:
                 seen = await self._registry.find(instance.uuid)
@@ -111,7 +111,7 @@ class LibvirtDriver:
                 raise BuildError(str(error)) from error
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Press the power button, and destroy the domain after the grace period."""
+        """See `VirtDriver.stop`."""
         async with self._lock(instance_uuid):
             seen = await self._registry.find(instance_uuid)
             if seen is None or seen.record is None:
@@ -125,9 +125,9 @@ class LibvirtDriver:
                 is_free = await press_power_button(
                     self._connection, self._clock, instance_uuid, grace_s
                 )
-            # Recorded before the end: if the agent and libvirtd died in between, the guest would
-            # otherwise count as crashed. While QEMU hangs, libvirt cannot change the record, so it
-            # is written afterwards.
+            # The state is recorded before the guest is off: if the agent and libvirtd died in
+            # between, it would otherwise count as crashed. While QEMU hangs, libvirt cannot change
+            # the record, so it is written afterwards.
             if is_free and not is_written:
                 is_written = await self._registry.try_to_write(stopped)
             await self._connection.on(instance_uuid, force_off)
@@ -136,23 +136,23 @@ class LibvirtDriver:
             self._events.publish(GuestEvent(instance_uuid, Power.STOPPED))
 
     async def reset(self, instance_uuid: str) -> None:
-        """Reset the guest's virtual machine."""
+        """See `VirtDriver.reset`."""
         async with self._locked_guest(instance_uuid, Power.RUNNING):
             await self._connection.on(instance_uuid, lambda domain: domain.reset())
 
     async def pause(self, instance_uuid: str) -> None:
-        """Pause the guest's CPUs."""
+        """See `VirtDriver.pause`."""
         async with self._locked_guest(instance_uuid, *_LIVE):
             await self._connection.on(instance_uuid, lambda domain: domain.suspend())
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Continue the guest's CPUs."""
+        """See `VirtDriver.unpause`."""
         async with self._locked_guest(instance_uuid, *_LIVE) as (seen, _):
             if seen.power[0] is Power.PAUSED:
                 await self._connection.on(instance_uuid, lambda domain: domain.resume())
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Save the guest's memory and end its process."""
+        """See `VirtDriver.suspend`."""
         async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as (seen, _):
             if seen.power[0] is not Power.SUSPENDED:
                 await self._connection.on(
@@ -160,7 +160,7 @@ class LibvirtDriver:
                 )
 
     async def resume(self, instance_uuid: str) -> None:
-        """Start the guest from its saved memory."""
+        """See `VirtDriver.resume`."""
         async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as (
             seen,
             known,
@@ -169,14 +169,14 @@ class LibvirtDriver:
                 await self._builder.start(seen, known)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Undefine the domain and delete the folder, also for an orphan."""
+        """See `VirtDriver.destroy`. This also destroys an orphan, but no guest of another host."""
         async with self._lock(instance_uuid):
             await self._registry.find(instance_uuid)
             if not await self._registry.is_foreign(instance_uuid):
                 await self._registry.clear(instance_uuid)
 
     async def resize(self, instance: Instance) -> bool:
-        """Record the new size; a guest that is off gets it at once."""
+        """See `VirtDriver.resize`. Only a stopped or crashed guest gets the size immediately."""
         async with self._locked_guest(instance.uuid) as (seen, known):
             cells = hardware.check_hardware(instance)
             hardware.check_devices(instance, known)
@@ -187,32 +187,35 @@ class LibvirtDriver:
             return changed.size == changed.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return the end of the console log."""
+        """See `VirtDriver.console`."""
         if await self._registry.lookup(instance_uuid) is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         folder = self._registry.folder(instance_uuid)
         return await asyncio.to_thread(tail, folder.console, bytes_max)
 
     async def take_in(self, instance: Instance) -> str:
-        """Define a domain that waits, with blank disks if it has some."""
+        """See `VirtDriver.take_in`. The guest is a domain without a process, with blank disks."""
         async with self._lock(instance.uuid):
             seen = await self._registry.find(instance.uuid)
             if seen is None:
                 hardware.check_movable(instance)
                 return (await self._build(instance, waits=True)).address
             if seen.record is None or not seen.record.waits:
-                raise BuildError(f"guest {instance.uuid} is here already")
+                raise BuildError(
+                    f"guest {instance.uuid} already exists here and does not wait for a live "
+                    "migration"
+                )
             return seen.record.address
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Migrate the guest with libvirt, then delete what is left here.
+        """See `VirtDriver.hand_over`.
 
-        A MigrationError makes the destination destroy its guest, so it is raised only when libvirt
-        confirms that the guest is still here.
+        A MigrationError makes the destination destroy its guest. It is raised only when libvirt
+        confirms that the guest is still here, or when no migration has begun.
         """
         folder = self._registry.folder(instance_uuid)
         async with self._lock(instance_uuid):
-            # An earlier agent may have begun this migration; then the guest may have left already.
+            # An earlier agent may have begun this migration; then the guest may already have left.
             has_begun = folder.is_leaving
             try:
                 _, known = await self._known(instance_uuid, *_LIVE)
@@ -220,19 +223,20 @@ class LibvirtDriver:
                 await self._move(known, address)
             except (DriverError, OSError) as error:
                 if await self._is_here(instance_uuid) or not has_begun:
-                    raise MigrationError(f"guest {instance_uuid} stays: {error}") from error
+                    reason = f"guest {instance_uuid} stays on this host: {error}"
+                    raise MigrationError(reason) from error
             try:
                 await self._registry.clear(instance_uuid)
             except (DriverError, OSError) as error:
-                reason = f"guest {instance_uuid} has moved, and not all of it is cleared away here"
-                raise UnavailableError(f"{reason}: {error}") from error
+                reason = f"guest {instance_uuid} has moved, but is not yet removed here: {error}"
+                raise UnavailableError(reason) from error
 
     async def _move(self, known: GuestRecord, address: str) -> None:
         folder, move = self._registry.folder(known.uuid), LibvirtMigration(self._connection, known)
         self._moves[known.uuid] = move
         try:
-            # The mark survives the agent: if the domain is gone when the next one starts, the guest
-            # has left, and the folder is deleted.
+            # The mark survives the agent. If the domain is gone when the next agent starts, the
+            # guest has left, and that agent deletes the folder.
             folder.leave(leaves=True)
             await move.run(address)
         except DriverError:
@@ -256,52 +260,52 @@ class LibvirtDriver:
             raise UnavailableError(reason) from error
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Cancel a migration in progress, also one that an earlier agent started."""
+        """See `VirtDriver.cancel_hand_over`. An earlier agent may have started the migration."""
         move = self._moves.get(instance_uuid)
         await (abort_job(self._connection, instance_uuid) if move is None else move.cancel())
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Export the disks read-only with QEMU's storage daemon."""
+        """See `VirtDriver.offer_disks`. QEMU's storage daemon exports the disks read-only."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._registry.folder(instance_uuid)
             if nbd_export.is_offered(folder, known.disks, known.address):
                 return known.address
             await nbd_export.withdraw(folder)
-            # Recorded before the daemon starts: after a crash the next start of the guest must look
-            # for the daemon and end it.
+            # The export is recorded before the daemon starts, because after a crash the next start
+            # of the guest must look for the daemon and end it.
             await self._registry.write(_changed(known, address=nbd_export.BEGUN))
             address = await nbd_export.offer(folder, known.disks, self._host.move_address)
             await self._registry.write(_changed(known, address=address))
             return address
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Copy disks from another host or from the shared storage."""
+        """See `VirtDriver.fetch_disks`."""
         async with self._lock(instance.uuid):
             if await self._find_to_build(instance.uuid) is None:
                 await self._build(instance, disks_at=self._storage.sources(address))
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Copy the disks to the shared storage."""
+        """See `VirtDriver.store_disks`."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as (_, known):
             folder = self._registry.folder(instance_uuid)
             return await self._storage.store(folder, instance_uuid, known.disks)
 
     async def drop_stored(self, address: str) -> None:
-        """Delete stored disks."""
+        """See `VirtDriver.drop_stored`."""
         await self._storage.drop(address)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return the folders without a domain, and the disks that this host stored."""
+        """See `VirtDriver.leftovers`. Leftover folders have no domain."""
         known = {one.uuid for one in await self._registry.all()}
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Return the events of the guests from now on."""
+        """See `VirtDriver.events`."""
         return self._events.subscribe()
 
     def _on_return(self) -> None:
-        """Publish the state of all guests, since events were lost while libvirtd was down."""
+        """Publish the state of all guests, since libvirtd sent no events while it was down."""
 
         async def tell() -> None:
             try:
@@ -314,7 +318,10 @@ class LibvirtDriver:
         self._telling = asyncio.ensure_future(tell())
 
     async def _with_recorded_end(self, seen: ObservedGuest) -> ObservedGuest | None:
-        """Record a regular shutdown, whose reason libvirtd forgets when it restarts."""
+        """Record a regular shutdown or an arrival, and return the guest; None if it is gone.
+
+        libvirtd forgets the reason of a shutdown when it restarts.
+        """
         lock = self._lock(seen.uuid)
         # The operation that holds the lock records the state itself.
         if lock.locked() or seen.record is None:
@@ -347,11 +354,17 @@ class LibvirtDriver:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> GuestRecord:
-        """Create a guest, and remove all of it when that fails."""
+        """Create a guest without starting it, and return its record.
+
+        Raises:
+            BuildError: the guest could not be created; nothing of it remains.
+        """
         try:
             # An orphan may be this guest: a second domain on the same disks would corrupt them.
             if await self._registry.lookup(instance.uuid) is not None:
-                raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+                raise BuildError(
+                    f"guest {instance.uuid} exists here, but the driver has no record of it"
+                )
             await self._registry.make_folder(instance.uuid)
         except (DriverError, OSError) as error:
             raise BuildError(str(error)) from error
@@ -365,11 +378,15 @@ class LibvirtDriver:
             await self._clear_on_failure(made.uuid, lambda: self._builder.start(seen, made))
 
     async def _clear_on_failure(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Run one step of a build, and remove the whole guest when it fails."""
+        """Run one step of a build; if it fails, remove the whole guest.
+
+        Raises:
+            BuildError: the step failed.
+        """
         try:
             return await work()
         except BaseException as error:
-            # Also when cancelled: a half-built guest would block the next attempt.
+            # This applies to a cancelled build, too: a half-built guest would block the next one.
             await self._registry.clear(instance_uuid)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error
@@ -388,14 +405,23 @@ class LibvirtDriver:
     async def _locked_guest(
         self, instance_uuid: str, *powers: Power
     ) -> AsyncGenerator[tuple[ObservedGuest, GuestRecord]]:
-        """Hold the lock of a guest, which must exist and have one of these power states."""
+        """Yield a guest and its record with its lock held.
+
+        Raises:
+            DriverError: see `_known`; or the operating system reported an error within the context.
+        """
         async with self._lock(instance_uuid):
             known = await self._known(instance_uuid, *powers)
             with os_errors_as_driver_errors():
                 yield known
 
     async def _known(self, instance_uuid: str, *powers: Power) -> tuple[ObservedGuest, GuestRecord]:
-        """Return a guest that must exist; the caller holds its lock."""
+        """Return a guest and its record; the caller holds the guest's lock.
+
+        Raises:
+            DriverError: the guest does not exist, waits for a live migration, or has none of the
+                given power states.
+        """
         seen = await self._registry.find(instance_uuid)
         if seen is None or seen.record is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
@@ -413,6 +439,6 @@ def _guest_of(seen: ObservedGuest) -> Guest:
     """Convert an observed guest to the port's type."""
     if seen.record is None or not seen.is_persistent:
         power = states.power_of(seen.state, seen.reason, is_saved=False, known=Power.RUNNING)[0]
-        return Guest(seen.uuid, power, "there is no record of it", is_orphan=True)
+        return Guest(seen.uuid, power, "the driver has no record of it", is_orphan=True)
     power, reason = seen.power
     return Guest(seen.uuid, power, reason, waits=seen.record.waits)

@@ -39,7 +39,11 @@ class LibvirtUnreachableError(DriverError):
 
 
 def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachableError:
-    """Convert an error of libvirt."""
+    """Return the `DriverError` for an error of libvirt.
+
+    It is a `LibvirtUnreachableError` if the error comes from libvirt's RPC layer, and a
+    `LibvirtRefusedError` otherwise.
+    """
     code = error.get_error_code()
     # Failures of the RPC layer have various codes, such as that of a system call ("Cannot write
     # data: Broken pipe"); only the error domain identifies them.
@@ -49,8 +53,11 @@ def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachab
 
 
 def error_text(code: int, message: str) -> str:
-    """Return the text of an error; for an error of QEMU, the end of QEMU's output."""
-    # libvirt quotes all of QEMU's output; the cause is at the end.
+    """Return the text of an error: what to do if known, and the end of libvirt's message.
+
+    If libvirt's message quotes the output of QEMU, the text is the end of that output, which states
+    the cause.
+    """
     qemu_said = _QEMU_SAID.split(message, maxsplit=1)
     if len(qemu_said) > 1:
         lines = [line.strip() for line in qemu_said[1].splitlines() if line.strip()]

@@ -34,7 +34,7 @@ _MARKS = (_UNFINISHED, _LEAVING)
 
 @dataclass(frozen=True, slots=True)
 class ObservedGuest:
-    """The state of a guest as libvirt reports it; `record` is None if the domain has none."""
+    """The state of a guest as libvirt reports it; `record` is None if its domain has none."""
 
     uuid: str
     record: GuestRecord | None
@@ -46,7 +46,7 @@ class ObservedGuest:
 
     @property
     def power(self) -> tuple[Power, str]:
-        """The power state and its reason, if known."""
+        """The power state and its reason, which may be empty."""
         known = Power.RUNNING if self.record is None else self.record.power
         if self.record is not None and self.record.waits:
             return Power.PAUSED, ""
@@ -64,7 +64,7 @@ class ObservedGuest:
 
 
 class LibvirtFolder(GuestFolder):
-    """The folder of a libvirt guest; QEMU may run as another user, who owns the disks then."""
+    """The folder of a libvirt guest. QEMU may run as another user, who then owns the disks."""
 
     def make(self) -> None:
         """Create the folder with the mark `.unfinished`, which `finish` removes.
@@ -75,11 +75,14 @@ class LibvirtFolder(GuestFolder):
         make_passable(self.path)
         if any(path.name not in _MARKS for path in self.path.iterdir()):
             reason = "files of a guest without a domain; move them away, or destroy the guest"
-            raise DriverError(f"{self.path}: {reason}")
+            raise DriverError(f"{self.path} has {reason}")
         self.mark(_UNFINISHED)
 
     def make_private(self, names: Iterable[str]) -> None:
-        """Make these disks private; libvirt changes their owner to QEMU's user while it runs."""
+        """Make these disks accessible to their owner only, and create missing ones as empty files.
+
+        While the guest runs, libvirt makes QEMU's user their owner.
+        """
         for name in names:
             path = self.disk(name)
             path.touch(mode=_PRIVATE)
@@ -91,7 +94,7 @@ class LibvirtFolder(GuestFolder):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether its guest is being built or destroyed, or an agent died meanwhile."""
+        """Whether its guest is being built or destroyed, or was when an agent died."""
         return (self.path / _UNFINISHED).exists()
 
     @property
@@ -107,13 +110,13 @@ class LibvirtFolder(GuestFolder):
             (self.path / _LEAVING).unlink(missing_ok=True)
 
     def begin_end(self) -> None:
-        """Mark the folder as unfinished, so that an interrupted removal is completed."""
+        """Mark the folder, if it exists, as unfinished, so that its removal is always completed."""
         if self.path.is_dir():
-            with contextlib.suppress(OSError):  # on a full disk, where the removal makes room
+            with contextlib.suppress(OSError):  # a full disk, on which the removal makes room
                 self.mark(_UNFINISHED)
 
     def mark(self, name: str) -> None:
-        """Create a mark."""
+        """Create an empty file as a mark."""
         (self.path / name).touch(mode=_PRIVATE)
 
     def remove(self) -> None:
@@ -127,10 +130,10 @@ class LibvirtFolder(GuestFolder):
 
 
 def make_passable(path: Path) -> None:
-    """Create a folder and its missing parents so that QEMU's user can traverse them.
+    """Create a folder and its missing parents with a mode that lets QEMU's user traverse them.
 
-    The mode is set after the creation, since the umask of the agent's unit restricts the mode of a
-    new folder.
+    The mode is set after the creation, since the umask of the agent restricts the mode of a new
+    folder.
     """
     for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
         one.mkdir(exist_ok=True)
@@ -138,7 +141,7 @@ def make_passable(path: Path) -> None:
 
 
 class LibvirtGuestRegistry:
-    """Finds guests; at the first access it completes what a dead agent left unfinished.
+    """Finds guests, and removes those that an agent left unfinished when it died.
 
     Args:
         host: the host's settings.
@@ -156,7 +159,7 @@ class LibvirtGuestRegistry:
         return LibvirtFolder(self._host.state_dir, instance_uuid)
 
     async def make_folder(self, instance_uuid: str) -> None:
-        """Create the folder of a new guest, after deleting the remains of one that has moved away.
+        """Create the folder of a new guest, and delete the remains of one that has moved away.
 
         Raises:
             DriverError: the folder has files of a guest that libvirt does not know.
@@ -167,7 +170,7 @@ class LibvirtGuestRegistry:
         folder.make()
 
     async def all(self) -> list[ObservedGuest]:
-        """Return all guests of this host and orphans, except guests being built."""
+        """Return all guests of this host and all orphans, except those with unfinished folders."""
         await self._adopt()
         found = await self._connection.call(_list)
         mine = [one for one in found if self._is_mine(one)]
@@ -175,9 +178,10 @@ class LibvirtGuestRegistry:
         return mine
 
     async def find(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return a guest with a record of this host, or None.
+        """Return a guest of this host with a persistent domain and a record, or None.
 
-        The caller must hold the guest's lock, since the remains of an unfinished build are removed.
+        The caller must hold the guest's lock, since this removes the remains of an unfinished
+        build.
         """
         await self._adopt()
         folder = self.folder(instance_uuid)
@@ -186,7 +190,7 @@ class LibvirtGuestRegistry:
         one = await self.lookup(instance_uuid)
         if one is None or one.record is None or not self._is_mine(one) or not one.is_persistent:
             return None
-        # A migration completes without the agent, so its record is updated at the next access.
+        # A migration completes without the agent, so the record is updated at the next access.
         if one.has_arrived:
             await self.write(_arrived(one.record))
             return await self.lookup(instance_uuid)
@@ -228,7 +232,7 @@ class LibvirtGuestRegistry:
         return True
 
     async def clear(self, instance_uuid: str) -> None:
-        """Destroy a guest, if it exists, and delete its domain and folder."""
+        """Power off a guest, if it exists, and delete its domain and folder."""
         folder = self.folder(instance_uuid)
         folder.begin_end()
         try:
@@ -236,7 +240,7 @@ class LibvirtGuestRegistry:
         except LibvirtRefusedError as error:
             if not is_missing_domain(error):
                 raise
-        # The exporting daemon has the disks open and is not libvirt's, so it is ended separately.
+        # The daemon that exports the disks does not belong to libvirt, so it is ended separately.
         await nbd_export.withdraw(folder)
         await asyncio.to_thread(folder.remove)
 
@@ -271,18 +275,19 @@ def _marked(state_dir: Path) -> list[Path]:
 
 
 def _list(connect: Connect) -> list[ObservedGuest]:
-    """Return all domains with Berth's name prefix, except those that disappear meanwhile."""
+    """Return the domains with Berth's name prefix that have a record or are active."""
     found: list[ObservedGuest] = []
     for domain in connect.listAllDomains():
         if domain.name().startswith(domain_xml.NAME_PREFIX):
             one = none_if_refused(ErrorCode.NO_DOMAIN, observe, domain)
             found += [] if one is None else [one]
-    # A domain that is off and has no record is ignored: nothing tells whose it is.
+    # A domain that is off and has no record is ignored, since nothing says which host it belongs
+    # to.
     return [one for one in found if one.record is not None or one.is_active]
 
 
 def observe(domain: Domain) -> ObservedGuest:
-    """Return the state of a domain."""
+    """Return the state of a guest, given its domain."""
     is_persistent = bool(domain.isPersistent())
     flags = binding.CONFIG if is_persistent else 0
     text = none_if_refused(

@@ -1,4 +1,4 @@
-"""The parts of a host that guests get: CPUs, NUMA cells, huge pages and PCI devices."""
+"""The hardware of a host that guests are assigned: CPUs, NUMA cells, huge pages, PCI devices."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,9 +45,11 @@ def floating_cpus_of(
 ) -> FloatingCpus:
     """Return the host CPUs on which the unpinned CPUs of a guest run: all that are not dedicated.
 
+    The result is `ANYWHERE` if no CPUs are dedicated and the guest has no NUMA cells.
+
     Args:
         record: the guest's record.
-        dedicated: the host CPUs that are pinned to single guests.
+        dedicated: the host CPUs that are reserved for pinned guest CPUs.
         linux: the machine; by default this one.
     """
     if not dedicated and not record.cells:
@@ -62,7 +64,7 @@ def floating_cpus_of(
 
 
 def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
-    """Return an instance's shares of the host's NUMA cells.
+    """Return an instance's shares of the host's NUMA cells; empty if it has none.
 
     Raises:
         BuildError: the shares do not add up to the flavor's size.
@@ -76,7 +78,7 @@ def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
     if (vcpus, memory_mb) != (flavor.vcpus, flavor.memory_mb):
         raise BuildError(
             f"the NUMA cells of instance {instance.uuid} have {vcpus} CPUs and {memory_mb} MiB, "
-            f"but its flavor has {flavor.vcpus} and {flavor.memory_mb}",
+            f"but its flavor has {flavor.vcpus} CPUs and {flavor.memory_mb} MiB",
             cause=FailureCause.CLAIM,
         )
     return cells
@@ -115,7 +117,7 @@ def check_movable(instance: Instance) -> None:
 def free_devices(
     connect: Connect, assignment: Assignment | None, linux: Linux | None = None
 ) -> tuple[str, ...]:
-    """Return the addresses of free devices for a guest.
+    """Return the addresses of free devices for a guest; empty if it is assigned none.
 
     Raises:
         BuildError: a pool has fewer free devices than the guest was assigned.
@@ -133,8 +135,8 @@ def free_devices(
         left = [one for one in there if one not in taken and one not in found]
         if len(left) < share.count:
             raise BuildError(
-                f"pool {share.pool} has {len(left)} free devices on this host, but the guest"
-                f" needs {share.count}",
+                f"the PCI pool {share.pool} has {len(left)} free devices on this host, but the "
+                f"guest needs {share.count}",
                 cause=FailureCause.CLAIM,
             )
         found += left[: share.count]
@@ -142,7 +144,7 @@ def free_devices(
 
 
 def devices_of(descriptions: Iterable[str]) -> Collection[str]:
-    """Return the addresses of the devices in the given domain definitions."""
+    """Return the addresses of the PCI devices in the given domain definitions."""
     found: set[str] = set()
     for text in descriptions:
         domain = ET.fromstring(text)  # noqa: S314 - libvirt wrote it
@@ -154,7 +156,7 @@ def devices_of(descriptions: Iterable[str]) -> Collection[str]:
 
 
 def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
-    """Return the guest's CPU numbers in each of its cells: pinned and floating ones."""
+    """Return the indices of the guest's CPUs, pinned and floating, for each of its cells."""
     pinned = [{guest for guest, _ in cell.pinned} for cell in cells]
     count = sum(cell.shared_cpus + len(cell.pinned) for cell in cells)
     floating = iter(sorted(set(range(count)) - set().union(*pinned)))
@@ -194,15 +196,15 @@ def _tuning(
     tuning = ET.Element("cputune")
     for cell, own in zip(cells, cpus, strict=True):
         pins = {guest: str(host) for guest, host in cell.pinned}
-        # A cell whose CPUs are all dedicated has none to float over; then libvirt's default
-        # applies.
+        # If all CPUs of a host cell are dedicated, guest CPUs cannot float over it, and libvirt's
+        # default applies.
         if there := number_list(floating.of_cells.get(cell.host_cell, ())):
             pins = dict.fromkeys(own, there) | pins
         for guest, host in pins.items():
             ET.SubElement(tuning, "vcpupin", {"vcpu": str(guest), "cpuset": host})
     threads = frozenset(cpu for cell in cells for cpu in cell.emulator_cpus)
     pinned = frozenset(host for cell in cells for _, host in cell.pinned)
-    # QEMU's own threads work for the guest, so they run on its CPUs rather than on others'.
+    # QEMU's own threads work for the guest, so they run on its CPUs rather than on those of others.
     if where := threads or pinned:
         ET.SubElement(tuning, "emulatorpin", {"cpuset": number_list(where)})
     return tuning
@@ -230,5 +232,5 @@ def _device(address: str) -> ET.Element:
 
 
 def number_list(numbers: Iterable[int]) -> str:
-    """Return CPU or cell numbers in libvirt's list format."""
+    """Return the indices of CPUs or cells in libvirt's list format."""
     return ",".join(str(number) for number in sorted(set(numbers)))

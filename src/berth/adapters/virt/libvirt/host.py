@@ -21,8 +21,8 @@ class LibvirtHost:
     receives the disks of shelved guests, in a file system that all hosts share. Other hosts connect
     to `move_address` for guests' memory and disks, which are sent unencrypted.
 
-    `machine` names a version, since running guests keep theirs when they are migrated. On
-    `dedicated_cpus` run only the guest CPUs that are pinned to them.
+    `machine` names a version, because a guest keeps its machine type when it is migrated. Only
+    guest CPUs that are pinned to `dedicated_cpus` run on them.
     """
 
     name: str
@@ -37,7 +37,10 @@ class LibvirtHost:
     cpu_model: str = ""
     dedicated_cpus: frozenset[int] = frozenset()
     calls_max: int = 8
-    """The most calls to libvirtd at once, not counting migrations and power buttons."""
+    """The maximum number of simultaneous calls to libvirtd, without those that take long.
+
+    Migrations and graceful shutdowns take long.
+    """
 
 
 def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator) -> Hypervisor:
@@ -46,7 +49,7 @@ def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator)
     Args:
         connect: the connection to libvirtd.
         host: the host's settings.
-        accelerator: the accelerator; libvirt itself offers KVM wherever the device node exists.
+        accelerator: the accelerator, since libvirt offers KVM wherever the device node exists.
     """
     is_kvm = accelerator is Accelerator.KVM
     kind = "kvm" if is_kvm else "qemu"

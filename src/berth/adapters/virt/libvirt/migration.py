@@ -1,7 +1,8 @@
 """Live migration between two hosts, controlled by the source's libvirtd.
 
 The destination has a waiting domain, blank disks and the folder. The source's libvirtd transfers
-the memory and disks and undefines its domain afterwards. It continues when the agent dies.
+the memory and disks, and afterwards undefines its domain. The migration continues if the agent
+dies.
 """
 
 import asyncio
@@ -41,14 +42,14 @@ _FLAGS = (
     | MigrateFlag.ABORT_ON_ERROR
 )
 _RUNNING = 1
-# How often a cancelled migration is polled before the other host is no longer waited for.
+# A cancelled migration is aborted this many times before the other host is no longer waited for.
 _PATIENCE = 50
-# How long libvirtd may be unreachable during a migration before its outcome counts as unknown.
+# When libvirtd is unreachable for this many seconds during a migration, the outcome is unknown.
 _AWAY_S = 5.0
 
 
 class MigrationTarget(NamedTuple):
-    """The destination of a migration."""
+    """The destination of a migration: its name, its address and the files of the guest there."""
 
     host: str
     uri: str
@@ -88,12 +89,15 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
             f"{address[:200]!r} is not an address of a libvirt driver for guest {uuid}"
         )
     peer = urlsplit(given["uri"])
-    # The URI comes from another host: some schemes and parameters of libvirt start programs.
+    # The URI comes from another host, and some schemes and parameters make libvirt start programs.
     if (
         peer.scheme not in _PEER_SCHEMES
         or {"command", "netcat"} & dict(parse_qsl(peer.query)).keys()
     ):
-        raise DriverError(f"{given['uri'][:200]!r} is not an acceptable URI of a libvirtd")
+        raise DriverError(
+            f"{given['uri'][:200]!r} is not an acceptable URI of a libvirtd; use a scheme of "
+            f"{', '.join(_PEER_SCHEMES)}, without the parameters command and netcat"
+        )
     initrd = given.get("initrd", "")
     files = DestinationFiles(
         Path(given["dir"]),
@@ -121,25 +125,27 @@ class LibvirtMigration:
         self._is_over = asyncio.Event()
 
     async def cancel(self) -> None:
-        """Cancel the migration, unless it is already too late."""
+        """Cancel the migration, unless it is already too late, and wait for its end."""
         self._is_cancelled = True
         for _ in range(_PATIENCE):
             await self._abort()
             if await self._ends_in(_POLL_S):
                 return
-        # Still not over, because the destination's libvirtd does not answer. If the guest runs here
-        # and the job was aborted, QEMU has given up, and the answer need not be waited for.
+        # After this many attempts, the destination's libvirtd is assumed not to answer. If there is
+        # still a job to abort but the guest runs here, QEMU has given up the migration, so the
+        # answer need not be awaited.
         if await self._abort() and await self._connection.on(self._known.uuid, _runs):
             self._is_given_up.set()
         await self._is_over.wait()
 
     async def run(self, address: str) -> None:
-        """Migrate the guest; afterwards libvirt no longer knows it on this host.
+        """Migrate the guest, until libvirt no longer knows it on this host.
 
-        A migration that was under way when its agent died is followed to its end.
+        A migration that an earlier agent began is followed to its end.
 
         Raises:
-            DriverError: the migration failed, and the guest runs here.
+            DriverError: the migration failed or was cancelled.
+            UnavailableError: libvirtd is unreachable, so the outcome is unknown.
         """
         try:
             if await self._is_under_way():
@@ -149,8 +155,8 @@ class LibvirtMigration:
                 raise DriverError(reason)
             if self._known.cells or self._known.devices:
                 raise DriverError(
-                    "it has NUMA cells or PCI devices of this host and cannot be migrated live; "
-                    "use a cold migration"
+                    "the guest has NUMA cells or PCI devices of this host and cannot be migrated "
+                    "live; use a cold migration"
                 )
             target = target_of(address, self._known.uuid)
             if self._is_cancelled:
@@ -180,7 +186,7 @@ class LibvirtMigration:
             await moving
         except LibvirtUnreachableError:
             # Either the connection was lost and libvirtd continues on its own, or libvirtd could
-            # not reach the destination's.
+            # not reach the libvirtd of the destination.
             if not await self._has_left():
                 raise
 
@@ -222,7 +228,7 @@ class LibvirtMigration:
         """Wait for the end of a migration; return whether the guest has left.
 
         Raises:
-            UnavailableError: libvirtd was unreachable for too long, and may still continue.
+            UnavailableError: libvirtd has been unreachable for 5 s, and may still continue.
         """
         uuid, give_up_s = self._known.uuid, time.monotonic() + _AWAY_S
         while True:
@@ -235,7 +241,7 @@ class LibvirtMigration:
                     return True
                 raise
             except LibvirtUnreachableError as error:
-                # Claiming that the guest stays could be wrong, and then it would run twice.
+                # If this wrongly claimed that the guest stays, the guest would run twice.
                 if time.monotonic() > give_up_s:
                     reason = f"cannot determine whether guest {uuid} has moved: {error}"
                     raise UnavailableError(reason) from error
@@ -243,7 +249,7 @@ class LibvirtMigration:
 
 
 async def abort_job(connection: LibvirtConnection, uuid: str) -> bool:
-    """Abort libvirt's job on a guest; return whether there was one."""
+    """Abort libvirt's job on a guest; return whether there was one to abort."""
 
     def give_up(domain: Domain) -> bool:
         if not has_job(domain):

@@ -1,4 +1,4 @@
-"""Shutting down guests, gracefully and by force."""
+"""Functions to shut down guests, gracefully or by force."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 
 _POLL_S = 0.05
-# A guest that is not listening yet has not heard the power button, so it is pressed again.
+# The power button is pressed again after this time, since a booting guest may ignore it.
 _PRESS_NS = 2_000_000_000
 
 
@@ -27,8 +27,8 @@ async def press_power_button(
     Calls that libvirt rejects are repeated until then.
 
     Returns:
-        Whether libvirt has answered all calls. If QEMU hangs it has not, and until it has, it
-        rejects every change of the guest except its destruction.
+        Whether libvirt has answered all calls. It does not answer while QEMU hangs, and until it
+        does, it rejects every change of the guest except its destruction.
 
     Raises:
         LibvirtRefusedError: the guest does not exist.
@@ -52,7 +52,7 @@ async def press_power_button(
 async def _in_time(
     connection: LibvirtConnection, uuid: str, work: Callable[[Domain], bool], left_ns: int
 ) -> bool | None:
-    """Run a function with a guest's domain; return None when it fails.
+    """Run a function with a guest's domain; return its result, or None when the call fails.
 
     Raises:
         LibvirtRefusedError: the guest does not exist.
@@ -72,10 +72,10 @@ def _is_active(domain: Domain) -> bool:
 
 
 def force_off(domain: Domain) -> None:
-    """Destroy a guest's process, if any, and delete its saved memory.
+    """Kill a guest's process, if any, and delete its saved memory.
 
-    libvirt kills the process before it waits for other jobs on the guest, so this works even when
-    QEMU hangs.
+    This works even when QEMU hangs, because libvirt kills the process before it waits for other
+    jobs on the guest.
     """
     if domain.isActive():
         none_if_refused(ErrorCode.OPERATION_INVALID, lambda one: one.destroy(), domain)

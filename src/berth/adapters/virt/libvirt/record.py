@@ -1,6 +1,6 @@
 """The driver's record of a guest, kept as JSON in the metadata of its domain.
 
-Domain and record change in one transaction of libvirt, so a domain always has its record.
+libvirt stores a domain and its metadata in one transaction, so both always match.
 """
 
 from xml.etree import ElementTree as ET
@@ -17,10 +17,10 @@ _TAG = f"{{{NAMESPACE}}}guest"
 
 
 class GuestRecord(msgspec.Struct, frozen=True):
-    """The description of a guest and its last commanded state.
+    """The driver's description of a guest.
 
-    `power` is the state as far as the driver knows. A guest that is off but should run has crashed,
-    unless libvirt reports a regular shutdown.
+    `power` is the last power state that the driver commanded or observed, `reason` its explanation.
+    A guest that is off but should run has crashed, unless libvirt reports a regular shutdown.
     """
 
     uuid: str
@@ -30,7 +30,7 @@ class GuestRecord(msgspec.Struct, frozen=True):
     machine: str
     size: GuestSize
     wanted: GuestSize
-    """The size from the next start on."""
+    """The size that applies from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
     reason: str = ""

@@ -2,7 +2,7 @@
 
 from berth.ports.virt import Power
 
-# Running, blocked, shutting down, and suspended by the guest itself (ACPI S3).
+# libvirt's states "running", "blocked", "shutting down" and "suspended by the guest" (ACPI S3).
 _RUNNING = (1, 2, 4, 7)
 _PAUSED = 3
 _SHUT_OFF = 5
@@ -17,12 +17,13 @@ _PAUSED_REASONS = {
 _PANICKED = 10
 _MOVING = 2
 _OFF_BY_ITSELF = 1
-# By libvirt's reason for the state; other reasons do not tell how the guest ended.
+# The power state and its reason, by libvirt's reason for the state "shut off". Other reasons do not
+# say how the guest ended.
 _OFF_POWERS = {
     _OFF_BY_ITSELF: (Power.STOPPED, "it shut itself down"),
     2: (Power.STOPPED, "it was forced off"),
     3: (Power.CRASHED, "its process is gone"),
-    8: (Power.CRASHED, "libvirtd destroyed it when it reconnected to it"),
+    8: (Power.CRASHED, "libvirtd destroyed it while reconnecting to its process"),
 }
 
 _EVENT_POWERS = {
@@ -38,7 +39,7 @@ _STOP_MOVED = 3
 
 
 def power_of(state: int, reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
-    """Return the power state of a guest and its reason, if known.
+    """Return the power state of a guest and its reason, which may be empty.
 
     Args:
         state: libvirt's domain state.
@@ -67,13 +68,13 @@ def _off(reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
         return Power.SUSPENDED, ""
     if known in (Power.STOPPED, Power.CRASHED):
         return known, ""
-    # A restarted libvirtd does not know how the guest ended; a regular end would be recorded.
+    # A restarted libvirtd does not know how the guest ended. A regular end would be recorded.
     unseen = "its process is gone for an unknown reason; the host may have restarted"
     return _OFF_POWERS.get(reason, (Power.CRASHED, unseen))
 
 
 def hint_of(event: int, detail: int) -> tuple[Power, str] | None:
-    """Return the power state that a lifecycle event implies, or None."""
+    """Return the power state that a lifecycle event implies and its reason, or None."""
     if event == _STARTED:
         return None if detail == _ARRIVING else (Power.RUNNING, "")
     if event == _STOPPED:

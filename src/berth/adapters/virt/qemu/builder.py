@@ -1,4 +1,4 @@
-"""Building and starting guests: their disks, their size and their saved memory."""
+"""The builder of QEMU guests, which creates their disks, applies sizes and starts them."""
 
 import os
 
@@ -36,7 +36,7 @@ class QemuBuilder:
         self._accelerator: Accelerator | None = None
 
     async def accelerator(self) -> Accelerator:
-        """Return the accelerator of new guests, determined once."""
+        """Return the accelerator of new guests, which is determined at the first call."""
         if self._accelerator is None:
             self._accelerator = await accelerator_of(self._host)
         return self._accelerator
@@ -82,10 +82,10 @@ class QemuBuilder:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> str:
-        """Create the disks of a guest, and start it.
+        """Create the disks of a guest, and start it unless its disks are copied.
 
         Args:
-            machine: the guest, with an empty folder.
+            machine: the guest, whose folder has only its spec.
             instance: its instance.
             waits: whether it is the target of a live migration, which fills its disks.
             disks_at: addresses to copy the disks from, by name; then the guest is not started.
@@ -99,21 +99,21 @@ class QemuBuilder:
         image = image_of(instance, self._images)
         if disks_at is not None:
             names = await guest_disks.copy_disks(machine.folder, disks_at)
-            # Recorded with a size of zero, so that `settle_size` grows the disks as needed.
+            # The size is recorded as zero, so that `settle_size` grows the disks as needed.
             machine.record(disks=names, size=GuestSize(0, 0))
             await self.settle_size(machine)
             machine.record(is_built=True)
             return ""
         size = machine.spec.size
         names = await guest_disks.make_disks(machine.folder, image, size, is_blank=waits)
-        # Built from here on: after an earlier crash the next agent deletes the guest, after a later
-        # one the repeated task finds the guest and starts it.
+        # From here on the guest counts as built. After an earlier crash the next agent deletes the
+        # guest; after a later one the repeated task finds the guest and starts it.
         machine.record(disks=names, waits=waits, is_built=True)
         if not waits:
             await self.start(machine)
             return ""
         await machine.start(image, await self.accelerator())
-        # The address is recorded, so that a repeated call returns it rather than a second process.
+        # The address is recorded, so that a repeated call returns it.
         address = await migration.listen_for_guest(machine, self._host.move_address)
         machine.record(power=Power.RUNNING, address=address)
         return address
@@ -124,7 +124,7 @@ class QemuBuilder:
         Raises:
             DriverError: the guest could not be started and is unchanged.
         """
-        # First: while another host reads the disks, the guest must not write to them.
+        # The export ends first, since the guest must not write while another host reads the disks.
         await self.withdraw(machine)
         image = self._image(machine.spec)
         if machine.spec.power is Power.SUSPENDED:
@@ -160,14 +160,14 @@ class QemuBuilder:
                 f"cannot read the saved memory of guest {machine.spec.uuid}: {error.strerror}"
             ) from error
         try:
-            # With the accelerator that it was suspended on: QEMU would also load the memory with
-            # another one, without an error.
+            # The accelerator must be that with which the guest was suspended: with another one,
+            # QEMU would load the memory without an error.
             known = machine.spec.accelerator
             accelerator = Accelerator(known) if known else await self.accelerator()
             await machine.start(image, accelerator, memory=memory)
             await _loaded(machine)
-            # Recorded before the guest continues: from then on the saved memory no longer matches
-            # the disks and must never be loaded again.
+            # The state is recorded before the guest continues: from then on the saved memory no
+            # longer matches the disks and must never be loaded again.
             machine.record(power=Power.RUNNING)
             machine.folder.memory.unlink(missing_ok=True)
             await machine.execute("cont")
@@ -178,12 +178,16 @@ class QemuBuilder:
             os.close(memory)
 
     def _image(self, spec: GuestSpec) -> ImageFile:
-        """Return the image from which a guest boots, or a placeholder if its disk suffices."""
+        """Return the image from which a guest boots, or a placeholder if its root disk suffices.
+
+        Raises:
+            BuildError: the host has no file of the image, and the guest needs it.
+        """
         image = self._images.get(spec.image_id)
         if image is not None:
             return image
         if spec.needs_image or guest_disks.ROOT not in spec.disks:
-            reason = f"this host has no file of image {spec.image_id!r}"
+            reason = f"this host has no file of image {spec.image_id!r}; check virt.images"
             raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(spec.image_id, self._host.state_dir, ImageFormat.QCOW2)
 
@@ -192,7 +196,7 @@ async def _loaded(machine: Machine) -> None:
     """Wait until QEMU has loaded a guest's memory.
 
     Raises:
-        DriverError: QEMU ended meanwhile.
+        DriverError: QEMU ended before that.
     """
     if not await machine.wait_for(_LOADING):
         told = machine.folder.last_error() or "QEMU has ended"

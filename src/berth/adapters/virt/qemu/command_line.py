@@ -42,7 +42,7 @@ class QemuHost:
 
 
 class Sockets(NamedTuple):
-    """The numbers of the descriptors that QEMU inherits."""
+    """The descriptors that QEMU inherits, as they are numbered in its process."""
 
     control: int
     serial: int
@@ -66,8 +66,8 @@ def command_line(
         *("-machine", spec.machine, *_processor(host, accelerator, spec.cpu_model)),
         *("-m", f"{spec.size.memory_mb}M", "-smp", str(spec.size.vcpus)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _SANDBOX),
-        # When the guest shuts itself down, QEMU stays, so that also an agent that starts later
-        # learns of the shutdown and can tell it from a crash.
+        # QEMU keeps running when the guest shuts itself down, so that even an agent that starts
+        # later can tell the shutdown from a crash.
         "-no-shutdown",
         *("-chardev", f"socket,id=control,fd={sockets.control},server=on,wait=off"),
         *("-mon", "chardev=control,mode=control"),
@@ -85,7 +85,7 @@ def mark(host: str) -> list[str]:
 
 
 def guest_of(words: Sequence[str], host: str) -> str | None:
-    """Return the instance whose guest a command line starts, or None if not one of the host."""
+    """Return the uuid of the guest that a command line starts, or None if it is not the host's."""
     name, value = mark(host)
     if "-uuid" not in words or value not in words:
         return None

@@ -32,8 +32,8 @@ class QemuDriver:
     """Runs each guest in its own QEMU process, which outlives the agent.
 
     Once a driver is closed or its process has ended, another driver on the same folder finds all
-    guests again. Two drivers must not use a folder at the same time: QEMU's control socket serves
-    one client.
+    guests again. Two drivers must not use a folder simultaneously, because QEMU's control socket
+    serves only one client.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class QemuDriver:
         self._storage = SharedDiskStorage(host.storage_dir, host.name)
         self._stock = stock
         self._clock = clock
-        # One lock for each guest, which disappears when no operation holds or awaits it.
+        # The lock of each guest, which disappears when no operation holds or awaits it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._moves: dict[str, migration.QemuMigration] = {}
         self._arrivals: set[asyncio.Task[None]] = set()
@@ -72,20 +72,20 @@ class QemuDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """All verbs except changing the size of a running guest."""
+        """See `VirtDriver.verbs`. All features except `RESIZE_LIVE`."""
         return _VERBS
 
     async def report(self) -> HostReport:
-        """Return the report of this machine."""
+        """See `VirtDriver.report`."""
         guests = len(await self._registry.machines())
         hypervisor = await self._builder.hypervisor()
         return await asyncio.to_thread(report_of, self._host.name, self._stock, hypervisor, guests)
 
     async def guests(self) -> Sequence[Guest]:
-        """Return the guests with a folder, and as orphans the processes without one."""
+        """See `VirtDriver.guests`. Orphans are running guests without a readable folder."""
         orphans = await self._registry.orphans()
         found = [
-            Guest(uuid, Power.RUNNING, "there is no record of it", is_orphan=True)
+            Guest(uuid, Power.RUNNING, "the driver has no record of it", is_orphan=True)
             for uuid in orphans
         ]
         machines = await self._registry.machines()
@@ -94,7 +94,7 @@ class QemuDriver:
         return sorted(found, key=lambda guest: guest.instance_uuid)
 
     async def spawn(self, instance: Instance) -> None:
-        """Create and start a guest, or start an existing one."""
+        """See `VirtDriver.spawn`."""
         async with self._lock(instance.uuid):
             machine = await self._registry.find(instance.uuid)
             try:
@@ -108,7 +108,7 @@ class QemuDriver:
                 raise BuildError(str(error)) from error
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Press the power button, and end the process after the grace period."""
+        """See `VirtDriver.stop`. The guest's process ends, too."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
@@ -117,8 +117,8 @@ class QemuDriver:
                 raise DriverError(f"guest {instance_uuid} waits for a live migration")
             if (await machine.power())[0] is Power.RUNNING:
                 await machine.press(grace_s)
-            # Recorded before the process ends: if the agent died in between, the guest would
-            # otherwise count as crashed and be restarted.
+            # The state is recorded before the process ends: if the agent died in between, the guest
+            # would otherwise count as crashed and be restarted.
             if machine.spec.power is not Power.STOPPED:
                 machine.set_power(Power.STOPPED)
             await machine.quit()
@@ -126,24 +126,24 @@ class QemuDriver:
             await self._builder.withdraw(machine)
 
     async def reset(self, instance_uuid: str) -> None:
-        """Reset the guest's virtual machine."""
+        """See `VirtDriver.reset`."""
         async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
             await machine.execute("system_reset")
 
     async def pause(self, instance_uuid: str) -> None:
-        """Pause the guest's CPUs."""
+        """See `VirtDriver.pause`."""
         async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("stop")
             machine.record(power=Power.PAUSED, reason="")
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Continue the guest's CPUs."""
+        """See `VirtDriver.unpause`."""
         async with self._locked_guest(instance_uuid, *_LIVE) as machine:
             await machine.execute("cont")
             machine.record(power=Power.RUNNING, reason="")
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Save the guest's memory to its folder and end the process."""
+        """See `VirtDriver.suspend`. The memory is saved to a file in the guest's folder."""
         async with self._locked_guest(instance_uuid, *_LIVE, Power.SUSPENDED) as machine:
             power, _ = await machine.power()
             if power is Power.SUSPENDED:
@@ -157,13 +157,13 @@ class QemuDriver:
             await machine.end_saving()
 
     async def resume(self, instance_uuid: str) -> None:
-        """Start a process that continues from the saved memory."""
+        """See `VirtDriver.resume`."""
         async with self._locked_guest(instance_uuid, Power.RUNNING, Power.SUSPENDED) as machine:
             if machine.spec.power is Power.SUSPENDED:
                 await self._builder.start(machine)
 
     async def destroy(self, instance_uuid: str) -> None:
-        """End the process and delete the folder, also for an orphan."""
+        """See `VirtDriver.destroy`. This also destroys an orphan."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
@@ -172,7 +172,7 @@ class QemuDriver:
             await self._destroy(machine)
 
     async def resize(self, instance: Instance) -> bool:
-        """Record the new size; a stopped guest gets it at once."""
+        """See `VirtDriver.resize`. Only a stopped or crashed guest gets the size immediately."""
         async with self._locked_guest(instance.uuid) as machine:
             machine.record(wanted=GuestSize.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):
@@ -182,26 +182,29 @@ class QemuDriver:
             return machine.spec.size == machine.spec.wanted
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
-        """Return the end of the console log."""
+        """See `VirtDriver.console`."""
         machine = await self._registry.get(instance_uuid)
         if machine is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
 
     async def take_in(self, instance: Instance) -> str:
-        """Start a process that waits for the guest's memory and disks."""
+        """See `VirtDriver.take_in`. A QEMU process waits for the guest's memory and disks."""
         async with self._lock(instance.uuid):
             machine = await self._registry.find(instance.uuid)
             if machine is not None:
                 if not machine.spec.waits:
-                    raise BuildError(f"guest {instance.uuid} is here already")
+                    raise BuildError(
+                        f"guest {instance.uuid} already exists here and does not wait for a live "
+                        "migration"
+                    )
                 if machine.spec.address:
                     return machine.spec.address
                 await self._destroy(machine)  # an agent died before QEMU listened
             return await self._build(instance, waits=True)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Migrate the guest to the waiting process, then destroy what is left here."""
+        """See `VirtDriver.hand_over`."""
         has_left = False
         try:
             async with self._locked_guest(instance_uuid, *_LIVE) as machine:
@@ -217,25 +220,25 @@ class QemuDriver:
             raise
         except (DriverError, OSError) as error:
             if has_left:
-                # Not a MigrationError: it would say that the guest stays here, and the destination
-                # would destroy the guest that has arrived there.
-                reason = f"guest {instance_uuid} has moved, and is not cleared away here: {error}"
+                # This is not a MigrationError, which would say that the guest stays here, so that
+                # the destination would destroy the guest that has arrived there.
+                reason = f"guest {instance_uuid} has moved, but is not yet removed here: {error}"
                 raise UnavailableError(reason) from error
             raise MigrationError(str(error)) from error
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Cancel a migration in progress."""
+        """See `VirtDriver.cancel_hand_over`."""
         if (move := self._moves.get(instance_uuid)) is not None:
             await move.cancel()
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Export the disks read-only with QEMU's storage daemon."""
+        """See `VirtDriver.offer_disks`. QEMU's storage daemon exports the disks read-only."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             spec = machine.spec
             if not nbd_export.is_offered(machine.folder, spec.disks, spec.address):
                 await nbd_export.withdraw(machine.folder)
-                # Recorded before the daemon starts: after a crash the next start of the guest must
-                # look for the daemon and end it.
+                # The export is recorded before the daemon starts, because after a crash the next
+                # start of the guest must look for the daemon and end it.
                 machine.record(address=nbd_export.BEGUN)
                 move_address = self._host.move_address
                 address = await nbd_export.offer(machine.folder, spec.disks, move_address)
@@ -243,29 +246,29 @@ class QemuDriver:
             return machine.spec.address
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Copy disks from another host or from the shared storage."""
+        """See `VirtDriver.fetch_disks`."""
         async with self._lock(instance.uuid):
             if await self._registry.find(instance.uuid) is None:
                 await self._build(instance, disks_at=self._storage.sources(address))
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Copy the disks to the shared storage."""
+        """See `VirtDriver.store_disks`."""
         async with self._locked_guest(instance_uuid, Power.STOPPED) as machine:
             return await self._storage.store(machine.folder, instance_uuid, machine.spec.disks)
 
     async def drop_stored(self, address: str) -> None:
-        """Delete stored disks."""
+        """See `VirtDriver.drop_stored`."""
         await self._storage.drop(address)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return the folders without a spec or process, and the disks that this host stored."""
+        """See `VirtDriver.leftovers`. Leftover folders have neither a spec nor a process."""
         known = {machine.spec.uuid for machine in await self._registry.machines()}
         running = await self._registry.orphans()
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
         return [*found, *await self._storage.mine()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
-        """Return the events of the guests from now on."""
+        """See `VirtDriver.events`."""
         return self._events.subscribe()
 
     def _on_event(self, event: GuestEvent) -> None:
@@ -307,10 +310,14 @@ class QemuDriver:
         waits: bool = False,
         disks_at: dict[str, str] | None = None,
     ) -> str:
-        """Create a guest, and remove all of it when that fails."""
+        """Create a guest; return the address of its live migration, or an empty string.
+
+        Raises:
+            BuildError: the guest could not be created; nothing of it remains.
+        """
         # An orphan may be this guest: a second process on the same disks would corrupt them.
         if instance.uuid in await self._registry.orphans():
-            raise BuildError(f"guest {instance.uuid} runs here, and there is no record of it")
+            raise BuildError(f"guest {instance.uuid} runs here, but the driver has no record of it")
         try:
             machine = self._registry.add(self._builder.spec_of(instance))
         except (DriverError, OSError) as error:
@@ -318,7 +325,7 @@ class QemuDriver:
         try:
             return await self._builder.build(machine, instance, waits=waits, disks_at=disks_at)
         except BaseException as error:
-            # Also when cancelled: a half-built guest would block the next attempt.
+            # This applies to a cancelled build, too: a half-built guest would block the next one.
             await self._destroy(machine)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error
@@ -332,8 +339,8 @@ class QemuDriver:
             await self._builder.start(machine)
 
     async def _destroy(self, machine: Machine) -> None:
-        # Recorded first, so that after a crash the next agent completes the removal. On a full disk
-        # this fails, but the removal itself makes room.
+        # The removal is recorded first, so that after a crash the next agent completes it. On a
+        # full disk this fails, but the removal itself makes room.
         with suppress(SpecNotWrittenError):
             machine.record(is_built=False)
         await machine.quit()
@@ -349,7 +356,12 @@ class QemuDriver:
 
     @asynccontextmanager
     async def _locked_guest(self, instance_uuid: str, *powers: Power) -> AsyncGenerator[Machine]:
-        """Hold the lock of a guest, which must exist and have one of these power states."""
+        """Yield a guest with its lock held.
+
+        Raises:
+            DriverError: the guest does not exist, waits for a live migration, or has none of the
+                given power states; or the operating system reported an error within the context.
+        """
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:

@@ -39,7 +39,7 @@ class QemuGuestRegistry:
         return instance_uuid in self._machines
 
     async def machines(self) -> list[Machine]:
-        """Return all guests of the host."""
+        """Return all guests of the host in their last known state, without orphans."""
         await self._adopt()
         return list(self._machines.values())
 
@@ -51,7 +51,8 @@ class QemuGuestRegistry:
     async def find(self, instance_uuid: str) -> Machine | None:
         """Return a guest in its current state, or None.
 
-        The caller must hold the guest's lock, since the remains of an unfinished build are removed.
+        The caller must hold the guest's lock, since this removes the remains of an unfinished build
+        or of a failed live migration to this host.
         """
         machine = await self.get(instance_uuid)
         if machine is None:
@@ -97,16 +98,27 @@ class QemuGuestRegistry:
         return sorted(running.keys() - known - self._machines.keys())
 
     async def end_orphan(self, instance_uuid: str) -> None:
-        """End the process of an unknown guest, and delete its folder."""
+        """End the process of an unknown guest, if there is one, and delete its folder.
+
+        Raises:
+            DriverError: the process does not end.
+        """
         process = (await self._running()).get(instance_uuid)
         if process is not None:
             process.kill()
             if not await process.wait(_END_S):
-                raise DriverError(f"process {process.pid} of {instance_uuid} does not end")
+                raise DriverError(
+                    f"process {process.pid} of guest {instance_uuid} does not end although it was "
+                    "killed"
+                )
         QemuFolder(self._host.state_dir, instance_uuid).remove()
 
     def add(self, spec: GuestSpec) -> Machine:
-        """Register a new guest, and create its folder."""
+        """Create the folder of a new guest, and register the guest.
+
+        Raises:
+            DriverError: the folder has files of an unknown guest, or cannot be written.
+        """
         machine = self._machine(spec)
         machine.folder.make()
         machine.folder.write(spec)
@@ -114,7 +126,7 @@ class QemuGuestRegistry:
         return machine
 
     def remove(self, machine: Machine) -> None:
-        """Remove a guest without a process, with its folder."""
+        """Remove a guest that has no process, and delete its folder."""
         machine.folder.remove()
         self._machines.pop(machine.spec.uuid, None)
 
@@ -138,7 +150,7 @@ class QemuGuestRegistry:
                 try:
                     spec = folder.read()
                 except DriverError:
-                    continue  # a running guest of it is an orphan; its files are left alone
+                    continue  # the guest, if it runs, is an orphan; its files are left alone
                 if spec is not None and spec.is_built:
                     self._machines[spec.uuid] = self._machine(spec)
                 elif spec is not None:
@@ -166,7 +178,7 @@ class QemuGuestRegistry:
         except QmpError:
             return  # each later access tries again
         if machine.spec.power not in (Power.RUNNING, Power.PAUSED):
-            # The agent died after it had started the guest, or before it ended it.
+            # An agent died after starting the guest, or before ending its process.
             machine.record(power=Power.RUNNING, reason="")
 
     def _machine(self, spec: GuestSpec) -> Machine:

@@ -23,7 +23,7 @@ _ANSWER_S = 5.0
 _QUIT_S = 5.0
 _END_S = 1.0
 _POLL_S = 0.02
-# A guest that is not listening yet has not heard the power button, so it is pressed again.
+# The power button is pressed again after this time, since a booting guest may ignore it.
 _PRESS_NS = 2_000_000_000
 _EVENTS = {
     "SHUTDOWN": (Power.STOPPED, "it shut itself down"),
@@ -31,7 +31,7 @@ _EVENTS = {
     "RESUME": (Power.RUNNING, ""),
     "GUEST_PANICKED": (Power.CRASHED, "its kernel panicked"),
 }
-# By QEMU's status; a guest of any other is paused.
+# The power state and its reason, by QEMU's status. A guest with any other status is paused.
 _POWERS = {
     "running": (Power.RUNNING, ""),
     "shutdown": (Power.STOPPED, "it shut itself down"),
@@ -63,7 +63,7 @@ class Machine:
         self._publish = publish
         self._process: HostProcess | None = None
         self._qmp: Qmp | None = None
-        # Whether the end of the process is expected, and therefore not published as a crash.
+        # Whether the end of the connection is expected, and therefore not published as a crash.
         self._ends = False
         self.folder = QemuFolder(host.state_dir, spec.uuid)
         self.spec = spec
@@ -71,7 +71,12 @@ class Machine:
     async def start(
         self, image: ImageFile, accelerator: Accelerator, *, memory: int | None = None
     ) -> None:
-        """Start QEMU; `memory` is a descriptor of the saved memory to continue from.
+        """Start QEMU and connect to it.
+
+        Args:
+            image: the image from which the guest boots.
+            accelerator: the accelerator.
+            memory: a descriptor of the saved memory to continue from; None to boot.
 
         Raises:
             DriverError: QEMU cannot be started, or ended with an error.
@@ -79,7 +84,7 @@ class Machine:
         self.folder.errors.unlink(missing_ok=True)
         if memory is None or not self.spec.accelerator:
             self.record(accelerator=accelerator.value, cpu_model=self._host.cpu_model)
-        # QEMU inherits sockets that already listen, so connecting never has to wait for a path.
+        # QEMU inherits sockets that already listen, so the driver can connect immediately.
         with ExitStack() as stack:
             listening = [stack.enter_context(self.folder.listening(n)) for n in ("qmp", "serial")]
             fds = [*listening, *([] if memory is None else [memory])]
@@ -103,7 +108,7 @@ class Machine:
         """Connect to a running process of this guest.
 
         Raises:
-            QmpError: the process does not answer within 10 s.
+            QmpError: the process does not answer within 10 s, or has ended.
         """
         self._process, self._ends = process, False
         until_ns = self._clock.ticks_ns() + int(_CONNECT_S * 1e9)
@@ -115,8 +120,8 @@ class Machine:
                     await qmp.connect(path, timeout_s=max(left_s, 0.0))
                 self._qmp = qmp
             except QmpRefusedError:
-                # QEMU closes its socket when it ends. It may hang there if an agent died during the
-                # shutdown, so it is killed.
+                # QEMU closes its socket when it shuts down. It may hang at that point if an agent
+                # died meanwhile, so it is killed.
                 if not await process.wait(_END_S):
                     process.kill()
                     await process.wait(_QUIT_S)
@@ -149,7 +154,7 @@ class Machine:
         return await self._qmp.execute(command, arguments, fd=fd, timeout_s=timeout_s)
 
     async def ask(self, command: str) -> Message:
-        """Execute a QMP query that returns an object."""
+        """Execute a QMP query, and return the resulting object."""
         return cast("Message", await self.execute(command))
 
     async def status(self) -> str:
@@ -173,7 +178,10 @@ class Machine:
             raise
 
     async def power(self) -> tuple[Power, str]:
-        """Return the power state of the guest and its reason, if known."""
+        """Return the power state of the guest and its reason, which may be empty.
+
+        If the process does not answer, they are the last recorded state and the error.
+        """
         try:
             status = await self.status()
         except QmpError as error:
@@ -196,7 +204,7 @@ class Machine:
                     await self.execute("system_powerdown", timeout_s=_ANSWER_S)
                     press_ns += _PRESS_NS
             except QmpError:
-                press_ns = now_ns  # press again at once if a hanging process recovers
+                press_ns = now_ns  # press again immediately when a hanging process recovers
             await self._clock.sleep(_POLL_S)
             now_ns = self._clock.ticks_ns()
 
@@ -216,7 +224,10 @@ class Machine:
             if not await process.wait(_QUIT_S):
                 process.kill()
                 if not await process.wait(_QUIT_S):
-                    raise DriverError(f"process {process.pid} of {self.spec.uuid} does not end")
+                    raise DriverError(
+                        f"process {process.pid} of guest {self.spec.uuid} does not end although it "
+                        "was killed"
+                    )
         await self.detach()
         self._process = None
 
@@ -231,7 +242,7 @@ class Machine:
         self.spec = changed
 
     def set_power(self, power: Power, reason: str = "") -> None:
-        """Record the power state of the guest, and publish the event."""
+        """Record the power state of the guest, and publish it as an event."""
         self.record(power=power, reason=reason)
         self._publish(GuestEvent(self.spec.uuid, power, reason))
 
@@ -260,12 +271,13 @@ class Machine:
             # from the file, with pause-before-switchover it would wait for a command.
             await self.set_capabilities({"return-path": False, "pause-before-switchover": False})
             await self.execute("getfd", {"fdname": "memory"}, fd=fd)
-            # By default QEMU limits the bandwidth for the sake of other network traffic, which a
-            # file does not need.
+            # By default QEMU limits the bandwidth to protect other network traffic, which is
+            # pointless for a file.
             await self.execute("migrate-set-parameters", {"max-bandwidth": 2**40})
             await self.execute("migrate", {"uri": "fd:memory"})
             await self._wait_for_memory()
-            # Before the spec says that the guest is suspended and its process ends.
+            # The memory must be on disk before the guest is recorded as suspended and its process
+            # ends.
             os.fsync(fd)
         except (DriverError, OSError) as error:
             self.give_up_saving()
@@ -274,7 +286,7 @@ class Machine:
             os.close(fd)
 
     def give_up_saving(self) -> None:
-        """Delete partially saved memory."""
+        """Delete partially saved memory, and record that no memory is being saved."""
         self.folder.memory.unlink(missing_ok=True)
         self.record(is_saving=False)
 
@@ -285,7 +297,7 @@ class Machine:
         await self.quit()
 
     async def settle_saving(self) -> None:
-        """Complete or undo the saving of memory that a dead agent began."""
+        """Complete or undo the saving of memory that an agent began before it died."""
         if not await self.status():
             self.give_up_saving()
             return
@@ -299,8 +311,8 @@ class Machine:
     async def _has_saved(self) -> bool:
         """Wait for a save that may be in progress; return whether the memory is saved.
 
-        QEMU's migration status alone does not tell: a guest that arrived by live migration reports
-        "completed" forever. So the file and the run state are checked, too.
+        QEMU's migration status does not suffice: a guest that arrived by live migration reports
+        "completed" forever. Therefore the file and the run state are checked, too.
 
         Raises:
             QmpError: the process does not answer.
@@ -327,7 +339,7 @@ class Machine:
 
     def _on_event(self, message: Message | None) -> None:
         if message is None:
-            # None is the end of the connection, and so of the process, unless that was expected.
+            # The connection has ended. Unless this was expected, the process has ended, too.
             if self._qmp is not None and not self._ends:
                 self._publish(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
             return

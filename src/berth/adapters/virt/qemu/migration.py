@@ -1,7 +1,7 @@
-"""Live migration between two QEMUs: the memory, and the disks beside it as NBD mirrors.
+"""Live migration between two QEMU processes: of the memory, and of the disks as NBD mirrors.
 
-With disks the order matters: the source's mirrors end while its guest stands still for the last
-time, and only then does the target take the memory that is left and close its NBD server.
+With disks the order matters: the source's mirrors end while its guest is paused for the last time.
+Only then does the target receive the remaining memory and close its NBD server.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ _POLL_S = 0.02
 _ARRIVING = ("inmigrate", "finish-migrate", "")
 _UNDER_WAY = ("setup", "active", "device", "pre-switchover", "wait-unplug")
 _FAILED = ("failed", "cancelled")
-# With return-path the target confirms that it has everything; otherwise "completed" at the source
-# would only mean that all was sent.
+# With return-path the target confirms that it has received everything. Without it, "completed" at
+# the source would only mean that everything was sent.
 _BOTH = {"events": True, "return-path": True}
 
 
@@ -76,7 +76,7 @@ class QemuMigration:
         self._is_cancelled = False
 
     async def cancel(self) -> None:
-        """Cancel the migration."""
+        """Cancel the migration, ignoring errors."""
         self._is_cancelled = True
         with contextlib.suppress(DriverError):
             await self._machine.execute("migrate_cancel")
@@ -84,7 +84,7 @@ class QemuMigration:
     async def run(self, address: str) -> None:
         """Migrate the guest; afterwards its process here is paused.
 
-        A migration that was under way when its agent died is continued.
+        A migration that an earlier agent began is continued.
 
         Raises:
             MigrationError: the migration failed, and the guest runs here.
@@ -103,7 +103,7 @@ class QemuMigration:
                 return
             await self._go_on(ran=ran)
             uuid = machine.spec.uuid
-            raise MigrationError(f"guest {uuid} stays: {error}") from error
+            raise MigrationError(f"guest {uuid} stays on this host: {error}") from error
 
     async def _begin(self, address: str) -> None:
         parts = urlsplit(address)
@@ -149,25 +149,32 @@ class QemuMigration:
 
     @asynccontextmanager
     async def _mirrors(self, host: str, port: str) -> AsyncGenerator[None]:
-        """Mirror the disks to the target, including what the guest writes meanwhile."""
+        """Mirror the disks to the target within the context, including new writes of the guest.
+
+        The context begins when all existing data is copied.
+
+        Raises:
+            DriverError: the target does not accept the disks, a disk could not be copied, or the
+                migration was cancelled.
+        """
         disks = self._machine.spec.disks
         if disks and not port:
             raise DriverError("the target does not accept disks, but this guest has some")
         if disks:
-            # Checked here, since QEMU connects synchronously: it and its guest would hang until the
-            # server answers.
+            # The server is checked here, since QEMU connects synchronously: it would hang with its
+            # guest until the server answers.
             await wait_for_server(host, int(port))
-            await self._clear_mirrors()  # of an agent that has died meanwhile
+            await self._clear_mirrors()  # an agent that died may have left some
         try:
             for name in disks:
                 await self._mirror(name, host, port)
-            # "ready": all data is copied, and only new writes follow.
+            # A job is "ready" when all data is copied and only new writes follow.
             while not all(job.get("ready") for job in await self._jobs()):
                 self._check()
                 await self._clock.sleep(_POLL_S)
             # A failed job disappears from the list.
             if len(await self._jobs()) != len(disks):
-                raise DriverError("a disk could not be copied")
+                raise DriverError("a disk could not be copied to the target")
             yield
         finally:
             await self._clear_mirrors()
@@ -227,7 +234,7 @@ class QemuMigration:
         return False
 
     async def _go_on(self, *, ran: bool) -> None:
-        """Continue the guest after a failed migration, unless QEMU has done so itself."""
+        """Continue a guest that ran before a failed migration, unless QEMU has done so itself."""
         with contextlib.suppress(DriverError):
             if ran and await self._machine.status() not in ("running", ""):
                 await self._machine.execute("cont")
@@ -237,7 +244,7 @@ async def _export_disks(machine: Machine, address: str) -> int:
     """Export the disks of a waiting guest for writing, and return the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listening:
-        # QEMU gets a listening socket, so that the system chooses the port.
+        # QEMU is given a listening socket, so that the system chooses the port.
         listening.bind((address, 0))
         listening.listen(8)
         await machine.execute("getfd", {"fdname": "nbd"}, fd=listening.fileno())

@@ -28,7 +28,7 @@ class QmpRefusedError(QmpError):
 
 
 class Qmp:
-    """One connection; `on_event` receives every event, and None at the end of the connection."""
+    """A QMP connection; `on_event` receives every event, and None at the end of the connection."""
 
     def __init__(self, on_event: Callable[[Message | None], None]) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -44,9 +44,10 @@ class Qmp:
     async def connect(self, path: str, *, timeout_s: float) -> None:
         """Connect, and wait until QEMU accepts commands.
 
-        QEMU greets one client of a socket at a time; another one gets no greeting.
+        QEMU greets only one client of a socket at a time.
 
         Raises:
+            QmpRefusedError: QEMU is shutting down.
             QmpError: QEMU does not answer, or another client is connected.
         """
         loop = asyncio.get_running_loop()
@@ -112,7 +113,7 @@ class Qmp:
     async def _send(self, line: bytes, fd: int | None) -> None:
         async with self._sending:
             if fd is not None:
-                # The descriptor travels with the first byte, which is sent alone: one byte is sent
+                # The descriptor is sent with the first byte alone, since one byte is sent either
                 # completely or not at all.
                 socket.send_fds(self._socket, [line[:1]], [fd])
                 line = line[1:]

@@ -19,10 +19,10 @@ _NEW_SPEC = "spec.new"
 
 
 class GuestSpec(msgspec.Struct, frozen=True):
-    """The description of a guest and its last commanded state.
+    """The driver's description of a guest.
 
-    `power` is the state as far as the driver knows. A guest that is RUNNING or PAUSED but has no
-    process has crashed.
+    `power` is the last power state that the driver commanded or observed, `reason` its explanation.
+    A guest that is RUNNING or PAUSED but has no process has crashed.
     """
 
     uuid: str
@@ -30,7 +30,7 @@ class GuestSpec(msgspec.Struct, frozen=True):
     machine: str
     size: GuestSize
     wanted: GuestSize
-    """The size from the next start on."""
+    """The size that applies from the next start on."""
     disks: tuple[str, ...] = ()
     power: Power = Power.RUNNING
     reason: str = ""
@@ -71,7 +71,7 @@ class QemuFolder(GuestFolder):
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(path.name != _NEW_SPEC for path in self.path.iterdir()):
             reason = "files of a guest without a spec; move them away, or destroy the guest"
-            raise DriverError(f"{self.path}: {reason}")
+            raise DriverError(f"{self.path} has {reason}")
 
     def remove(self) -> None:
         """Delete the folder, the spec last, so that an interrupted removal is resumed."""
@@ -94,7 +94,7 @@ class QemuFolder(GuestFolder):
             raise DriverError(f"{self._spec} cannot be read: {error}") from error
 
     def write(self, spec: GuestSpec) -> None:
-        """Write the spec atomically: after a crash there is the old one or the new one.
+        """Write the spec atomically, so that a crash leaves either the old spec or the new one.
 
         Raises:
             SpecNotWrittenError: writing failed; the old spec remains.
@@ -104,7 +104,7 @@ class QemuFolder(GuestFolder):
             with new.open("wb") as file:
                 file.write(msgspec.json.encode(spec))
                 file.flush()
-                # Before the rename, which the file system may otherwise persist first, leaving an
+                # Without fsync, the file system may persist the rename first, which would leave an
                 # empty spec after a power loss.
                 os.fsync(file.fileno())
             new.replace(self._spec)
@@ -115,7 +115,11 @@ class QemuFolder(GuestFolder):
 
     @contextmanager
     def listening(self, name: str) -> Generator[int]:
-        """Open a listening socket in the folder, for a process to inherit."""
+        """Yield the descriptor of a listening socket in the folder, for a process to inherit.
+
+        Raises:
+            DriverError: the folder is gone.
+        """
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one, self.reaching(name) as path:
             Path(path).unlink(missing_ok=True)
             one.bind(path)

@@ -1,7 +1,7 @@
 """The stub guest: firmware that is a complete guest, for testing accelerators and drivers.
 
-The source is `stub_guest.S`. The assembled image is kept beside it as text, so that installing
-Berth needs no assembler; `make stub-guest` regenerates it.
+The source is `stub_guest.S`. The assembled image is kept as text in `stub_guest.b85`, so that
+installing Berth needs no assembler; `make stub-guest` regenerates it.
 """
 
 import base64
@@ -20,6 +20,6 @@ def stub_image() -> bytes:
 
 
 def stub_firmware() -> bytes:
-    """Return the image padded to a ROM; at the end, since the CPU's reset vector is there."""
+    """Return a ROM that ends with the image, since the CPU's reset vector is at its end."""
     image = stub_image()
     return bytes(_ROM_BYTES - len(image)) + image

@@ -1,1 +1,1 @@
-"""Handlers of Berth's own API's operations, one module per resource."""
+"""Handlers for the operations of Berth's own API, one module per resource."""

@@ -1,4 +1,4 @@
-"""Handlers of the audit, which finds and repairs discrepancies in the ledger."""
+"""Handlers for the audit, which finds and repairs discrepancies in the ledger."""
 
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.routing import Answer, Call
@@ -23,8 +23,8 @@ async def _audit(call: Call, *, mends: bool) -> AuditReport:
         replica=parts.replica,
         clock=parts.clock,
         telemetry=parts.telemetry,
-        # Kept between audits of this process: an unknown consumer has no date of its own, so the
-        # grace period starts when an audit first sees it.
+        # This mapping is kept between audits of this process: an unknown consumer has no date of
+        # its own, so the grace period starts when an audit first sees it.
         first_seen_s=parts.strangers_seen_s,
     )
     # Only an audit of one host reads the replica; the whole audit reads a snapshot of the ledger.

@@ -1,4 +1,4 @@
-"""Handler that explains why a query has the allocation candidates that it has, or none."""
+"""Handler that explains the allocation candidates of a query, or their absence."""
 
 from berth.api.berth.schemas.candidates import ExplanationAnswer, LeftView, StepView
 from berth.api.errors import HttpError
@@ -18,9 +18,9 @@ async def explain_candidates(call: Call) -> Answer:
     replica = call.parts.providers
     # The providers are replicated only in processes that serve the Placement API as well.
     if replica is None:
-        raise HttpError(404, "This server has no Placement API.")
+        raise HttpError(404, "This server does not serve the Placement API; use one that does.")
     items = query_of(call.scope)
-    # Always the newest microversion: this operation has no versions of its own.
+    # The query is read in the newest microversion, since this operation has no versions.
     check_query(items, _NEWEST)
     query = candidate_query(items, MINOR_MAX)
     # Traits and resource classes may be new, so the replica catches up before names are checked.

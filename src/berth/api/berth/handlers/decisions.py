@@ -1,4 +1,4 @@
-"""Handlers of stored decisions, trial decisions and remaining capacity."""
+"""Handlers for stored decisions, trial decisions and remaining capacity."""
 
 from dataclasses import replace
 
@@ -26,9 +26,9 @@ _FIELDS = {"flavorRef": "flavor"}
 
 
 async def show_capacity(call: Call) -> Answer:
-    """Show how many more servers of a flavor fit, on each host and in total."""
+    """Show how many more servers of a flavor fit in total and, for administrators, per host."""
     query = call.query(CapacityQuery)
-    # `ZONE:HOST` would let other callers measure single hosts.
+    # With `ZONE:HOST` other callers could measure single hosts.
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may name a host in availability_zone.")
     await call.parts.follower.catch_up()
@@ -69,8 +69,8 @@ async def list_decisions(call: Call) -> Answer:
     """List the newest decisions: the project's own, or all for administrators."""
     query = call.query(DecisionsQuery)
     limit = limit_of(call, query.limit)
-    # The ledger lists decisions by age alone. With any filter the newest `list_max` decisions are
-    # searched, so older ones are not found.
+    # The ledger lists decisions by age alone. With a filter only the newest `list_max` decisions
+    # are searched, so older ones are not found.
     is_all = call.identity.is_admin and query.verdict is None
     fetched = limit if is_all else call.parts.limits.list_max
     found = [
@@ -84,7 +84,7 @@ async def list_decisions(call: Call) -> Answer:
 async def show_decision(call: Call) -> Answer:
     """Show the decision about a request; only administrators see hosts in it."""
     request_id = call.key("request_id")
-    # Decisions of other projects are 404 as well, so that request ids cannot be probed.
+    # Decisions of other projects get the same 404, so that request ids cannot be probed.
     decision = await call.parts.ledger.get(Decision, request_id)
     if decision is None or not _may_see(call, decision):
         raise NotFoundError("decision", request_id)
@@ -97,7 +97,7 @@ async def try_decision(call: Call) -> Answer:
     For administrators the decision also has, for each weigher, the host that would have won without
     it.
     """
-    # Fields of all microversions are accepted, as this API has none.
+    # Fields of all microversions are accepted, since this API has no microversions.
     asked = await read_order(call, None)
     await call.parts.follower.catch_up()
     try:
@@ -129,8 +129,8 @@ def without_hosts(decision: Decision) -> Decision:
     )
 
 
-# The numbers stay, which a tenant needs to understand a refusal; only the examples name hosts.
 def _counts(filters: tuple[FilterCount, ...]) -> tuple[FilterCount, ...]:
+    """Return counts without the examples, which name hosts; a tenant needs only the numbers."""
     return tuple(replace(count, removed_examples=()) for count in filters)
 
 

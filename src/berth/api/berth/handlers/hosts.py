@@ -1,4 +1,4 @@
-"""Handlers of hosts: their data for decisions, allocation ratios and the write-off."""
+"""Handlers for hosts: their data for decisions, allocation ratios and the write-off."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -77,7 +77,7 @@ def pool_view(free: FreePool) -> PciPoolView:
 
 
 async def list_hosts(call: Call) -> Answer:
-    """List hosts by name, all of them or a page."""
+    """List hosts in order of name, all of them or one page."""
     query = call.query(HostsQuery)
     await call.parts.follower.catch_up()
     uuids = page_after(host_uuids(call.parts), query.marker, query.limit)
@@ -91,7 +91,7 @@ async def show_host(call: Call) -> Answer:
 
 async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]:
     """Encode a HostsAnswer in chunks, so that a large fleet needs little memory at a time."""
-    # The brackets are written by hand: each batch is encoded as a list, whose own are cut off.
+    # The brackets of the list are written here; those of each encoded batch are cut off.
     yield b'{"hosts":['
     comma = b""
     async for views in views_of(parts, uuids):
@@ -170,7 +170,7 @@ def _attestation(parts: ApiParts, view: HostView) -> AttestationView | None:
     found = None if service is None else service.attestations.get(view.host.node)
     if found is None:
         return None
-    # The level as of now: an attestation that has expired counts as `unknown`
+    # The response has the current level: an attestation that has expired counts as `unknown`
     # (nova-behaviour.md 2.6).
     level = found.level_at(parts.clock.now_s())
     return AttestationView(level=level, valid_until_s=found.valid_until_s)
@@ -194,7 +194,7 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
 
 
 async def set_ratios(call: Call) -> Answer:
-    """Set allocation ratios of a running host."""
+    """Set an operator's allocation ratios of a host, and show the host."""
     parts, name = call.parts, call.key("name")
     setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
     await setting.set(name, call.body(RatiosBody).ratios)
@@ -210,7 +210,7 @@ async def plan_write_off(call: Call) -> Answer:
 
 
 async def write_off(call: Call) -> Answer:
-    """Write off a lost host: end the moves that left something there, and free what they hold."""
+    """Write off a lost host: end the moves with leftovers there, and free their allocations."""
     done = await _writing_off(call).write_off(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )

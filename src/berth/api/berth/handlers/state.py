@@ -1,4 +1,4 @@
-"""Handlers of instance records and of the state, which is everything that decisions depend on."""
+"""Handlers for instance records and for the state, on which all decisions depend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,13 +24,14 @@ async def show_instance(call: Call) -> Answer:
     return Answer(instance)
 
 
-# Records encoded at a time, between which other requests run.
+# Number of records that are encoded at a time; other requests run in between.
 _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
     """Show the whole state as of one version of the ledger, without passwords of child zones."""
-    # The document is meant to be saved and passed on, where even a sealed password must not go.
+    # The document is meant to be saved and passed on, so it must not contain even a sealed
+    # password.
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
     zones = tuple(
         replace(zone, sealed_password="") for zone in snapshot.zones if not zone.is_removed
@@ -53,7 +54,7 @@ async def _chunks(snapshot: Snapshot) -> AsyncIterator[bytes]:
         yield b"["
         for start in range(0, len(items), _CHUNK):
             yield (b"," if start else b"") + encode(items[start : start + _CHUNK])[1:-1]
-            # Encoding never waits by itself, so a large state would block the event loop.
+            # Encoding never waits, so a large state would block the event loop without this pause.
             await asyncio.sleep(0)
         yield b"]"
     yield b"}"

@@ -1,4 +1,4 @@
-"""Handlers of the policy in force and of the status of the answering process."""
+"""Handlers for the policy in force and the status of the answering process."""
 
 from berth import __version__
 from berth.api.berth.schemas.status import (
@@ -24,7 +24,7 @@ async def show_policy(call: Call) -> Answer:
 async def reload_policy(call: Call) -> Answer:
     """Reload the policy; an invalid one is refused with the reason and changes nothing."""
     policies = call.parts.policies
-    # The file is also watched; this operation applies a change at once and reports its errors.
+    # The file is also watched; this operation applies a change immediately and reports its errors.
     changed = policies.reload()
     if policies.last_error is not None:
         raise HttpError(400, policies.last_error)
@@ -53,7 +53,7 @@ _NS_PER_S = 1_000_000_000
 async def show_status(call: Call) -> Answer:
     """Show versions, counts, and how far the replica is behind the ledger."""
     parts = call.parts
-    # No catching up here: the lag is one of the values to show.
+    # The replica does not catch up first, since its lag is one of the values to show.
     ledger_version = await parts.ledger.version()
     replica_version = parts.follower.version
     policy = parts.policies.policy

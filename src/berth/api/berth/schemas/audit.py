@@ -1,4 +1,4 @@
-"""Query of the audit."""
+"""Query parameters of the audit."""
 
 from typing import Annotated
 
@@ -13,10 +13,7 @@ _AGES = AuditAges()
 
 
 class AuditQuery(Model):
-    """Ages below which a discrepancy is not reported (see `AuditAges`), and the host to audit.
-
-    Without a host the whole ledger is audited.
-    """
+    """The host to audit, by default all, and the minimum ages to report (see `AuditAges`)."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     grace_s: Age = _AGES.grace_s

@@ -1,4 +1,4 @@
-"""Query and response body of the explanation of allocation candidates."""
+"""Query and response body for the explanation of allocation candidates."""
 
 from berth.api.codec import Model, View
 from berth.scheduling.candidates.masks import ConstraintKind
@@ -7,7 +7,7 @@ from berth.scheduling.candidates.masks import ConstraintKind
 class CandidatesQuery(Model):
     """The query of `GET /placement/allocation_candidates` in its newest microversion.
 
-    `resources`, `required`, `member_of` and `in_tree` may also have the suffix of another group.
+    `resources`, `required`, `member_of` and `in_tree` may also occur with the suffix of a group.
     """
 
     resources: str | None = None
@@ -21,7 +21,7 @@ class CandidatesQuery(Model):
 
 
 class LeftView(View):
-    """The number of providers that remain, and of the trees that can still be a candidate."""
+    """The numbers of providers that remain, and of trees that can still have a candidate."""
 
     providers: int
     trees: int
@@ -40,8 +40,8 @@ class StepView(View):
 class ExplanationAnswer(View):
     """The providers and trees that remain after each constraint.
 
-    `ends_at` is the index in `steps` of the first constraint that leaves nothing, or null if there
-    are candidates.
+    `fleet` counts all of them. `ends_at` is the index in `steps` of the first constraint that
+    leaves no tree, or null if there are candidates.
     """
 
     fleet: LeftView

@@ -1,4 +1,4 @@
-"""Queries and response bodies of decisions and capacity."""
+"""Queries and response bodies for decisions and capacity."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 from berth.api.values import Limit
@@ -6,7 +6,7 @@ from berth.domain.compute.decision import Decision, Verdict
 
 
 class DecisionsQuery(Model):
-    """Filter and length of a list of decisions."""
+    """The verdict of the decisions to list, by default any, and their maximum number."""
 
     limit: Limit = 100
     verdict: Verdict | None = None
@@ -19,7 +19,7 @@ class DecisionsAnswer(View):
 
 
 class CapacityQuery(Model):
-    """The kind of server whose remaining number is counted; `limit` applies to the hosts."""
+    """The flavor, zone and image of the servers to count; `limit` applies to the listed hosts."""
 
     flavor: str
     availability_zone: str | None = None
@@ -36,9 +36,10 @@ class HostCapacity(View):
 
 
 class CapacityAnswer(View):
-    """The number of servers that still fit.
+    """The number of servers that still fit, and the number of hosts on which they fit.
 
-    For administrators `hosts` has the number per host, the largest first.
+    For administrators, `hosts` lists these hosts with the number of servers on each, the largest
+    number first.
     """
 
     total: int

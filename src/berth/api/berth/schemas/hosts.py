@@ -1,4 +1,4 @@
-"""Queries, request bodies and response bodies about hosts."""
+"""Queries, request bodies and response bodies for hosts."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -11,7 +11,7 @@ ClassName = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class RatiosBody(Model):
-    """Allocation ratios by resource class; 0 removes a ratio, missing classes stay unchanged."""
+    """Allocation ratios by resource class; 0 removes one, and missing classes stay unchanged."""
 
     ratios: Annotated[
         dict[ClassName, Annotated[float, Meta(ge=0, le=RATIO_MAX)]], Meta(min_length=1)
@@ -19,7 +19,7 @@ class RatiosBody(Model):
 
 
 class WrittenOffMove(View):
-    """A move that left something on the host; `held` is what it holds there by resource class."""
+    """A move with a part on the host; `held` has the amounts that a write-off frees, by class."""
 
     uuid: str
     id: int
@@ -32,8 +32,8 @@ class WrittenOffMove(View):
 class WriteOffAnswer(View):
     """The moves that a write-off ends, and the resources that it frees.
 
-    `is_done` is false for a plan. `instances` are the instances on the host. They stay, and so do
-    the moves in `waiting`.
+    `is_done` is false for a plan. `instances` are the uuids of the instances on the host. They
+    stay, and so do the moves in `waiting`.
     """
 
     host: str
@@ -45,7 +45,7 @@ class WriteOffAnswer(View):
 
 
 class HostsQuery(Model):
-    """The page of hosts to list; without a limit all hosts are listed."""
+    """The page of hosts to list: at most `limit` hosts, or all, after the uuid in `marker`."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -72,7 +72,7 @@ class FailureView(View):
     """Failed builds of one project on a host, for one cause.
 
     `level` is their decayed count at `at_s`, the Unix time of the newest failure. `project_id` is
-    null for the projects that are counted together.
+    null in the entry that sums the projects without an entry of their own.
     """
 
     project_id: str | None
@@ -90,7 +90,7 @@ class ServiceState(View):
     forced_down: bool
     failed_builds: int
     failure_level: float
-    """The decayed count of all failed builds as of now."""
+    """The decayed weight of all failed builds, as of its last update."""
     build_failures: list[FailureView]
     is_up: bool
     last_seen_s: float
@@ -130,7 +130,11 @@ class PagesView(View):
 
 
 class NumaCellView(View):
-    """A NUMA cell of a host; `free_cpus` are the CPUs in `pcpuset` that no guest is pinned to."""
+    """A NUMA cell of a host, with its free resources.
+
+    `free_cpus` are the CPUs in `pcpuset` that no guest is pinned to. `shared_used` is the number
+    of virtual CPUs of guests on the CPUs in `cpuset`.
+    """
 
     cell_id: int
     socket: int | None
@@ -183,6 +187,6 @@ class HostAnswer(View):
 
 
 class HostsAnswer(View):
-    """A page of hosts, by name."""
+    """A page of hosts in order of name."""
 
     hosts: list[HostAnswer]

@@ -1,11 +1,10 @@
-"""Response bodies of the process's status and policy."""
+"""Response bodies for the status and the policy of a process."""
 
 from berth.api.codec import View
 
 
-# A disabled service may be up or down; it is counted once, as an operator's decision.
 class HostCounts(View):
-    """Numbers of hosts by the state of their service; disabled ones are neither up nor down."""
+    """Numbers of hosts by the state of their service; a disabled host is neither up nor down."""
 
     total: int
     up: int
@@ -14,7 +13,7 @@ class HostCounts(View):
 
 
 class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error": "ERROR"}):
-    """Numbers of instances by status; ERROR counts at most the newest thousand."""
+    """Numbers of instances by status; at most 1,000 in ERROR are counted."""
 
     build: int
     active: int
@@ -22,7 +21,11 @@ class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error"
 
 
 class StatusAnswer(View):
-    """Versions, counts, replication lag and policy of the answering process."""
+    """Versions, counts, replication lag and policy of the answering process.
+
+    `lag` is the number of ledger versions that the replica has not applied. `policy_error` is the
+    reason why the policy file's current content is not in force, or null.
+    """
 
     version: str
     api_version_min: str
@@ -47,7 +50,10 @@ class WeigherName(View):
 
 
 class PolicyAnswer(View):
-    """The policy in force; `last_error` is the reason why the file's current content is not."""
+    """The policy in force.
+
+    `last_error` is the reason why the file's current content is not in force, or null.
+    """
 
     name: str
     hash: str

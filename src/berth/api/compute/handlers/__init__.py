@@ -1,1 +1,1 @@
-"""Handlers of the compute API's operations, one module per resource."""
+"""Handlers for the compute API's operations, in one module per kind of resource."""

@@ -1,4 +1,4 @@
-"""Handlers of host aggregates."""
+"""Handlers for host aggregates."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.schemas.aggregates import (
@@ -17,7 +17,8 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
 # Microversion 2.41 adds `uuid` to aggregates.
 _UUID = (2, 41)
-# Ids are integers in the path. The cap keeps `int` from converting a path of 8 KiB of digits.
+# An id in the path is an integer of at most this many digits. The limit keeps `int` from converting
+# very long paths.
 _DIGITS_MAX = 15
 
 
@@ -49,13 +50,13 @@ async def update_aggregate(call: Call) -> Answer:
     change = call.body(AggregateChangeBody).aggregate
     name, zone = change.name, change.availability_zone
     if name is UNSET and zone is UNSET:
-        raise InvalidInputError("aggregate", "must have a new name or availability_zone")
+        raise InvalidInputError("aggregate", "must have name or availability_zone")
     check_edges(name, "aggregate.name")
     check_edges(zone, "aggregate.availability_zone")
     aggregates = call.parts.aggregates
     aggregate = await aggregates.get(aggregate_id)
-    # Name and zone are two writes. Checking the name before either keeps a request with a name that
-    # is taken from changing the zone alone.
+    # Name and zone are written one after the other. The name is checked before both, so that a
+    # request with a taken name does not change the zone.
     if name is not UNSET:
         await _check_name(call, aggregate_id, name)
     if zone is not UNSET:
@@ -77,21 +78,25 @@ async def act_on_aggregate(call: Call) -> Answer:
     action = call.body(AggregateAction)
     given = [one for one in (action.add_host, action.remove_host, action.set_metadata) if one]
     if len(given) != 1:
-        raise InvalidInputError("body", "must be one of add_host, remove_host, set_metadata")
+        raise InvalidInputError(
+            "body", "must have exactly one of add_host, remove_host and set_metadata"
+        )
     aggregates = call.parts.aggregates
     if action.add_host:
         return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
     if action.remove_host:
         return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
-    # A null removes the zone; an empty text would be a zone that no request can name.
+    # A null removes the zone. An empty text is refused, because no request could name that zone.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
     if metadata.get(AZ_KEY) == "":
-        raise InvalidInputError(f"set_metadata.metadata.{AZ_KEY}", "must not be empty")
+        raise InvalidInputError(
+            f"set_metadata.metadata.{AZ_KEY}", "must not be empty; use null to remove the zone"
+        )
     return _answer(call, await aggregates.set_metadata(aggregate_id, metadata))
 
 
 async def _check_name(call: Call, aggregate_id: int, name: str) -> None:
-    """Refuse a name that another aggregate has."""
+    """Raise `ConflictError` if another aggregate has the name."""
     for other in await call.parts.aggregates.all():
         if other.name == name and other.aggregate_id != aggregate_id:
             raise ConflictError(f"aggregate {name} already exists")

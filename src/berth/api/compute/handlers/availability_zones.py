@@ -1,4 +1,4 @@
-"""Handlers of availability zones, which are derived from the aggregates of the hosts."""
+"""Handlers for availability zones, which are derived from the aggregates of the hosts."""
 
 from berth.api.compute.handlers.hypervisors import state_of
 from berth.api.compute.handlers.services import BINARY
@@ -28,7 +28,7 @@ async def list_zones(call: Call) -> Answer:
 
 
 async def list_zones_in_detail(call: Call) -> Answer:
-    """List the availability zones with their hosts and services."""
+    """List the availability zones with their hosts that have enabled services."""
     zones = await _zones(call)
     views = [
         ZoneView(
@@ -47,14 +47,14 @@ def _available_first(zones: dict[str, list[Service]]) -> list[tuple[str, list[Se
 
 
 async def _zones(call: Call) -> dict[str, list[Service]]:
-    """Return the enabled services of each zone that has a host."""
-    # Zones come from the replica's aggregates. Without catching up, an aggregate that the same
-    # client has just changed could still be missing.
+    """Return the enabled services of each zone that has a service; the list may be empty."""
+    # Zones come from the replica's aggregates. Without catching up, a change to an aggregate that
+    # the same client has just made could be missing.
     await call.parts.follower.catch_up()
     zones: dict[str, list[Service]] = {}
     for service in await call.parts.hosts.services():
         for zone in zones_of(call.parts, service.host):
-            # A zone whose services are all disabled is listed too, as unavailable.
+            # A zone whose services are all disabled is listed as unavailable.
             enabled = zones.setdefault(zone, [])
             if not service.disabled:
                 enabled.append(service)

@@ -1,6 +1,6 @@
-"""Handlers of resources that Berth does not have.
+"""Handlers for API extensions, and for resources that Berth does not have.
 
-Lists are empty, so that clients that read them as a matter of course work; creation is refused.
+Lists of such resources are empty, because many clients read them; creation is refused.
 """
 
 from berth.api.compute.handlers.servers.servers import server_of
@@ -19,10 +19,8 @@ from berth.domain.errors import NotFoundError
 
 # Nova gives every extension of the v2.1 API this same date.
 _UPDATED = "2014-12-03T00:00:00Z"
-
-
-# Aliases and names of Nova's extensions that Berth implements. Old clients look an alias up here
-# before they use the feature.
+# Aliases and names of Nova's extensions that Berth implements. Old clients look up an alias before
+# they use the feature.
 _NAMES = {
     "OS-DCF": "DiskConfig",
     "OS-EXT-AZ": "ExtendedAvailabilityZone",
@@ -46,12 +44,12 @@ _NAMES = {
 
 
 async def list_extensions(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """List the API extensions."""
+    """List the API extensions that Berth implements."""
     return Answer(ExtensionsAnswer(extensions=[_view(alias) for alias in _NAMES]))
 
 
 async def show_extension(call: Call) -> Answer:
-    """Show an API extension."""
+    """Show an API extension that Berth implements."""
     alias = call.key("alias")
     if alias not in _NAMES:
         raise NotFoundError("extension", alias)
@@ -81,8 +79,8 @@ async def refuse_keypair(call: Call) -> Answer:  # noqa: ARG001 - every handler 
 
 async def list_volumes(call: Call) -> Answer:
     """List the volumes of a server; the list is always empty."""
-    # The lookup answers 404 for servers that the caller may not see, here and below: an empty list
-    # would say that the server exists.
+    # An empty list for a server that the caller may not see would reveal that the server exists. As
+    # in the handlers below, the lookup responds with 404 to such a request.
     await server_of(call)
     return Answer(VolumesAnswer(attachments=[]))
 
@@ -94,7 +92,7 @@ async def list_addresses(call: Call) -> Answer:
 
 
 async def show_addresses(call: Call) -> Answer:
-    """Answer 404, as no server is attached to a network."""
+    """Respond with 404, because no server is attached to a network."""
     await server_of(call)
     raise NotFoundError("network", call.key("network"))
 
@@ -108,10 +106,10 @@ async def list_interfaces(call: Call) -> Answer:
 async def refuse_volume(call: Call) -> Answer:
     """Refuse to attach a volume."""
     await server_of(call)
-    raise HttpError(403, "Berth has no volumes.")
+    raise HttpError(403, "Berth has no volumes, so none can be attached.")
 
 
 async def refuse_interface(call: Call) -> Answer:
     """Refuse to attach a network interface."""
     await server_of(call)
-    raise HttpError(403, "Berth has no networks.")
+    raise HttpError(403, "Berth has no networks, so no interface can be attached.")

@@ -1,4 +1,4 @@
-"""Handlers of flavors and their extra specs."""
+"""Handlers for flavors and their extra specs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError, NotFoundError
 
-# Microversion 2.55 adds `description`, 2.61 embeds the extra specs, and from 2.75 on a flavor
-# without swap has 0 instead of an empty text.
+# Microversions: 2.55 adds `description`; 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 and not
+# an empty text for a flavor without swap.
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
-# Attributes of `Flavor` by Nova's names in `sort_key`, which are the columns of its database.
+# Attributes of `Flavor` by the values of `sort_key`, which are columns of Nova's database.
 _SORT_KEYS: Final[Mapping[str, str]] = {
     "flavorid": "flavor_id",
     "id": "flavor_id",
@@ -49,7 +49,7 @@ _SORT_DIRS: Final = frozenset({"asc", "desc"})
 
 
 async def list_flavors(call: Call) -> Answer:
-    """List flavors with id, name and links."""
+    """List flavors with id, name and links, and from 2.55 on with descriptions."""
     flavors, links = await _page(call)
     linker = linker_of(call)
     lines = [
@@ -73,7 +73,7 @@ async def list_flavors_in_detail(call: Call) -> Answer:
 
 
 async def show_flavor(call: Call) -> Answer:
-    """Show a flavor."""
+    """Show a flavor with all fields."""
     flavor = await visible_flavor(call)
     return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
 
@@ -117,17 +117,17 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: it does not exist, or the caller may not see it.
+        NotFoundError: it does not exist, or it is private and the caller is not an administrator.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
-    # 404 rather than 403, so that the response does not reveal that a private flavor exists.
+    # A 403 would reveal that a private flavor exists, so the response is 404.
     if not (flavor.is_public or call.identity.is_admin):
         raise NotFoundError("flavor", flavor.flavor_id)
     return flavor
 
 
 def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
-    """Return a flavor with all fields of the microversion."""
+    """Return a flavor with all fields that a microversion has."""
     return FlavorView(
         id=flavor.flavor_id,
         name=flavor.name,
@@ -156,7 +156,6 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
         and flavor.root_gb >= (query.min_disk or 0)
     ]
     flavors = _sorted(flavors, query.sort_key, query.sort_dir)
-    # All flavors are in memory, so the page is cut after sorting; the marker is a flavor id.
     limit = limit_of(call, query.limit)
     keys = [flavor.flavor_id for flavor in flavors]
     page = page_of(flavors, keys, query.marker, limit)
@@ -166,7 +165,7 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
 
 
 def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
-    """Return flavors sorted by a key, and by id among equals.
+    """Return flavors sorted by a key; flavors with equal values are sorted by id.
 
     Raises:
         InvalidInputError: the key or the direction is unknown.
@@ -176,7 +175,7 @@ def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
     if direction not in _SORT_DIRS:
         raise InvalidInputError("sort_dir", "must be asc or desc")
     name = _SORT_KEYS[key]
-    # The id makes the order total: without it a marker could skip or repeat flavors.
+    # The id makes the order total. Without it, a page could skip or repeat flavors.
     return sorted(
         flavors,
         key=lambda flavor: (_comparable(getattr(flavor, name)), flavor.flavor_id),
@@ -188,16 +187,17 @@ def _comparable(value: str | float | None) -> str | float:
     return "" if value is None else value
 
 
-def _public(call: Call, asked: str | None) -> bool | None:
+def _public(call: Call, requested: str | None) -> bool | None:
     """Return which flavors to list: public (True), private (False) or both (None).
 
-    Only administrators can choose; as in Nova, the text `none` means both.
+    Callers other than administrators list public flavors only. As in Nova, the text `none` means
+    both.
     """
-    if asked is None or not call.identity.is_admin:
+    if requested is None or not call.identity.is_admin:
         return True
-    if asked.strip().lower() == "none":
+    if requested.strip().lower() == "none":
         return None
-    return flag(asked, "is_public")
+    return flag(requested, "is_public")
 
 
 def _factor(value: float | str) -> float:
@@ -206,7 +206,7 @@ def _factor(value: float | str) -> float:
     except ValueError:
         factor = 0.0
     if not (math.isfinite(factor) and factor > 0):
-        raise InvalidInputError("flavor.rxtx_factor", "must be a finite number above 0")
+        raise InvalidInputError("flavor.rxtx_factor", "must be a finite number greater than 0")
     return factor
 
 
@@ -236,9 +236,8 @@ async def update_extra_spec(call: Call) -> Answer:
     """Create or overwrite one extra spec of a flavor."""
     specs = _texts(call.body(OneSpec))
     key = call.key("key")
-    # The schema allows exactly one key; it has to be the one in the path.
     if key not in specs:
-        raise InvalidInputError("body", f"must have the single key {key[:80]!r} of the path")
+        raise InvalidInputError("body", f"must have only the key {key[:80]!r}, as in the path")
     await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
     return Answer(specs)
 
@@ -250,7 +249,7 @@ async def delete_extra_spec(call: Call) -> Answer:
 
 
 def _texts(specs: dict[str, str | int | float]) -> dict[str, str]:
-    """Convert numbers to text, since extra specs are stored as text."""
+    """Return the specs with numbers converted to text, because specs are stored as text."""
     return {
         key: value if isinstance(value, str) else encode_text(value) for key, value in specs.items()
     }

@@ -1,4 +1,4 @@
-"""Handlers of hypervisors, which is what the compute API calls Berth's hosts."""
+"""Handlers for hypervisors, as the compute API calls Berth's hosts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,20 +29,21 @@ from berth.ports.ledger import InstanceQuery
 from berth.services.fleet.hosts import HostView
 
 # Microversions: 2.28 makes `cpu_info` an object instead of JSON text; 2.33 adds paging; 2.53
-# replaces numbers by uuids and the search paths by query parameters; 2.75 shows `servers` even when
-# there are none; 2.88 drops all usage and `cpu_info`, which Placement is to be asked for.
+# replaces integer ids with uuids and the search paths with query parameters; 2.75 shows `servers`
+# even when there are none; 2.88 removes `cpu_info` and all totals and usage, and adds `uptime`.
 _CPU_INFO_IS_AN_OBJECT = (2, 28)
 _PAGES = (2, 33)
 _UUIDS = (2, 53)
 _ALWAYS_SERVERS = (2, 75)
 _NO_USAGE = (2, 88)
-# Nova does not page the servers of a hypervisor; the cap bounds the response.
+# At most this many servers of a hypervisor are shown. Nova does not page them, so only this limit
+# bounds the response.
 _SERVERS_MAX = 1000
 _NOTHING = Inventory(total=0)
 
 
 async def list_hypervisors(call: Call) -> Answer:
-    """List hypervisors with name, state and status."""
+    """List hypervisors with id, name, state and status."""
     return await _list(call, detail=False)
 
 
@@ -52,12 +53,12 @@ async def list_hypervisors_in_detail(call: Call) -> Answer:
 
 
 async def show_hypervisor(call: Call) -> Answer:
-    """Show a hypervisor by its uuid, or before 2.53 by its number."""
+    """Show a hypervisor by its uuid, or before 2.53 by its integer id."""
     query = call.query(HypervisorQuery)
     with_servers = call.version >= _UUIDS and flag(query.with_servers, "with_servers")
     await call.parts.follower.catch_up()
     key = call.key("hypervisor_id")
-    # Numbers are derived from uuids and cannot be inverted, hence the scan over all hosts.
+    # An integer id is a hash of the uuid, so its host can only be found by a scan over all hosts.
     for uuid in host_uuids(call.parts):
         if key == (uuid if call.version >= _UUIDS else str(number_of(uuid))):
             found = await _write(call, [uuid], _Form(detail=True, with_servers=with_servers))
@@ -78,18 +79,18 @@ async def show_statistics(call: Call) -> Answer:
 
 
 async def search_hypervisors(call: Call) -> Answer:
-    """List hypervisors whose node name contains a text (before 2.53)."""
+    """List hypervisors whose node name contains a text, before 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form())
 
 
 async def list_hypervisor_servers(call: Call) -> Answer:
-    """List hypervisors whose node name contains a text, with their servers (before 2.53)."""
+    """List hypervisors whose node name contains a text, with their servers, before 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form(with_servers=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Which parts of each hypervisor a response includes."""
+    """The parts of each hypervisor that a response includes."""
 
     detail: bool = False
     with_servers: bool = False
@@ -100,9 +101,11 @@ async def _list(call: Call, *, detail: bool) -> Answer:
     is_new = call.version >= _UUIDS
     form = _Form(detail, is_new and flag(query.with_servers, "with_servers"))
     if is_new and query.hypervisor_hostname_pattern is not None:
-        # Nova answers 400 for this combination as well: the search has no pages.
+        # A search has no pages. Nova also responds with 400 to this combination.
         if query.limit is not None or query.marker is not None:
-            raise InvalidInputError("hypervisor_hostname_pattern", "cannot be used with paging")
+            raise InvalidInputError(
+                "hypervisor_hostname_pattern", "cannot be combined with limit or marker"
+            )
         return await _search(call, query.hypervisor_hostname_pattern, form)
     await call.parts.follower.catch_up()
     uuids: Sequence[str] = host_uuids(call.parts)
@@ -121,7 +124,7 @@ async def _list(call: Call, *, detail: bool) -> Answer:
 def _uuid(uuids: Sequence[str], marker: str | None, version: Version) -> str | None:
     if marker is None or version >= _UUIDS:
         return marker
-    # An unknown number passes through unchanged, and the paging refuses it as an unknown marker.
+    # An unknown integer id is returned unchanged, and `page_after` refuses it as a marker.
     return next((uuid for uuid in uuids if str(number_of(uuid)) == marker), marker)
 
 
@@ -133,7 +136,7 @@ async def _search(call: Call, pattern: str, form: _Form) -> Answer:
         for uuid in host_uuids(call.parts)
         if (row := table.row_of(uuid)) is not None and pattern in table.node(row)
     ]
-    # As in Nova, a search without a match is 404, not an empty list.
+    # As in Nova, the response to a search without a match is 404 and not an empty list.
     if not uuids:
         raise NotFoundError("hypervisor matching", pattern)
     return Answer(HypervisorsAnswer(hypervisors=await _write(call, uuids, form)))
@@ -143,7 +146,7 @@ async def _write(call: Call, uuids: Sequence[str], form: _Form) -> list[Hypervis
     written: list[HypervisorView] = []
     async for views in views_of(call.parts, uuids):
         for view in views:
-            # As in Nova, a host whose service was deleted is skipped: it has no state to show.
+            # As in Nova, a host without a service is skipped, because it has no state to show.
             if view.service is not None:
                 servers = await _servers(call, view.host.name) if form.with_servers else UNSET
                 written.append(_view(call, view, view.service, form, servers))
@@ -204,7 +207,7 @@ def _cpu_info(view: HostView, version: Version) -> dict[str, object] | str:
 
 
 def _amounts(view: HostView) -> dict[str, int]:
-    """Return a host's total and used amounts; reserved amounts count as used, as in Nova."""
+    """Return a host's totals and usage by field; as in Nova, reserved amounts count as used."""
     total: dict[str, int] = {}
     used: dict[str, int] = {}
     for name in (VCPU, MEMORY_MB, DISK_GB):
@@ -221,7 +224,7 @@ def _amounts(view: HostView) -> dict[str, int]:
         "local_gb_used": used[DISK_GB],
         "free_ram_mb": total[MEMORY_MB] - used[MEMORY_MB],
         "free_disk_gb": free_gb,
-        # Berth does not track a host's running tasks; Nova's field is required before 2.88.
+        # Clients before 2.88 require the field, but Berth does not track a host's running tasks.
         "current_workload": 0,
         "running_vms": view.num_instances,
         "disk_available_least": free_gb,

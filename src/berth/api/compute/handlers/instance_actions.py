@@ -1,4 +1,4 @@
-"""Handlers of a server's action history: the requested actions and their results."""
+"""Handlers for the action history of servers: the requested actions and their results."""
 
 import hashlib
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ async def list_actions(call: Call) -> Answer:
 
 
 async def show_action(call: Call) -> Answer:
-    """Show an action of a server with its events."""
+    """Show an action of a server; users other than administrators see its events from 2.51 on."""
     instance, key = await _instance(call), call.key("request_id")
     for action in await _actions(call, instance):
         if action.request_id == key:
@@ -64,7 +64,12 @@ async def show_action(call: Call) -> Answer:
 
 
 async def _instance(call: Call) -> Instance:
-    """Return the instance that the path names, from 2.21 on even if it is deleted."""
+    """Return the instance that the path names.
+
+    Raises:
+        NotFoundError: it does not exist, the caller may not see it, or it is deleted and the
+            microversion is older than 2.21.
+    """
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
     is_gone = instance.status is Status.DELETED and call.version < _DELETED_TOO
@@ -74,9 +79,9 @@ async def _instance(call: Call) -> Instance:
 
 
 async def _actions(call: Call, instance: Instance) -> Sequence[Action]:
-    """Return all actions, newest first.
+    """Return all actions of an instance, newest first.
 
-    The `create` action may have no record of its own; then it is derived from the instance.
+    If no record of the `create` action exists, the action is derived from the instance.
     """
     kept = await call.parts.ledger.actions(instance.uuid)
     if has_creation(instance, kept):
@@ -96,7 +101,7 @@ def _view(call: Call, action: Action) -> ActionView:
         user_id=action.user_id,
         project_id=action.project_id,
         start_time=naive_time(action.started_at_s),
-        # Nova shows the word `Error` here; the reason may name hosts and is for administrators.
+        # Nova shows the word `Error` here. The reason may name hosts, so this response omits it.
         message=_FAILED if action.message else None,
         updated_at=naive_time(_updated_at_s(action)) if call.version >= _PAGED else UNSET,
     )
@@ -113,8 +118,8 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
     if is_admin:
         view.traceback = event.error or None
     if version >= _HOSTS:
-        # The same digest as a server's `hostId`: callers can compare hosts without their names. A
-        # parent zone gets none, so that it cannot count this zone's hosts.
+        # The digest equals a server's `hostId`, so callers can compare hosts without their names. A
+        # parent zone gets no digest, so that it cannot count this zone's hosts.
         digest = hashlib.sha224((instance.project_id + event.host).encode())
         view.host_id = "" if call.identity.parent is not None else digest.hexdigest()
         if is_admin:

@@ -1,4 +1,4 @@
-"""Handlers of migrations: the list of all, and the live migration in progress of one server."""
+"""Handlers for migrations: the list of all, and a server's live migration in progress."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.name_patterns import period_of
@@ -23,50 +23,52 @@ from berth.ports.ledger import MigrationQuery
 from berth.services.servers.operations import CANCELLABLE
 
 # Microversions: 2.23 adds type and links; 2.59 adds paging, `changes-since` and uuids; 2.65 allows
-# cancelling a migration that is still being prepared; 2.66 adds `changes-before`; 2.80 adds user
-# and project, as fields and as filters.
+# clients to cancel a migration that is still being prepared; 2.66 adds `changes-before`; 2.80 adds
+# user and project, as fields and as filters.
 _TYPED = (2, 23)
 _PAGED = (2, 59)
 _ABORT_EARLY = (2, 65)
 _BEFORE = (2, 66)
 _OWNED = (2, 80)
-# Ids of migrations and flavors are 32-bit integers in Nova.
+# The largest id of a migration or flavor; Nova's ids are 32-bit integers.
 _NUMBER_MAX = 2**31 - 1
 
 
 async def list_migrations(call: Call) -> Answer:
     """List the migrations of all servers, newest first."""
-    asked, version = call.query(MigrationsQuery), call.version
+    parameters, version = call.query(MigrationsQuery), call.version
     is_paged = version >= _PAGED
-    limit = limit_of(call, asked.limit) if is_paged else call.parts.limits.list_max
-    since_s, before_s = period_of(asked, is_paged=is_paged, has_end=version >= _BEFORE)
+    limit = limit_of(call, parameters.limit) if is_paged else call.parts.limits.list_max
+    since_s, before_s = period_of(parameters, is_paged=is_paged, has_end=version >= _BEFORE)
     query = MigrationQuery(
-        host=asked.host,
-        source_host=asked.source_compute,
-        instance_uuid=asked.instance_uuid,
-        kind=asked.migration_type,
-        status=asked.status,
-        user_id=asked.user_id if version >= _OWNED else None,
-        project_id=asked.project_id if version >= _OWNED else None,
+        host=parameters.host,
+        source_host=parameters.source_compute,
+        instance_uuid=parameters.instance_uuid,
+        kind=parameters.migration_type,
+        status=parameters.status,
+        user_id=parameters.user_id if version >= _OWNED else None,
+        project_id=parameters.project_id if version >= _OWNED else None,
         changed_since_s=since_s,
         changed_before_s=before_s,
         limit=limit + 1,
-        marker=asked.marker if is_paged else None,
+        marker=parameters.marker if is_paged else None,
     )
     try:
         found = await call.parts.ledger.migrations(query)
     except NotFoundError as error:
-        raise InvalidInputError("marker", f"migration {asked.marker} could not be found") from error
+        raise InvalidInputError(
+            "marker", f"migration {parameters.marker} could not be found"
+        ) from error
     page = found[:limit]
     has_more = is_paged and bool(page) and len(found) > limit
     links = next_page(call, page[-1].uuid, limit) if has_more else UNSET
-    # Before 2.59 there are no links, so the list ends at the largest page.
+    # Before 2.59 there are no links, so the list ends after the largest page.
     views = [_view(call, one) for one in page]
     return Answer(MigrationsAnswer(migrations=views, migrations_links=links))
 
 
 async def list_server_migrations(call: Call) -> Answer:
-    """List the live migration in progress of a server."""
+    """List the live migration in progress of a server, if there is one."""
     instance = await server_of(call)
     migration = await _migration(call, instance)
     is_live = migration is not None and _goes_on(migration)
@@ -75,11 +77,11 @@ async def list_server_migrations(call: Call) -> Answer:
 
 
 async def show_server_migration(call: Call) -> Answer:
-    """Show the live migration in progress of a server."""
+    """Show a live migration in progress of a server by its id."""
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
-    # An earlier migration is looked up only to answer like Nova, which tells an unknown id from one
-    # that has ended or is not live.
+    # Earlier migrations are looked up only for the message. As in Nova, it tells apart an unknown
+    # id, a migration that has ended, and one that is not live.
     if migration is None or migration.number != number:
         migration = await _earlier(call, instance, number)
     if migration is None:
@@ -104,7 +106,8 @@ async def cancel_server_migration(call: Call) -> Answer:
     except NotFoundError as error:
         raise _unknown(call, instance) from error
     except InstanceStateError as error:
-        # A migration in the wrong stage is 400 in Nova, unlike a server in the wrong state (409).
+        # Nova responds with 400 to a migration in the wrong stage, and with 409 to a server in the
+        # wrong state.
         if error.attribute != "migration":
             raise
         text = (
@@ -121,7 +124,7 @@ async def _migration(call: Call, instance: Instance) -> Migration | None:
 
 
 async def _earlier(call: Call, instance: Instance, number: int) -> Migration | None:
-    """Return the finished migration of a server with that number, or None."""
+    """Return the migration of a server with an id, or None if it does not exist."""
     over = await call.parts.ledger.migrations(MigrationQuery(instance_uuid=instance.uuid))
     return next((one for one in over if one.number == number), None)
 
@@ -137,19 +140,23 @@ def _unknown(call: Call, instance: Instance) -> HttpError:
 
 def _number(call: Call) -> int:
     text = call.key("migration_id")
-    # Anything that is not an id becomes -1, which no migration has: the answer is 404, as in Nova.
+    # A text that is not an id becomes -1, which no migration has. The response is then 404, as in
+    # Nova.
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len("9" * 11) else -1
     return number if number <= _NUMBER_MAX else -1
 
 
-# Nova leaves `updated_at` null until the first change of the record.
+# In Nova, `updated_at` is null until the first change of the record.
 def _updated(migration: Migration) -> str | None:
     at_s = migration.updated_at_s
     return None if at_s == migration.created_at_s else naive_time(at_s)
 
 
 def _links(call: Call, migration: Migration) -> tuple[Link, ...]:
-    """Return links to a live migration in progress; no other migration can be shown alone."""
+    """Return the links to a migration; empty unless it is a live migration in progress.
+
+    No other migration can be shown alone.
+    """
     if not _goes_on(migration):
         return ()
     root = linker_of(call).root
@@ -172,7 +179,7 @@ def _view(call: Call, migration: Migration) -> MigrationView:
         dest_compute=destination.host,
         dest_node=destination.node,
         dest_host=_address(call, destination.host, destination.node),
-        # Nova shows the keys of its flavor table. Berth has none and derives numbers from the ids.
+        # Nova shows the integer keys of its flavor table. Berth derives integers from flavor ids.
         old_instance_type_id=number_of(source.flavor.flavor_id) % _NUMBER_MAX,
         new_instance_type_id=number_of(destination.flavor.flavor_id) % _NUMBER_MAX,
         created_at=naive_time(migration.created_at_s),

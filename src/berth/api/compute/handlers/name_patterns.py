@@ -1,8 +1,8 @@
-"""Name patterns and change periods of list queries.
+"""Parses the name patterns and the periods of change in list queries.
 
-Nova passes a name pattern to its database as a regular expression. Berth supports `^` and `$` at
-the ends, `.*` anywhere, and a backslash before any other character; everything else is literal.
-Matching therefore needs no backtracking, and no pattern that a client sends can be slow.
+Nova passes a name pattern to its database as a regular expression. Berth supports `^` at the start
+and `$` at the end, `.*` anywhere, and a backslash that makes the next character literal; everything
+else is literal. Matching therefore needs no backtracking, so no client can send a slow pattern.
 """
 
 import re
@@ -14,7 +14,7 @@ from berth.domain.errors import InvalidInputError
 
 
 class Period(Protocol):
-    """A query with `changes-since` and `changes-before`, as text."""
+    """A query that has `changes-since` and `changes-before` as text."""
 
     changes_since: str | None
     changes_before: str | None
@@ -25,11 +25,11 @@ def period_of(query: Period, *, is_paged: bool, has_end: bool) -> tuple[float | 
 
     Args:
         query: the query.
-        is_paged: whether the microversion has `changes-since`; it is ignored otherwise.
-        has_end: whether the microversion has `changes-before`; it is ignored otherwise.
+        is_paged: whether the microversion has `changes-since`, which is ignored otherwise.
+        has_end: whether the microversion has `changes-before`, which is ignored otherwise.
 
     Raises:
-        InvalidInputError: one is not a time, or `changes-since` is after `changes-before`.
+        InvalidInputError: a value is not a time, or `changes-since` is after `changes-before`.
     """
     since, before = query.changes_since, query.changes_before
     since_s = moment(since, "changes-since") if is_paged and since is not None else None
@@ -39,17 +39,17 @@ def period_of(query: Period, *, is_paged: bool, has_end: bool) -> tuple[float | 
     return since_s, before_s
 
 
-# `.*` comes first: the alternatives are tried in order, and `.` alone is literal.
+# The alternatives are tried in order, so `.*` comes first; a `.` alone is literal.
 _TOKEN = re.compile(r"(?s)\.\*|\\(?P<escaped>.)|(?P<plain>.)")
 
 
 def pattern_of(text: str) -> Callable[[str], bool]:
-    """Return a case-insensitive test for names."""
+    """Return a function that tests, regardless of case, whether a name matches a pattern."""
     folded = text.casefold()
     at_start = folded.startswith("^")
     at_end = folded.endswith("$") and not folded.endswith("\\$")
     parts = _parts(folded[at_start : len(folded) - at_end])
-    # An empty first or last part matches at any place, which leaves that end open.
+    # An empty first or last part matches anywhere, so the pattern is not anchored at that end.
     if not at_start:
         parts.insert(0, "")
     if not at_end:
@@ -62,7 +62,7 @@ def pattern_of(text: str) -> Callable[[str], bool]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the literal texts between the `.*` of a pattern."""
+    """Return the literal texts before, between and after the `.*` of a pattern."""
     parts = [""]
     for token in _TOKEN.finditer(text):
         if token[0] == ".*":
@@ -81,7 +81,8 @@ def _match(name: str, parts: list[str]) -> bool:
     end = len(name) - len(last)
     if end < len(first) or not (name.startswith(first) and name.endswith(last)):
         return False
-    # Taking the leftmost match of each part is enough: it leaves the most room for the next ones.
+    # The leftmost match of each part leaves the most text for the parts that follow, so no other
+    # match need be tried.
     at = len(first)
     for part in middle:
         at = name.find(part, at, end)

@@ -1,4 +1,4 @@
-"""Handlers of quotas, quota classes and limits."""
+"""Handlers for quotas, quota classes and limits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,14 +26,13 @@ from berth.domain.errors import InvalidInputError
 
 METADATA_MAX: Final = 128
 KEYPAIRS_MAX: Final = 0
-# Microversion 2.36 removes the limits of networks, as it removes Nova's proxies of the network API;
-# 2.57 removes those of injected files. Quota classes differ: 2.50 adds server groups to them and
-# removes networks only then.
+# Microversion 2.36 removes the limits of networks, and 2.57 those of injected files. Quota classes
+# differ: 2.50 removes the limits of networks from them, and adds those of server groups.
 NETWORKS_GONE: Final[Version] = (2, 36)
 FILES_GONE: Final[Version] = (2, 57)
 _CLASS_COMPLETE: Final[Version] = (2, 50)
 
-# The only class that Nova itself applies; it holds the defaults of all projects.
+# The only class that has an effect, as in Nova: its limits are the defaults of all projects.
 _CLASS: Final = "default"
 # Attributes of `Limits` by the names that clients use.
 _FIELDS: Final[Mapping[str, str]] = {
@@ -45,8 +44,8 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
-# Limits with one value for every project: Berth has no such resource, or it checks the limit per
-# request. Clients read these fields, so they are shown; setting another value is refused.
+# Limits with one value for every project, because Berth has no such resource or checks the limit in
+# each request. Clients read these fields, so they are shown; other values are refused.
 _FIXED: Final[Mapping[str, int]] = {
     "key_pairs": KEYPAIRS_MAX,
     "metadata_items": METADATA_MAX,
@@ -64,7 +63,7 @@ async def show_quotas(call: Call) -> Answer:
 
 
 async def show_default_quotas(call: Call) -> Answer:
-    """Show the default quotas, which hold for a project without limits of its own."""
+    """Show the default quotas, which apply to projects without limits of their own."""
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await _defaults(call), call.version)
@@ -72,7 +71,7 @@ async def show_default_quotas(call: Call) -> Answer:
 
 
 async def show_quota_usages(call: Call) -> Answer:
-    """Show the quotas of a project with their usage."""
+    """Show the quotas of a project and their usage."""
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await call.parts.quotas.of_project(project), call.version)
@@ -90,7 +89,7 @@ async def show_quota_usages(call: Call) -> Answer:
 
 
 async def change_quotas(call: Call) -> Answer:
-    """Update limits of a project; limits that the body does not name stay unchanged."""
+    """Update limits of a project; limits that the body does not name stay as they are."""
     _refuse_users(call)
     asked = call.body(NewQuotaBody).quota_set
     limits = await call.parts.quotas.change(
@@ -110,15 +109,15 @@ async def reset_quotas(call: Call) -> Answer:
 
 async def show_class_quotas(call: Call) -> Answer:
     """Show the quotas of a class; every class has the default limits."""
-    # As in Nova, any class name is accepted: a class without limits of its own has the defaults.
+    # As in Nova, any class name is accepted.
     limits = _shown_of_class(await _defaults(call), call.version)
     return Answer(QuotaClassAnswer(quota_class_set=QuotaView(id=call.key("class_id"), **limits)))
 
 
 async def change_class_quotas(call: Call) -> Answer:
-    """Update the default limits, which hold for every project without limits of its own."""
+    """Update the default limits, which apply to projects without limits of their own."""
     if call.key("class_id") != _CLASS:
-        raise InvalidInputError("class_id", f"must be {_CLASS!r}: no other class has any effect")
+        raise InvalidInputError("class_id", f"must be {_CLASS!r}; no other class has an effect")
     asked = call.body(NewQuotaClassBody).quota_class_set
     named = _asked(asked, "quota_class_set", call.version, _CLASS_COMPLETE)
     await call.parts.quotas.change(CLASS_DEFAULT, named)
@@ -127,38 +126,41 @@ async def change_class_quotas(call: Call) -> Answer:
 
 
 def check_project(call: Call, project: str) -> None:
-    """Check that the caller may see a project: its own, or any for administrators.
+    """Check that the caller may see the quotas of a project.
+
+    Administrators may see those of any project, other callers only those of their own.
 
     Raises:
-        HttpError: the caller may not (403).
+        HttpError: 403 when the caller may not see them.
     """
     if project != call.identity.project_id and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may see the quotas of other projects.")
 
 
 def _refuse_users(call: Call) -> None:
-    # Ignoring the parameter would change the limits of the whole project instead of one user's.
+    # If the parameter were ignored, the request would change the limits of the whole project.
     if call.query(QuotaQuery).user_id is not None:
         raise InvalidInputError(
-            "user_id", "is not supported: quotas apply to projects; leave it out"
+            "user_id", "is not supported, because quotas apply to projects; leave it out"
         )
 
 
 async def _defaults(call: Call) -> Limits:
-    # Defaults are served from memory; catching up lets a client read what it has just written.
+    # The defaults are in memory. The follower catches up, so that a client reads what it has just
+    # written.
     await call.parts.follower.catch_up()
     return call.parts.quotas.defaults
 
 
 def _shown(limits: Limits, version: Version) -> dict[str, Any]:
-    """Return limits by the names that clients of a microversion use."""
+    """Return the limits that a microversion has, by the names that clients use."""
     gone = (*(_NETWORKS if version >= NETWORKS_GONE else ()), *_gone_files(version))
     fixed = {name: limit for name, limit in _FIXED.items() if name not in gone}
     return fixed | {name: getattr(limits, field) for name, field in _FIELDS.items()}
 
 
 def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
-    # Starts from all fields of 2.1, since classes drop theirs in other versions than projects.
+    # Classes lose fields in other microversions than projects, so all fields of 2.1 are the start.
     all_fields = _shown(limits, min(version, (2, 1)))
     gone: tuple[str, ...] = ("server_groups", "server_group_members")
     if version >= _CLASS_COMPLETE:
@@ -173,7 +175,7 @@ def _gone_files(version: Version) -> tuple[str, ...]:
 def _asked(
     asked: NewLimits, where: str, version: Version, networks_gone: Version
 ) -> dict[str, int]:
-    """Return the requested limits by attribute of `Limits`.
+    """Return the limits to set, by attribute of `Limits`; fixed limits are left out.
 
     Raises:
         InvalidInputError: the microversion does not have a field, or a fixed limit would change.
@@ -187,23 +189,25 @@ def _asked(
         if given is UNSET:
             continue
         if name in gone:
-            raise InvalidInputError(f"{where}.{name}", "does not exist in this microversion")
+            raise InvalidInputError(
+                f"{where}.{name}", "does not exist in this microversion; leave it out"
+            )
         limit = int(given)
         if name in _FIELDS:
             limits[_FIELDS[name]] = limit
-        # Clients send back what they have read, so the fixed value itself is accepted.
+        # Clients send back the values that they have read, so the fixed value itself is accepted.
         elif limit != _FIXED[name]:
-            reason = f"cannot be set: it is {_FIXED[name]} for every project"
+            reason = f"is {_FIXED[name]} for every project and cannot be changed; leave it out"
             raise InvalidInputError(f"{where}.{name}", reason)
     return limits
 
 
-# Microversion 2.39 removes the image metadata proxy and its limit.
+# Microversion 2.39 removes the limit of image metadata.
 _IMAGES_GONE: Version = (2, 39)
 
 
 async def show_limits(call: Call) -> Answer:
-    """Show the limits of a project and their usage."""
+    """Show the limits of a project and its usage."""
     project = call.query(LimitsQuery).tenant_id or call.identity.project_id
     check_project(call, project)
     limits = await call.parts.quotas.of_project(project)
@@ -230,5 +234,5 @@ async def show_limits(call: Call) -> Answer:
         floating_ips_used=0 if has_networks else UNSET,
         security_groups_used=0 if has_networks else UNSET,
     )
-    # Nova dropped rate limits; clients still expect the list.
+    # Nova has no rate limits any more, but clients still expect the list.
     return Answer(LimitsAnswer(limits=LimitsView(rate=[], absolute=absolute)))

@@ -1,4 +1,4 @@
-"""Handlers of server groups."""
+"""Handlers for server groups."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.schemas.server_groups import (
@@ -17,7 +17,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InvalidInputError
 
 # Microversions: 2.13 shows the owner; 2.15 adds the soft policies; 2.64 replaces the list
-# `policies` by one `policy` with `rules`, and drops `metadata`.
+# `policies` with `policy` and `rules`, and removes `metadata`.
 _OWNER = (2, 13)
 _SOFT = (2, 15)
 _ONE_POLICY = (2, 64)
@@ -26,9 +26,9 @@ _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 
 
 async def list_server_groups(call: Call) -> Answer:
-    """List the server groups of the project; administrators can list `all_projects`."""
+    """List the server groups of the project or, for administrators, of all projects."""
     query = call.query(ServerGroupsQuery)
-    # As in Nova, `all_projects` has no effect for other callers rather than being refused.
+    # As in Nova, `all_projects` is ignored for other callers and not refused.
     everyone = query.all_projects is not None and call.identity.is_admin
     project_id = None if everyone else call.identity.project_id
     groups = await call.parts.server_groups.of_project(project_id)
@@ -61,7 +61,7 @@ async def show_server_group(call: Call) -> Answer:
 
 
 async def delete_server_group(call: Call) -> Answer:
-    """Delete a server group; its servers stay."""
+    """Delete a server group, but not its servers."""
     await call.parts.server_groups.delete(call.key("group_id"), call.project_id)
     return Answer()
 
@@ -69,10 +69,12 @@ async def delete_server_group(call: Call) -> Answer:
 def _policy(new: NewServerGroup, version: Version) -> GroupPolicy:
     one = version >= _ONE_POLICY
     name, other = ("policy", new.policies) if one else ("policies", new.policy)
-    # The field of the other format is refused by name, since the schema accepts both.
+    # The schema accepts the fields of both formats, so the one of the other format is refused here.
     if other is not UNSET:
         wrong = "policies" if one else "policy"
-        raise InvalidInputError(f"server_group.{wrong}", f"is called {name} in this microversion")
+        raise InvalidInputError(
+            f"server_group.{wrong}", f"does not exist in this microversion; use {name}"
+        )
     policy = new.policy if one else (new.policies[0] if new.policies else UNSET)
     if policy is UNSET:
         raise InvalidInputError(f"server_group.{name}", "is required")
@@ -92,7 +94,9 @@ def _max_per_host(new: NewServerGroup, policy: GroupPolicy, version: Version) ->
     if maximum is UNSET:
         return 1
     if policy is not GroupPolicy.ANTI_AFFINITY:
-        raise InvalidInputError("server_group.rules", "only anti-affinity groups have rules")
+        raise InvalidInputError(
+            "server_group.rules", "exist only for the policy anti-affinity; leave them out"
+        )
     return whole(maximum, f"server_group.rules.{_RULE}", low=1)
 
 
@@ -104,7 +108,7 @@ async def _view(call: Call, group: ServerGroup, *, is_new: bool = False) -> Serv
     return ServerGroupView(
         id=group.uuid,
         name=group.name,
-        # A new group has no members, so the two reads of the ledger are saved.
+        # A new group has no members, so the ledger need not be read.
         members=[] if is_new else await call.parts.server_groups.members(group),
         policies=UNSET if one else [group.policy.value],
         metadata=UNSET if one else {},

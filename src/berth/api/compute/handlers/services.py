@@ -1,4 +1,4 @@
-"""Handlers of compute services: their state, and whether they accept new servers."""
+"""Handlers for compute services: their state, and whether they accept new servers."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.hypervisors import state_of
@@ -19,8 +19,8 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 # The name of Nova's compute service, by which clients select services.
 BINARY = "nova-compute"
 
-# Microversion 2.11 adds `forced_down`; 2.53 replaces numbers by uuids and puts the service instead
-# of the action into the path.
+# Microversion 2.11 adds `forced_down`; 2.53 replaces integer ids with uuids, and names the service
+# in the path instead of the action.
 _FORCED_DOWN = (2, 11)
 _UUIDS = (2, 53)
 
@@ -42,11 +42,13 @@ async def update_service(call: Call) -> Answer:
     if call.version < _UUIDS:
         return await _act(call, call.key("service_id"), change)
     if change.host is not UNSET or change.binary is not UNSET:
-        raise InvalidInputError("host, binary", "exist only before microversion 2.53")
+        raise InvalidInputError(
+            "host, binary", "exist only before microversion 2.53; leave them out"
+        )
     if change.status is UNSET and change.forced_down is UNSET:
         raise InvalidInputError("body", "must have status or forced_down")
     if change.disabled_reason is not UNSET and change.status is not ServiceStatus.DISABLED:
-        raise InvalidInputError("disabled_reason", "requires status disabled")
+        raise InvalidInputError("disabled_reason", "is allowed only with status disabled")
     service = await _find(call)
     status, reason = change.status, change.disabled_reason
     changed = await call.parts.hosts.set_service(
@@ -61,8 +63,8 @@ async def update_service(call: Call) -> Answer:
 async def delete_service(call: Call) -> Answer:
     """Delete a service with its host, and remove the host from its aggregates."""
     service = await _find(call)
-    # The host goes first, as its removal is refused while it has servers. A crash in between leaves
-    # only a name in an aggregate that refers to no host.
+    # The removal of the host comes first, because it is refused while the host has servers. A crash
+    # after it leaves at most names in aggregates that refer to no host.
     await call.parts.hosts.remove(service.host)
     for aggregate in await call.parts.aggregates.all():
         if service.host in aggregate.hosts:
@@ -75,7 +77,7 @@ async def _act(call: Call, action: str, change: ServiceChange) -> Answer:
     if host is UNSET or change.binary is UNSET:
         raise InvalidInputError("host, binary", "are required before microversion 2.53")
     if change.binary != BINARY:
-        raise InvalidInputError("binary", f"only {BINARY} can be changed")
+        raise InvalidInputError("binary", f"must be {BINARY}")
     hosts = call.parts.hosts
     reason = None if change.disabled_reason is UNSET else change.disabled_reason
     match action:
@@ -92,7 +94,7 @@ async def _act(call: Call, action: str, change: ServiceChange) -> Answer:
             if forced_down is None:
                 raise InvalidInputError("forced_down", "is required")
             await hosts.set_service(host, forced_down=forced_down)
-            # Before 2.53 each action has its own short response, unlike `_view`.
+            # Before 2.53, the response to an action has only some fields of the service.
             view = ServiceView(binary=BINARY, host=host, forced_down=forced_down)
             return Answer(ServiceAnswer(service=view))
         case _:
@@ -111,7 +113,7 @@ def _forced_down(change: ServiceChange) -> bool | None:
 
 
 async def _find(call: Call) -> Service:
-    # A scan, since the number of a service is derived from its uuid and cannot be inverted.
+    # An integer id is a hash of the uuid, so its service can only be found by a scan.
     key = call.key("service_id")
     for service in await call.parts.hosts.services():
         if key == _id(call, service):

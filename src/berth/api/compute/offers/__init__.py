@@ -1,1 +1,1 @@
-"""The operations by which parent zones select, build and release offers of this zone."""
+"""The operations by which parent zones select, build by and release offers of this zone."""

@@ -1,4 +1,4 @@
-"""Handlers of parent zones' requests to select offers, build by them and release them."""
+"""Handlers for requests of parent zones to select offers, build by them and release them."""
 
 from berth.api.assertions import zone_parts
 from berth.api.compute.offers.orders import build_order, release_order, select_order
@@ -6,14 +6,14 @@ from berth.api.routing import Answer, Call
 from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
 from berth.services.zoning.messages.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
 
-# Seconds that the API waits beyond the deadline of the offers. Without them, offers that the
+# The API waits this many seconds beyond the deadline of the offers. Otherwise offers that the
 # scheduler returns right at the deadline would arrive too late.
 _SLACK_S = 0.5
 
 
 async def select_offers(call: Call) -> Answer:
-    """Return sealed offers for a parent's request, best first; they are held for a while."""
-    # Only checks that this deployment is a zone, before the body is read.
+    """Return sealed offers for a parent's request, best first; their capacity is held."""
+    # The call raises an error if this deployment is not a zone.
     zone_parts(call.parts)
     order = await select_order(call)
     timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S
@@ -22,7 +22,7 @@ async def select_offers(call: Call) -> Answer:
 
 
 async def build_by_offers(call: Call) -> Answer:
-    """Build a parent's instances by the offers that the request contains."""
+    """Build a parent's instances by the offers in the request; return the outcome of each."""
     timeout_s = zone_parts(call.parts).build_timeout_s
     order = await build_order(call)
     built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)
@@ -31,7 +31,7 @@ async def build_by_offers(call: Call) -> Answer:
 
 
 async def release_offers(call: Call) -> Answer:
-    """Release offers and withdraw instances that a parent no longer wants."""
+    """Release offers and withdraw instances; return the uuids of the instances that stay."""
     timeout_s = zone_parts(call.parts).build_timeout_s
     released = await call.parts.bus.call(RELEASE, release_order(call), timeout_s=timeout_s)
     return Answer(KeptMessage(tuple(sorted(released.kept))))

@@ -1,7 +1,7 @@
-"""Validation of parent zones' orders against the assertion that is sent with them.
+"""Validates the orders of parent zones against the assertions that are sent with them.
 
-A parent is trusted to act for its tenants and for nothing else. Its messages are checked like those
-of clients, and cannot refer to anything in this zone that belongs to other projects.
+A parent is trusted only to act for its tenants. Its messages are checked like those of clients, and
+cannot refer to anything in this zone that belongs to other projects.
 """
 
 import re
@@ -26,10 +26,12 @@ from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMe
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID: Final = re.compile(r"[!-~]{1,255}")
 FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
-"""Ids of flavors; as in the compute API, blanks are allowed after the first character."""
+"""Ids of flavors: 1 to 255 printable ASCII characters, of which the first is not a blank."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
-"""Names without control characters; longer than a client's, since servers of one request get a
-number as suffix.
+"""Names of 1 to 300 characters without control characters and line separators.
+
+They may be longer than the names that clients send, because the servers of one request get numbers
+as suffixes.
 """
 # Nova's internal hints, which would make the scheduler skip filters.
 _OWN_HINTS: Final = "_nova_"
@@ -38,7 +40,7 @@ _POSITION_MAX: Final = 2**31 - 1
 
 
 class AssertedExtra(View):
-    """The fields of a server that no rule reads, limited as in a client's request."""
+    """The fields of a server that no rule reads, with the limits of a client's request."""
 
     description: Description | UnsetType | None = UNSET
     key_name: ShortText | UnsetType | None = UNSET
@@ -53,7 +55,7 @@ class AssertedExtra(View):
 
 
 class AssertedTexts(View):
-    """The texts of a tenant that a parent passes on."""
+    """The texts of a tenant that a parent passes on, with the limits of a client's request."""
 
     metadata: Metadata
     extra: AssertedExtra
@@ -67,7 +69,8 @@ async def select_order(call: Call) -> SelectOrder:
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.
-        HttpError: the order is for another tenant than its assertion (403).
+        HttpError: 403 when the order is for another tenant than its assertion, or when the caller
+            is not a parent; 501 when this deployment is not a zone.
     """
     message = call.body(SelectMessage)
     await _check_request(call, message.request, message.group)
@@ -83,9 +86,10 @@ async def build_order(call: Call) -> BuildOrder:
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.
-        HttpError: the order is for another tenant than its assertion (403).
+        HttpError: 403 when the order is for another tenant than its assertion, or when the caller
+            is not a parent.
     """
-    # The operation's declared body is that of clients, who create servers at the same path.
+    # Clients create servers at the same path, so the operation declares the body of clients.
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)
     extra = _check_texts(message.request, message.metadata, message.extra)
@@ -102,15 +106,18 @@ async def build_order(call: Call) -> BuildOrder:
 
 
 def release_order(call: Call) -> ReleaseOrder:
-    """Return the order of a release, which withdraws instances of one tenant at most.
+    """Return the order of a release, which withdraws only instances of the assertion's tenant.
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.
-        HttpError: it names instances, but its assertion names no tenant (403).
+        HttpError: 403 when the order names instances although its assertion names no project, or
+            when the caller is not a parent.
     """
     message = call.body(ReleaseMessage)
     if message.withdrawn and not call.identity.project_id:
-        raise HttpError(403, "The statement names no project, so it cannot release instances.")
+        raise HttpError(
+            403, "X-Berth-Zone-Statement must name the project whose instances are withdrawn."
+        )
     _check_uuids((one.uuid for one in message.withdrawn), "withdrawn.uuid")
     for one in message.withdrawn:
         _check_range(one.sent_ms, _SENT_MS_MAX, "withdrawn.sent_ms")
@@ -118,38 +125,46 @@ def release_order(call: Call) -> ReleaseOrder:
 
 
 def _parent(call: Call) -> str:
-    """Return the parent that signed the request, for which offers are sealed."""
+    """Return the name of the parent that signed the request."""
     parent = call.identity.parent
     if parent is None:
-        raise HttpError(403, "Only a parent zone may ask this.")
+        raise HttpError(403, "Only a parent zone may send this request.")
     return parent
 
 
 async def _check_request(call: Call, request: RequestMessage, group: GroupMessage | None) -> None:
     identity = call.identity
-    # Rights are granted to the tenant of the signed assertion, so the order must be for that one.
+    # The caller has the rights of the tenant in the signed assertion, so the order must be for that
+    # tenant.
     if (request.project_id, request.user_id) != (identity.project_id, identity.user_id):
-        raise HttpError(403, "The request is for another tenant than its statement.")
+        raise HttpError(
+            403,
+            "request.project_id and request.user_id must be those of X-Berth-Zone-Statement.",
+        )
     _match(ID, request.request_id, "request.request_id")
     naming = host_naming_field(request)
     if naming is not None:
-        reason = "names a host, which no zone reveals to another; leave it out"
+        reason = "selects hosts by name, address or uuid, which parents may not; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
     _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
         _match(NAME, request.availability_zone, "request.availability_zone")
     if request.group_uuid != (None if group is None else group.uuid):
-        raise InvalidInputError("group", "must be the group that the request names")
+        raise InvalidInputError(
+            "group", "must have the uuid in request.group_uuid, and be null if that is null"
+        )
     if group is not None:
         await _check_group(call, group)
 
 
 async def _check_group(call: Call, group: GroupMessage) -> None:
-    """Refuse a group of another project, in the parent or in this zone, as if it did not exist."""
+    """Refuse a malformed group, or a group that belongs to another project in either zone."""
     _match(UUID, group.uuid, "group.uuid")
     _match(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
-        raise InvalidInputError("group.max_server_per_host", "must be 1 or more")
+        raise InvalidInputError(
+            "group.max_server_per_host", f"must be between 1 and {_POSITION_MAX}"
+        )
     known = await call.parts.ledger.get(ServerGroup, group.uuid)
     owners = {group.project_id, group.project_id if known is None else known.project_id}
     if owners != {call.identity.project_id}:
@@ -161,16 +176,16 @@ def _check_texts(
 ) -> dict[str, object]:
     """Refuse texts that a client could not have sent, and return the accepted part of `extra`.
 
-    This zone stores more in `extra`, such as locks and tombstones, which parents must not set.
+    This zone also stores its own fields in `extra`, such as locks, which parents must not set.
     """
     if not (request.hints or metadata or extra):
         return {}
     for key in request.hints:
         if key.startswith(_OWN_HINTS):
             raise InvalidInputError(f"request.hints.{key[:80]}", "is reserved; leave it out")
-    # Decoding through the model applies the limits of a client's request and drops other fields.
-    said = {"metadata": metadata, "extra": extra, "hints": request.hints}
-    read = decode(encode(said), AssertedTexts).extra
+    # The model has the limits of a client's request, and decoding drops fields that it lacks.
+    texts = {"metadata": metadata, "extra": extra, "hints": request.hints}
+    read = decode(encode(texts), AssertedTexts).extra
     named = ((name, getattr(read, name)) for name in read.__struct_fields__)
     return {name: value for name, value in named if value is not UNSET}
 
@@ -187,4 +202,4 @@ def _match(pattern: re.Pattern[str], text: str, field: str) -> None:
 
 def _check_range(value: int, most: int, field: str) -> None:
     if not 0 <= value <= most:
-        raise InvalidInputError(field, f"{value} must be 0 to {most}")
+        raise InvalidInputError(field, f"{value} must be between 0 and {most}")

@@ -1,11 +1,11 @@
-"""Bodies of requests and responses about aggregates."""
+"""Request and response bodies for aggregates."""
 
 from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 
-# Without colons, as requests name a host in `ZONE:HOST`. The lookahead forbids a final newline,
-# which `$` alone would allow.
+# A zone name has no colon, because requests name a host as `ZONE:HOST`. The lookahead forbids a
+# final newline, which `$` alone would allow.
 ZoneName = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[^:\\x00-\\x1f\\x7f]+$(?!\\n)")
 ]
@@ -27,7 +27,7 @@ class NewAggregateBody(Model):
 
 
 class AggregateChange(Model):
-    """The fields of an aggregate to update; a null zone removes it."""
+    """The fields of an aggregate to update; a null availability zone removes the current one."""
 
     name: Name | UnsetType = UNSET
     availability_zone: ZoneName | UnsetType | None = UNSET
@@ -46,13 +46,13 @@ class HostOfAggregate(Model):
 
 
 class MetadataOfAggregate(Model):
-    """Metadata to set; null removes a key."""
+    """Metadata items to set; null removes the item."""
 
     metadata: Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=128)]
 
 
 class AggregateAction(Model):
-    """Body of POST /os-aggregates/{aggregate_id}/action, which has exactly one of the fields."""
+    """Body of POST /os-aggregates/{aggregate_id}/action; it must have exactly one field."""
 
     add_host: HostOfAggregate | UnsetType = UNSET
     remove_host: HostOfAggregate | UnsetType = UNSET
@@ -75,12 +75,12 @@ class AggregateView(View):
 
 
 class AggregateAnswer(View):
-    """One aggregate."""
+    """The response with one aggregate."""
 
     aggregate: AggregateView
 
 
 class AggregatesAnswer(View):
-    """All aggregates."""
+    """The response with all aggregates."""
 
     aggregates: list[AggregateView]

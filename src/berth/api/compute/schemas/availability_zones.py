@@ -1,10 +1,10 @@
-"""Response bodies about availability zones."""
+"""Response bodies for availability zones."""
 
 from berth.api.codec import View
 
 
 class ZoneState(View):
-    """Whether a zone has an enabled host."""
+    """Whether a zone has an enabled compute service."""
 
     available: bool
 
@@ -18,7 +18,7 @@ class ZoneService(View):
 
 
 class ZoneView(View, rename={"name": "zoneName", "state": "zoneState"}):
-    """An availability zone, with its hosts and their services for administrators."""
+    """An availability zone; the detailed list adds its hosts and their enabled services."""
 
     name: str
     state: ZoneState
@@ -26,6 +26,6 @@ class ZoneView(View, rename={"name": "zoneName", "state": "zoneState"}):
 
 
 class ZonesAnswer(View, rename={"zones": "availabilityZoneInfo"}):
-    """All availability zones."""
+    """The response with all availability zones."""
 
     zones: list[ZoneView]

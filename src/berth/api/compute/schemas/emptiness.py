@@ -1,4 +1,4 @@
-"""Response bodies of resources that Berth does not have, and of the list of extensions."""
+"""Response bodies for extensions, and for lists of resources that Berth does not have."""
 
 from berth.api.codec import View
 
@@ -15,36 +15,36 @@ class ExtensionView(View):
 
 
 class ExtensionsAnswer(View):
-    """All extensions."""
+    """The response with all extensions."""
 
     extensions: list[ExtensionView]
 
 
 class ExtensionAnswer(View):
-    """One extension."""
+    """The response with one extension."""
 
     extension: ExtensionView
 
 
 class KeypairsAnswer(View):
-    """The empty list of key pairs."""
+    """The response with the empty list of key pairs."""
 
     keypairs: list[str]
 
 
 class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
-    """The empty list of a server's volumes."""
+    """The response with the empty list of a server's volumes."""
 
     attachments: list[str]
 
 
 class AddressesAnswer(View):
-    """The empty map of a server's addresses."""
+    """The response with the empty map of a server's addresses."""
 
     addresses: dict[str, str]
 
 
 class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):
-    """The empty list of a server's network interfaces."""
+    """The response with the empty list of a server's network interfaces."""
 
     attachments: list[str]

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about flavors."""
+"""Request and response bodies for flavors."""
 
 from typing import Annotated, cast
 
@@ -6,7 +6,7 @@ from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 from berth.api.links import Link
 from berth.api.values import Flag, Limit, Text, Whole
 
-# Nova's patterns: blanks are allowed inside an id, but not at its start.
+# Nova's pattern: an id may contain blanks, but must not begin with one.
 FlavorId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9._-][a-zA-Z0-9. _-]*$")
 ]
@@ -19,7 +19,7 @@ class NewFlavor(
     Model,
     rename={"ephemeral": "OS-FLV-EXT-DATA:ephemeral", "is_public": "os-flavor-access:is_public"},
 ):
-    """The flavor to create; without an id it gets a new uuid."""
+    """The flavor to create; Berth generates a uuid if the id is missing or null."""
 
     name: Name
     ram: Whole
@@ -40,7 +40,7 @@ class NewFlavorBody(Model):
 
 
 class FlavorChange(Model):
-    """The field of a flavor that can be updated."""
+    """The new description of a flavor; null removes it. No other field can be updated."""
 
     description: Text | None
 
@@ -87,7 +87,7 @@ class FlavorView(
     ram: int
     disk: int
     vcpus: int
-    # An empty text without swap before 2.75, as in Nova.
+    # As in Nova, a flavor without swap has an empty text here before 2.75, then 0.
     swap: int | str
     ephemeral: int
     disabled: bool
@@ -99,20 +99,20 @@ class FlavorView(
 
 
 class FlavorAnswer(View):
-    """One flavor."""
+    """The response with one flavor."""
 
     flavor: FlavorView
 
 
 class FlavorLinesAnswer(View):
-    """A page of flavors without details."""
+    """The response with a page of flavors without details."""
 
     flavors: list[FlavorLine]
     flavors_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class FlavorsAnswer(View):
-    """A page of flavors with all fields."""
+    """The response with a page of flavors with all fields."""
 
     flavors: list[FlavorView]
     flavors_links: tuple[Link, ...] | UnsetType = UNSET
@@ -125,14 +125,14 @@ class SpecsBody(Model):
 
 
 class SpecsAnswer(View):
-    """Extra specs of a flavor."""
+    """The response with extra specs of a flavor."""
 
     extra_specs: dict[str, str]
 
 
-# The cast shows type checkers a plain class; at run time the constraint of one key stays in force.
+# Type checkers see a plain class because of the cast; at run time the length is limited to one key.
 OneSpec = cast(
     "type[dict[str, str | int | float]]",
     Annotated[dict[SpecKey, SpecValue], Meta(min_length=1, max_length=1)],
 )
-"""One extra spec by its key."""
+"""Body of PUT /flavors/{flavor_id}/os-extra_specs/{key}: one extra spec under its key."""

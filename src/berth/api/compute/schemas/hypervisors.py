@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about hypervisors, which are Berth's hosts."""
+"""Queries and response bodies for hypervisors, as the compute API calls Berth's hosts."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from berth.api.values import Limit
 
 
 class HypervisorsQuery(Model):
-    """Filter and page of a hypervisor list."""
+    """Filter and page of a hypervisor list, and whether to show the hypervisors' servers."""
 
     limit: Limit | None = None
     marker: str | None = None
@@ -38,7 +38,10 @@ class HypervisorServer(View):
 
 
 class HypervisorView(View):
-    """A hypervisor; microversions from 2.88 on have no totals and no usage."""
+    """A hypervisor; lists without details have only the first four fields and `servers`.
+
+    Microversions from 2.88 on have no totals, no usage and no `cpu_info`, but `uptime`.
+    """
 
     id: str | int
     hypervisor_hostname: str
@@ -65,13 +68,13 @@ class HypervisorView(View):
 
 
 class HypervisorAnswer(View):
-    """One hypervisor."""
+    """The response with one hypervisor."""
 
     hypervisor: HypervisorView
 
 
 class HypervisorsAnswer(View):
-    """A page of hypervisors."""
+    """The response with a page of hypervisors."""
 
     hypervisors: list[HypervisorView]
     hypervisors_links: tuple[Link, ...] | UnsetType = UNSET
@@ -95,6 +98,6 @@ class Statistics(View):
 
 
 class StatisticsAnswer(View):
-    """Totals over all hypervisors."""
+    """The response with the totals over hypervisors."""
 
     hypervisor_statistics: Statistics

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about migrations and action histories."""
+"""Queries and response bodies for migrations and for the action history of servers."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 from berth.api.links import Link
@@ -21,7 +21,7 @@ class MigrationsQuery(
     marker: str | None = None
     changes_since: str | None = None
     changes_before: str | None = None
-    # Nova's filter, accepted without effect: Berth hides no migrations.
+    # Nova's filter is accepted and ignored, because Berth hides no migrations.
     hidden: str | None = None
 
 
@@ -48,7 +48,7 @@ class MigrationView(View):
 
 
 class MigrationsAnswer(View):
-    """A page of migrations."""
+    """The response with a page of migrations."""
 
     migrations: list[MigrationView]
     migrations_links: tuple[Link, ...] | UnsetType = UNSET
@@ -67,7 +67,8 @@ class LiveMigrationView(View):
     dest_host: str
     created_at: str
     updated_at: str
-    # Berth records no progress of transfers. Clients need the fields, and null means unknown.
+    # Berth does not record the progress of transfers. Clients read these fields, and null means
+    # unknown.
     memory_total_bytes: int | None = None
     memory_processed_bytes: int | None = None
     memory_remaining_bytes: int | None = None
@@ -80,13 +81,13 @@ class LiveMigrationView(View):
 
 
 class LiveMigrationsAnswer(View):
-    """The live migrations in progress of a server, at most one."""
+    """The response with the live migrations in progress of a server; there is at most one."""
 
     migrations: list[LiveMigrationView]
 
 
 class LiveMigrationAnswer(View):
-    """One live migration."""
+    """The response with one live migration."""
 
     migration: LiveMigrationView
 
@@ -103,7 +104,7 @@ class ActionsQuery(
 
 
 class EventView(View, rename={"host_id": "hostId"}):
-    """One event, that is a step, of an action."""
+    """One step of an action, which the API calls an event."""
 
     event: str
     start_time: str
@@ -116,7 +117,7 @@ class EventView(View, rename={"host_id": "hostId"}):
 
 
 class ActionView(View):
-    """An action that was requested for a server."""
+    """An action on a server; only the response with a single action has its events."""
 
     action: str
     instance_uuid: str
@@ -130,13 +131,13 @@ class ActionView(View):
 
 
 class ActionsAnswer(View, rename={"actions": "instanceActions"}):
-    """A page of a server's actions, newest first."""
+    """The response with a page of a server's actions, newest first."""
 
     actions: list[ActionView]
     links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class ActionAnswer(View, rename={"action": "instanceAction"}):
-    """One action with its events."""
+    """The response with one action and, if the caller may see them, its events."""
 
     action: ActionView

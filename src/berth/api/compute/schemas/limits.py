@@ -1,10 +1,10 @@
-"""Bodies of requests and responses about limits; -1 means unlimited."""
+"""Query and response bodies for limits; the limit -1 means unlimited."""
 
 from berth.api.codec import UNSET, Model, UnsetType, View
 
 
 class LimitsQuery(Model):
-    """The project to show; administrators can name any, other callers only their own."""
+    """The project whose limits to show, or None for the caller's own."""
 
     tenant_id: str | None = None
 
@@ -33,7 +33,7 @@ class AbsoluteLimits(
         "security_groups_used": "totalSecurityGroupsUsed",
     },
 ):
-    """The limits of a project and their usage by servers that are not deleted; memory in MiB."""
+    """The limits of a project, and its usage by existing servers and groups; memory is in MiB."""
 
     server_metadata_max: int
     server_groups_max: int
@@ -57,13 +57,13 @@ class AbsoluteLimits(
 
 
 class LimitsView(View):
-    """All limits; there are no rate limits."""
+    """The limits of a project; the list of rate limits is always empty."""
 
     rate: list[str]
     absolute: AbsoluteLimits
 
 
 class LimitsAnswer(View):
-    """The limits of a project."""
+    """The response with the limits of a project."""
 
     limits: LimitsView

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about quotas; -1 means unlimited."""
+"""Request and response bodies for quotas; the limit -1 means unlimited."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ QuotaLimit = (
     Annotated[int, Meta(ge=-1, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^-?[0-9]+$", min_length=1, max_length=10)]
 )
-"""A limit as a number, or as text, which Nova accepts too."""
+"""A limit as an integer or, as in Nova, as its decimal digits."""
 
 
 class QuotaView(View):
@@ -33,23 +33,23 @@ class QuotaView(View):
 
 
 class QuotaAnswer(View):
-    """The quotas of a project."""
+    """The response with the quotas of a project."""
 
     quota_set: QuotaView
 
 
 class QuotaClassAnswer(View):
-    """The quotas of a class."""
+    """The response with the quotas of a class."""
 
     quota_class_set: QuotaView
 
 
 class QuotaUsage(View):
-    """A limit with its usage."""
+    """A limit, and the amount of it that is used."""
 
     limit: int
     in_use: int
-    # Berth counts within the ledger's transaction, so there are no reservations to show.
+    # The ledger checks quotas in the transaction that uses them, so Berth reserves nothing.
     reserved: int = 0
 
 
@@ -74,19 +74,19 @@ class QuotaUsagesView(View):
 
 
 class QuotaUsagesAnswer(View):
-    """The quotas of a project with their usage."""
+    """The response with the quotas of a project and their usage."""
 
     quota_set: QuotaUsagesView
 
 
 class QuotaQuery(Model):
-    """A user whose quotas are requested; it is refused, since Berth has no quotas of users."""
+    """The user whose quotas to change; Berth has no quotas of users and refuses any value."""
 
     user_id: str | None = None
 
 
 class NewLimits(Model):
-    """The limits to set; fixed limits are accepted only with their current value."""
+    """The limits to set; a limit that is fixed is accepted only with its fixed value."""
 
     instances: QuotaLimit | UnsetType = UNSET
     cores: QuotaLimit | UnsetType = UNSET
@@ -105,7 +105,7 @@ class NewLimits(Model):
 
 
 class NewQuota(NewLimits):
-    """The limits of a project to set; `force` allows limits below the current usage."""
+    """The limits to set for a project; `force` allows limits below the current usage."""
 
     force: Flag = False
 

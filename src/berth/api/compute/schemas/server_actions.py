@@ -1,4 +1,4 @@
-"""Arguments of server actions, and the bodies of requests about tags."""
+"""Arguments of server actions, and request and response bodies for tags."""
 
 from typing import Annotated, Literal
 
@@ -16,13 +16,13 @@ from berth.api.values import Flag, Text
 
 
 class TagsBody(Model):
-    """The tags that replace all tags of a server."""
+    """Body of PUT /servers/{server_id}/tags: the tags that replace all tags of the server."""
 
     tags: Annotated[list[Tag], Meta(max_length=50)]
 
 
 class TagsAnswer(View):
-    """All tags of a server."""
+    """The response with all tags of a server."""
 
     tags: list[str]
 
@@ -30,7 +30,7 @@ class TagsAnswer(View):
 class Reboot(Model):
     """Arguments of `reboot`."""
 
-    # Exactly the spellings in Nova's schema.
+    # Nova's schema accepts exactly these spellings.
     type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
 
 
@@ -57,7 +57,7 @@ class MigrateLive(Model):
 
 
 class Evacuate(Model, rename={"admin_pass": "adminPass", "on_shared_storage": "onSharedStorage"}):
-    """Arguments of `evacuate`; from microversion 2.95 on the server stays off afterwards."""
+    """Arguments of `evacuate`."""
 
     host: Name | UnsetType = UNSET
     admin_pass: ShortText | UnsetType = UNSET
@@ -94,7 +94,7 @@ class Rebuild(
 
 
 class Unshelve(Model):
-    """Arguments of `unshelve`, from microversion 2.77 on; `host` and a null zone from 2.91 on."""
+    """Arguments of `unshelve` from microversion 2.77 on; 2.91 adds `host` and the null zone."""
 
     availability_zone: ShortText | UnsetType | None = UNSET
     host: ShortText | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about server groups."""
+"""Request and response bodies for server groups."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ from berth.domain.compute.server_group import GroupPolicy
 
 
 class Rules(Model):
-    """Rules of an anti-affinity group."""
+    """The rules of an anti-affinity group."""
 
     max_server_per_host: Whole | UnsetType = UNSET
 
 
 class NewServerGroup(Model):
-    """The server group to create: with `policies` before microversion 2.64, then `policy`."""
+    """The server group to create; microversion 2.64 replaces `policies` with `policy`."""
 
     name: Name
     policies: Annotated[list[GroupPolicy], Meta(min_length=1, max_length=1)] | UnsetType = UNSET
@@ -29,7 +29,7 @@ class NewServerGroupBody(Model):
 
 
 class ServerGroupsQuery(Model):
-    """Scope and page of a server group list."""
+    """Scope and page of a server group list; any value of `all_projects` requests all projects."""
 
     all_projects: str | None = None
     limit: Limit | None = None
@@ -51,12 +51,12 @@ class ServerGroupView(View):
 
 
 class ServerGroupAnswer(View):
-    """One server group."""
+    """The response with one server group."""
 
     server_group: ServerGroupView
 
 
 class ServerGroupsAnswer(View):
-    """A page of server groups."""
+    """The response with a page of server groups."""
 
     server_groups: list[ServerGroupView]

@@ -1,4 +1,4 @@
-"""Response bodies about servers."""
+"""Response bodies for servers."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from berth.api.links import Link
 
 
 class SecurityGroupView(View):
-    """A security group, by its name."""
+    """The name of a security group."""
 
     name: str
 
@@ -22,7 +22,7 @@ class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig"}):
 
 
 class CreatedAnswer(View):
-    """The first server or, if requested, the reservation id of all servers."""
+    """The response with the first created server or, if requested, the reservation id of all."""
 
     server: CreatedServer | UnsetType = UNSET
     reservation_id: str | UnsetType = UNSET
@@ -94,7 +94,7 @@ class ServerView(
         "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
     },
 ):
-    """A server with all fields; those that name its host are for administrators."""
+    """A server with all fields of the microversion that the caller may see."""
 
     id: str
     name: str
@@ -132,7 +132,7 @@ class ServerView(
     launch_index: int | UnsetType = UNSET
     user_data: str | UnsetType | None = UNSET
     rebuilt_with: str | UnsetType | None = UNSET
-    """The user data under the plain name, which only the response to a rebuild has."""
+    """The user data as `user_data`; only the response to a rebuild has this field."""
     kernel_id: str | UnsetType = UNSET
     ramdisk_id: str | UnsetType = UNSET
     root_device_name: str | UnsetType | None = UNSET
@@ -148,32 +148,32 @@ class ServerView(
 
 
 class ServerAnswer(View):
-    """One server."""
+    """The response with one server."""
 
     server: ServerView
 
 
 class ServerLinesAnswer(View):
-    """A page of servers without details."""
+    """The response with a page of servers without details."""
 
     servers: list[ServerLine]
     servers_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class ServersAnswer(View):
-    """A page of servers with all fields."""
+    """The response with a page of servers with all fields."""
 
     servers: list[ServerView]
     servers_links: tuple[Link, ...] | UnsetType = UNSET
 
 
 class MetadataAnswer(View):
-    """The metadata of a server."""
+    """The response with the metadata of a server."""
 
     metadata: Mapping[str, str]
 
 
 class MetadataItemAnswer(View):
-    """One metadata item of a server."""
+    """The response with one metadata item of a server."""
 
     meta: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Request bodies and queries about servers."""
+"""Request bodies and queries for servers."""
 
 from typing import Annotated, Literal, cast
 
@@ -12,24 +12,25 @@ Description = Annotated[str, Meta(max_length=255)]
 Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
 ShortText = Annotated[str, Meta(max_length=255)]
 HintTexts = Annotated[list[ShortText], Meta(max_length=128)]
-# Wider than what Berth uses: other values are refused later, with the name of the hint.
+# The schema accepts more types than hints may have, so that the error for a wrong one can name the
+# hint.
 Hints = Annotated[
     dict[ShortText, ShortText | HintTexts | int | float | bool | dict[str, object] | None],
     Meta(max_length=64),
 ]
 ITEMS_MAX = 64
 DiskConfig = Literal["AUTO", "MANUAL"]
-"""How the guest's disk is partitioned; accepted for compatibility and ignored."""
+"""How the guest's disk is partitioned; Berth accepts the value and ignores it."""
 
 
 class SecurityGroup(Model):
-    """A security group, by its name; stored, but without effect."""
+    """The name of a security group; Berth stores it, and it has no effect."""
 
     name: Name
 
 
 class Network(Model):
-    """A network that a server should be attached to, which Berth refuses when it names one."""
+    """A network to attach a server to; Berth refuses it if it names a network, port or address."""
 
     uuid: ShortText | UnsetType = UNSET
     port: ShortText | UnsetType | None = UNSET
@@ -38,7 +39,7 @@ class Network(Model):
 
 
 class LegacyBlockDevice(Model):
-    """A block device in the API's first format."""
+    """A block device in the API's first format; Berth refuses volumes."""
 
     virtual_name: ShortText | None = None
     volume_id: ShortText | None = None
@@ -51,7 +52,7 @@ class LegacyBlockDevice(Model):
 
 
 class BlockDevice(LegacyBlockDevice):
-    """A block device; an image with `boot_index` 0 takes the place of `imageRef`."""
+    """A block device; an image with `boot_index` 0 stands in for a missing `imageRef`."""
 
     source_type: ShortText | None = None
     uuid: ShortText | None = None
@@ -66,7 +67,7 @@ class BlockDevice(LegacyBlockDevice):
 
 
 class File(Model):
-    """A file to inject into the server, before 2.57; accepted and ignored."""
+    """A file to inject into the server, before 2.57; Berth accepts and ignores it."""
 
     path: ShortText
     contents: Text
@@ -83,7 +84,7 @@ class NewServer(
         "access_ipv6": "accessIPv6",
     },
 ):
-    """The servers to create; fields are refused before the microversion that added them."""
+    """The servers to create; a field is refused before the microversion that added it."""
 
     name: Name
     flavor_ref: Name | Annotated[int, Meta(ge=0, le=2**53 - 1)]
@@ -137,7 +138,7 @@ class ServerChange(
         "access_ipv6": "accessIPv6",
     },
 ):
-    """The fields of a server to update."""
+    """The fields of a server to update; Berth ignores `disk_config` and the addresses."""
 
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
@@ -163,12 +164,12 @@ class ServersQuery(
         "not_tags_any": "not-tags-any",
     },
 ):
-    """Filters, order and page of a server list; filters by tags take several, with commas."""
+    """Filters, order and page of a server list; commas separate the tags of a filter by tags."""
 
     limit: Limit | None = None
     marker: str | None = None
     name: str | None = None
-    # May be repeated; all values are read from the raw query.
+    # The parameter may be repeated; the handler reads all its values from the raw query.
     status: str | None = None
     reservation_id: str | None = None
     image: str | None = None
@@ -197,19 +198,19 @@ class ServersQuery(
 
 
 class MetadataBody(Model):
-    """The metadata items of a server to set."""
+    """The metadata items to set on a server."""
 
     metadata: Metadata
 
 
 class MetadataItemBody(Model):
-    """One metadata item by its key."""
+    """The metadata item to set on a server, under its key."""
 
     meta: Annotated[dict[MetadataKey, MetadataValue], Meta(min_length=1, max_length=1)]
 
 
-# The arguments stay untyped here: they depend on the action and on the microversion.
+# The arguments are untyped, because they depend on the action and on the microversion.
 ServerAction = cast(
     "type[dict[str, object]]", Annotated[dict[str, object], Meta(min_length=1, max_length=1)]
 )
-"""The name of an action with its arguments."""
+"""Body of POST /servers/{server_id}/action: the arguments under the name of the action."""

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses about compute services."""
+"""Request and response bodies for compute services."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,7 +17,7 @@ class ServiceStatus(StrEnum):
 
 
 class ServicesQuery(Model):
-    """Filters of a service list."""
+    """The filters of a service list; an empty text matches any service."""
 
     host: str | None = None
     binary: str | None = None
@@ -34,7 +34,7 @@ class ServiceChange(Model):
 
 
 class ServiceView(View):
-    """A compute service; the update before 2.53 returns only a part of it."""
+    """A compute service; an update before 2.53 returns only some of the fields."""
 
     binary: str
     host: str
@@ -48,12 +48,12 @@ class ServiceView(View):
 
 
 class ServiceAnswer(View):
-    """One service."""
+    """The response with one service."""
 
     service: ServiceView
 
 
 class ServicesAnswer(View):
-    """All services."""
+    """The response with the services that match the filters."""
 
     services: list[ServiceView]

@@ -1,1 +1,1 @@
-"""Conversion of domain objects to response bodies of the compute API."""
+"""Converts domain objects to response bodies of the compute API."""

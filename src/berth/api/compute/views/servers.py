@@ -1,4 +1,4 @@
-"""Conversion of instances to servers of the compute API, by microversion and caller."""
+"""Converts instances to servers of the compute API, as the microversion and the caller require."""
 
 import hashlib
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from berth.domain.compute.lifecycle import status_shown
 from berth.scheduling.evaluation.explain import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
 
-# The microversions that added fields to servers. 2.3 adds attributes for administrators; 2.47
-# replaces the link to the flavor by the flavor's fields, so that a deleted flavor can be shown.
+# The microversions that add or change fields of servers. 2.3 adds attributes for administrators;
+# 2.47 replaces the link to the flavor with the fields of the flavor.
 EXTENDED = (2, 3)
 _LOCKED = (2, 9)
 _HOST_STATUS = (2, 16)
@@ -39,7 +39,7 @@ _PINNED_ZONE = (2, 96)
 _IMAGE_PROPERTIES = (2, 98)
 _HINTS = (2, 100)
 
-# Nova's numbers: 0 no state, 1 running, 3 paused, 4 shut down.
+# Nova's codes for power states: 0 no state, 1 running, 3 paused, 4 shut down.
 _NO_STATE = 0
 _POWER_STATES = {
     Status.ACTIVE: 1,
@@ -50,22 +50,22 @@ _POWER_STATES = {
     Status.SHELVED: 4,
     Status.SHELVED_OFFLOADED: 4,
 }
-# As in Nova, only these statuses have a progress, and only these a fault.
+# As in Nova, only servers in these statuses have a progress or a fault, respectively.
 _WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE, Status.RESIZED})
 _WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
-# The length of a DNS label.
+# The maximum length of a DNS label.
 _HOSTNAME_MAX = 63
 _SERVER_ERROR = 500
 
 
 def power_state(status: Status) -> int:
-    """Return Nova's number for the power state of a guest."""
+    """Return Nova's code for the power state of an instance with a status."""
     return _POWER_STATES.get(status, _NO_STATE)
 
 
 class Extra(TypedDict, total=False):
-    """The fields in `Instance.extra` that clients set and no rule reads."""
+    """The fields of `Instance.extra` that clients set; no rule reads them."""
 
     description: str | None
     key_name: str | None
@@ -78,7 +78,7 @@ class Extra(TypedDict, total=False):
 
 
 class _Later(TypedDict, total=False):
-    """Fields that a microversion added, or that only administrators see."""
+    """The fields that a later microversion added, or that only administrators see."""
 
     host: str | None
     hypervisor_hostname: str | None
@@ -102,12 +102,12 @@ class _Later(TypedDict, total=False):
 
 
 def extra_of(instance: Instance) -> Extra:
-    """Return the fields of an instance that clients set and no rule reads."""
+    """Return the extra fields of an instance, typed as those that clients set."""
     return cast("Extra", instance.extra)
 
 
 class ServerWriter:
-    """Converts the servers of one response; the zone of each host is looked up once."""
+    """Converts the servers of one response; it looks up the zones of each host once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -121,7 +121,10 @@ class ServerWriter:
         return ServerLine(id=instance.uuid, name=instance.name, links=links)
 
     def view(self, instance: Instance, *, alone: bool = False) -> ServerView:
-        """Return a server with all fields; `alone` adds those that lists do not have."""
+        """Return a server with all fields that the caller may see.
+
+        With `alone`, the server has its server groups from 2.71 on, which servers in lists lack.
+        """
         extra = extra_of(instance)
         status, fault = instance.status, instance.fault
         terminated_at_s = instance.terminated_at_s
@@ -133,8 +136,8 @@ class ServerWriter:
             user_id=instance.user_id,
             created=isotime(instance.created_at_s),
             updated=isotime(instance.updated_at_s),
-            # Knowing the project, a parent zone could test guessed host names against the digest,
-            # and count this zone's hosts.
+            # A parent zone gets no digest. It knows the project, so it could test guessed names of
+            # hosts against the digest, and it could count this zone's hosts.
             host_id="" if self._call.identity.parent is not None else host_id(instance),
             flavor=self._flavor(instance),
             image=self._image(instance),
@@ -170,7 +173,6 @@ class ServerWriter:
             later["tags"] = extra.get("tags", [])
         if version >= _CERTIFICATES:
             later["trusted_image_certificates"] = extra.get("trusted_image_certificates")
-        # As in Nova, only a server that is shown alone has its group.
         if version >= _GROUPS and alone:
             later["server_groups"] = self._groups(instance)
         if version >= _LOCKED_REASON:
@@ -184,12 +186,15 @@ class ServerWriter:
         return later
 
     def _groups(self, instance: Instance) -> list[str]:
-        """Return the group of an instance as a list, which is empty if the group was deleted."""
+        """Return the uuid of the instance's group as a list; empty without an existing group."""
         group = instance.group_uuid
         return [group] if group in self._call.parts.replica.hosts.server_groups else []
 
     def zone(self, instance: Instance) -> str:
-        """Return the availability zone of an instance: its host's, or the requested one."""
+        """Return the availability zones of an instance's host, joined by commas.
+
+        An instance without a host has its requested zone, or an empty text.
+        """
         host = instance.host
         if host is None:
             return instance.requested_zone or ""
@@ -228,8 +233,8 @@ class ServerWriter:
         if fault is None:
             return UNSET
         identity = self._call.identity
-        # The details of a server error may name hosts: Nova shows them to administrators only. A
-        # parent zone gets neither details nor the reasons of single hosts.
+        # The details of a server error may name hosts, so only administrators see them, as in Nova.
+        # A parent zone gets neither details nor reasons that count hosts.
         is_abroad = identity.parent is not None
         may_see = identity.is_admin or fault.code != _SERVER_ERROR
         shown = fault.details and may_see and not is_abroad
@@ -242,9 +247,10 @@ class ServerWriter:
 
 
 def host_id(instance: Instance) -> str:
-    """Return a digest by which an owner can tell whether two servers share a host.
+    """Return a digest of project and host; empty for an instance without a host.
 
-    It contains the project, so that projects cannot compare their servers.
+    Two servers of a project share a host if their digests are equal. Because the digest depends on
+    the project, servers of different projects cannot be compared.
     """
     if instance.host is None:
         return ""
@@ -273,7 +279,7 @@ def _security_groups(extra: Extra) -> list[SecurityGroupView]:
 
 
 def hostname(instance: Instance) -> str:
-    """Return the requested host name, or one derived from the server's name."""
+    """Return the requested host name, or one derived from the server's name or uuid."""
     given = extra_of(instance).get("hostname")
     if given:
         return given

@@ -1,1 +1,1 @@
-"""Handlers of the Identity API's operations."""
+"""Handlers for the operations of the Identity API."""

@@ -1,4 +1,4 @@
-"""Handlers of the service catalog, which lists the APIs of this server."""
+"""Handlers for the service catalog, which lists the APIs of this server."""
 
 import hashlib
 
@@ -22,8 +22,7 @@ from berth.api.identity.schemas.tokens import EndpointView, ServiceEntry
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 
-# Type, name and path of each service. The names are those of OpenStack's own services, under which
-# clients' documentation looks them up.
+# Type, name and path of each service. The names are those of OpenStack's own services.
 _SERVICES = (
     ("compute", "nova", "/v2.1"),
     ("identity", "keystone", "/identity"),
@@ -64,7 +63,7 @@ async def show_catalog(call: Call) -> Answer:
 
 
 async def list_catalog_services(call: Call) -> Answer:
-    """List the services of the catalog."""
+    """List the services of the catalog that match the filters."""
     query = call.query(CatalogServicesQuery)
     views = [
         view
@@ -84,7 +83,7 @@ async def show_catalog_service(call: Call) -> Answer:
 
 
 async def list_endpoints(call: Call) -> Answer:
-    """List the endpoints of the catalog."""
+    """List the endpoints of the catalog that match the filters."""
     query = call.query(EndpointsQuery)
     views = [
         view
@@ -155,7 +154,9 @@ def _region(call: Call) -> RegionView:
     )
 
 
-# Keystone's ids are 32 hexadecimal digits.
 def _id(*names: str) -> str:
-    """Return an id that is derived from names, so that it is equal in all processes."""
+    """Return an id derived from names, which is the same in all processes.
+
+    Like Keystone's ids, it has 32 hexadecimal digits.
+    """
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]

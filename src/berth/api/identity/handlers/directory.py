@@ -32,8 +32,7 @@ ROLES = ("admin", "member", "reader")
 
 
 async def list_users(call: Call) -> Answer:
-    """List users."""
-    # As in Keystone, a name selects at most one user.
+    """List all users, or the one with a name; only for administrators."""
     only_admins(call)
     wanted = call.query(NameQuery).name
     if wanted is None:
@@ -50,13 +49,13 @@ async def show_user(call: Call) -> Answer:
 
 
 async def list_user_projects(call: Call) -> Answer:
-    """List the projects for which a user can get a token."""
+    """List the projects for which a user can get a token; only administrators see others'."""
     projects = projects_of(call.parts.directory, _person(call))
     return _projects_answer(call, list(projects))
 
 
 async def list_projects(call: Call) -> Answer:
-    """List projects."""
+    """List all projects, or the one with a name; only for administrators."""
     only_admins(call)
     wanted = call.query(NameQuery).name
     directory = call.parts.directory
@@ -75,7 +74,7 @@ async def list_own_projects(call: Call) -> Answer:
 async def show_project(call: Call) -> Answer:
     """Show a project; callers other than administrators can show only their own."""
     name = call.key("project_id")
-    # Rights come before existence, so that a 404 does not reveal which projects exist.
+    # The caller's rights are checked first, so that a 404 does not reveal which projects exist.
     if name != call.identity.project_id:
         only_admins(call)
     if not call.parts.directory.has_project(name):
@@ -85,11 +84,13 @@ async def show_project(call: Call) -> Answer:
 
 async def refuse_person(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
     """Refuse to create a user or a project."""
-    raise HttpError(403, "Users and their projects are created by `berth user add`, not here.")
+    raise HttpError(
+        403, "This API cannot create users and projects; create them with `berth user add`."
+    )
 
 
 async def list_domains(call: Call) -> Answer:
-    """List the domains; there is exactly one."""
+    """List the only domain, or nothing if the query names another."""
     wanted = call.query(NameQuery).name
     domains = [_domain(call)] if wanted in {None, DOMAIN_NAME} else []
     return Answer(DomainsAnswer(domains=domains, links=list_links(call)))
@@ -97,14 +98,14 @@ async def list_domains(call: Call) -> Answer:
 
 async def show_domain(call: Call) -> Answer:
     """Show a domain."""
-    # By id only, as in Keystone; clients look a name up in the list.
+    # As in Keystone, only an id is accepted; clients look up a name in the list.
     if call.key("domain_id") != DOMAIN:
         raise NotFoundError("domain", call.key("domain_id"))
     return Answer(DomainAnswer(domain=_domain(call)))
 
 
 async def list_roles(call: Call) -> Answer:
-    """List roles."""
+    """List all roles, or the one with a name."""
     wanted = call.query(NameQuery).name
     roles = [_role(call, name) for name in ROLES if wanted in {None, name}]
     return Answer(RolesAnswer(roles=roles, links=list_links(call)))
@@ -144,8 +145,8 @@ def _user(call: Call, person: Person) -> UserView:
     )
 
 
-# Clients parse all fields of Keystone, so those without a meaning here have its defaults.
 def _project(call: Call, name: str) -> ProjectView:
+    # Clients parse all of Keystone's fields, so those without a meaning here have its defaults.
     return ProjectView(
         id=name,
         name=name,

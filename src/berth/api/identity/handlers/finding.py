@@ -7,13 +7,13 @@ from berth.api.identity.schemas.directory import ListLinks, SelfLink
 from berth.api.links import quoted
 from berth.api.routing import Call
 
-# Keystone's default domain: clients name it when they are not configured otherwise.
+# Id and name of Keystone's default domain, which clients name unless they are configured otherwise.
 DOMAIN = "default"
 DOMAIN_NAME = "Default"
 
 
 def list_links(call: Call) -> ListLinks:
-    """Return the links of the requested list."""
+    """Return the links for the list that a call requests."""
     return ListLinks(self=f"{root_url(call.scope)}{call.scope['path']}")
 
 
@@ -26,7 +26,7 @@ def only_admins(call: Call) -> None:
     """Check that the caller is an administrator.
 
     Raises:
-        HttpError: the caller is not (403).
+        HttpError: 403, the caller is not an administrator.
     """
     if not call.identity.is_admin:
         raise HttpError(403, "Only administrators may look up other users and projects.")

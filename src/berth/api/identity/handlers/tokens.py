@@ -38,7 +38,7 @@ async def create_token(call: Call) -> Answer:
     wanted = call.body(LoginBody).auth
     person, before = await _who(call, tokens, wanted.identity)
     project = _project(call, person, wanted.scope)
-    # A token that is issued for another one ends with it; otherwise a client could extend its
+    # A token that is issued for another one expires with it; otherwise a client could extend its
     # rights for ever without the password.
     return _answer(call, tokens.issue(person, project, before))
 
@@ -58,13 +58,14 @@ def _tokens(call: Call) -> Tokens:
     tokens = call.parts.tokens
     if tokens is None:
         raise HttpError(
-            403, "This server issues no tokens: its auth.mode is not identity. Use HTTP Basic."
+            403, "This server issues no tokens, since its auth.mode is http_basic; use HTTP Basic."
         )
     return tokens
 
 
 async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Person, Token | None]:
-    # Exactly one method: several would mean multi-factor authentication, which Berth does not have.
+    # A request must name exactly one method: several would mean multi-factor authentication, which
+    # Berth does not have.
     if choice.methods == ["password"] and choice.password is not UNSET:
         user = choice.password.user
         # Failed attempts are counted per address and user.
@@ -74,7 +75,9 @@ async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Pers
     if choice.methods == ["token"] and choice.token is not UNSET:
         before = tokens.read(choice.token.id)
         return before.person, before
-    raise HttpError(401, "Tokens are issued for one of the methods password and token.")
+    raise HttpError(
+        401, "auth.identity.methods must be either password or token, with the data of the method."
+    )
 
 
 def _name_of(one: UserLogin | ProjectRef) -> str:
@@ -90,12 +93,14 @@ def _name_of(one: UserLogin | ProjectRef) -> str:
 def _check_domain(domain: DomainRef | UnsetType | None) -> None:
     if domain is UNSET or domain is None:
         return
-    # The id alone, the name alone in any case, or both in agreement.
+    # A request may give the id alone, the name alone in upper or lower case, or both exactly.
     is_given = (domain.id or UNSET, domain.name or UNSET)
     if is_given not in {(DOMAIN, UNSET), (UNSET, DOMAIN_NAME), (DOMAIN, DOMAIN_NAME)} and not (
         domain.id is UNSET and (domain.name or "").lower() == DOMAIN
     ):
-        raise HttpError(401, "The only domain has the id default and the name Default.")
+        raise HttpError(
+            401, "The domain is unknown; the only one has the id default and the name Default."
+        )
 
 
 def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -> str | None:
@@ -105,9 +110,12 @@ def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -
     if isinstance(scope, str) or scope.unscoped is not UNSET:
         return None
     if scope.project is UNSET:
-        raise HttpError(401, "Tokens are for a project, not for a domain or the system.")
+        raise HttpError(
+            401, "Tokens are not issued for a domain or the system; name a project in auth.scope."
+        )
     name = _name_of(scope.project)
-    # 401 as in Keystone, and the same for unknown projects, which are thus not revealed.
+    # The status is 401 as in Keystone. Unknown projects get the same error, which therefore does
+    # not reveal whether a project exists.
     if not may_work_in(call.parts.directory, person, name):
         raise HttpError(401, f"User {person.name} has no access to project {name[:80]!r}.")
     return name
@@ -118,11 +126,12 @@ def _subject(call: Call) -> Token:
     if not text:
         raise InvalidInputError("X-Subject-Token", "is required: the token to show or revoke")
     tokens = _tokens(call)
-    # 404, since a 401 would tell the client that its own token in X-Auth-Token is invalid.
+    # The status is 404, since a 401 would tell the client that its own token in X-Auth-Token is
+    # invalid.
     try:
         token = tokens.read(text)
     except HttpError as error:
-        raise HttpError(404, f"{error.message} This concerns X-Subject-Token.") from error
+        raise HttpError(404, f"X-Subject-Token: {error.message}") from error
     if token.person.name != call.identity.user_id and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may show or revoke the tokens of other users.")
     return token
@@ -143,7 +152,7 @@ def _view(call: Call, token: Token) -> TokenView:
         expires_at=f"{naive_time(grant.expires_at_s)}Z",
     )
     if grant.project is not None:
-        # The user's present rights, not those at the time of issue.
+        # The roles are those that the user has now, not those at the time of issue.
         names = ROLES if token.person.is_admin else ROLES[1:]
         view.is_domain = False
         view.project = TokenProject(id=grant.project, name=grant.project, domain=domain)

@@ -1,4 +1,4 @@
-"""Handlers of the version documents, by which clients discover the Identity API."""
+"""Handlers for the version documents, by which clients discover the Identity API."""
 
 from berth.api.header_fields import root_url
 from berth.api.identity.schemas.versions import (

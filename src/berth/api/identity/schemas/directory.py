@@ -1,11 +1,11 @@
-"""Queries and response bodies about users, projects, domains, roles and the catalog."""
+"""Queries and response bodies for users, projects, domains, roles and the catalog."""
 
 from berth.api.codec import Model, View
 from berth.api.identity.schemas.tokens import ServiceEntry
 
 
 class NameQuery(Model):
-    """The name to list; without one everything is listed."""
+    """The name of the object to list; without a name all objects are listed."""
 
     name: str | None = None
 
@@ -90,7 +90,7 @@ class UserAnswer(View):
 
 
 class UsersAnswer(View):
-    """Users by name."""
+    """Users in order of name."""
 
     users: list[UserView]
     links: ListLinks
@@ -103,7 +103,7 @@ class ProjectAnswer(View):
 
 
 class ProjectsAnswer(View):
-    """Projects by name."""
+    """Projects in order of name."""
 
     projects: list[ProjectView]
     links: ListLinks
@@ -116,7 +116,7 @@ class DomainAnswer(View):
 
 
 class DomainsAnswer(View):
-    """All domains; there is exactly one."""
+    """Domains: the only one, or none if the query names another."""
 
     domains: list[DomainFullView]
     links: ListLinks
@@ -129,7 +129,7 @@ class RoleAnswer(View):
 
 
 class RolesAnswer(View):
-    """Roles by name."""
+    """Roles in order of name."""
 
     roles: list[RoleFullView]
     links: ListLinks

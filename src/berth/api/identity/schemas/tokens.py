@@ -1,4 +1,4 @@
-"""Request and response bodies about tokens."""
+"""Query, request and response bodies for tokens."""
 
 from typing import Annotated, Literal
 
@@ -63,7 +63,7 @@ class ScopeChoice(Model):
 
 
 class Login(Model):
-    """The authentication and the scope; without a scope it is the user's own project."""
+    """The authentication and the scope of a token, by default the user's own project."""
 
     identity: IdentityChoice
     scope: ScopeChoice | Literal["unscoped"] | UnsetType = UNSET
@@ -76,7 +76,7 @@ class LoginBody(Model):
 
 
 class TokensQuery(Model):
-    """Whether the response leaves out the catalog: `nocatalog` with any value does."""
+    """`nocatalog`, with any value, leaves the catalog out of the response."""
 
     nocatalog: str | None = None
 
@@ -139,7 +139,7 @@ class TokenView(View):
     audit_ids: list[str]
     issued_at: str
     expires_at: str
-    # Like Keystone's, unscoped tokens lack these fields, by which clients tell them apart.
+    # Like Keystone's, unscoped tokens lack these fields; clients recognise unscoped tokens by that.
     is_domain: bool | UnsetType = UNSET
     project: TokenProject | UnsetType = UNSET
     roles: list[RoleView] | UnsetType = UNSET

@@ -1,1 +1,1 @@
-"""Handlers of the Placement API's routes, one module per kind of object."""
+"""Handlers for the routes of the Placement API, one module per kind of object."""

@@ -1,4 +1,4 @@
-"""Handler of GET /allocation_candidates."""
+"""Handler for GET /allocation_candidates."""
 
 from collections.abc import Iterable
 
@@ -28,8 +28,8 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
     Raises:
         PlacementError: 400, a class or trait is unknown.
     """
-    # The original resolves the root's traits first, then group by group; the first unknown name
-    # is reported.
+    # Placement resolves the root's traits first, then group by group, and reports the first
+    # unknown name.
     _check_traits((query.root_required, query.root_forbidden), vocabulary)
     for group in query.groups:
         for name in group.amounts:
@@ -43,7 +43,7 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
 
 def _check_traits(sets: Iterable[frozenset[str]], vocabulary: Vocabulary) -> None:
     for names in sets:
-        # Sorted so that the reported name does not depend on the order of a set.
+        # They are sorted so that the reported name does not depend on the order of a set.
         for name in sorted(names):
             if not vocabulary.traits.is_known(name):
                 raise PlacementError(400, f"No such trait(s): {name}.")

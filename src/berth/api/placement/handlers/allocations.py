@@ -1,4 +1,4 @@
-"""Handlers of allocations, usages and the reshaper."""
+"""Handlers for allocations, usages and the reshaper."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -35,11 +35,11 @@ _BY_PROVIDER = 12
 _TELLS_GENERATION = 28
 _TELLS_TYPE = 38
 
-# Project and user of consumers from before 1.8, when requests had neither. The original's
-# defaults for `incomplete_consumer_project_id` and `incomplete_consumer_user_id`.
+# Project and user of consumers that are created below 1.8, where requests have neither. Placement
+# has the same defaults, `incomplete_consumer_project_id` and `incomplete_consumer_user_id`.
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 
-# Attempts to read allocations and generations consistently while other processes write.
+# Maximum attempts to read allocations and generations consistently while other processes write.
 _READS_MAX = 8
 _NOT_CREATED = "Unable to create allocation"
 _WOULD = "The requested amount would"
@@ -117,7 +117,9 @@ def shares_of(
     # update would then depend on their order.
     shares = tuple(share_of(ask, consumer_key(uuid), one) for uuid, one in data.items())
     if len({share.consumer.uuid for share in shares}) < len(shares):
-        raise PlacementError(400, "A consumer is named twice, in two forms of its uuid")
+        raise PlacementError(
+            400, "The body has a consumer twice, under two forms of its uuid; use one of them"
+        )
     return shares
 
 
@@ -136,7 +138,8 @@ def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> Consumer
         ),
         allocations=_allocations(data["allocations"], minor),
         seen=data.get("consumer_generation"),
-        # Older clients send no generation or type, so theirs must neither be checked nor cleared.
+        # Older clients send neither a generation, which is then not checked, nor a type, which is
+        # then kept.
         is_checked=minor >= _TELLS_GENERATION,
         keeps_type=minor < _TELLS_TYPE,
     )
@@ -176,16 +179,17 @@ def _allocations(data: Any, minor: int) -> dict[str, Mapping[str, int]]:  # noqa
 
 
 async def _held(ask: PlacementCall, uuid: str) -> tuple[ConsumerAllocations | None, dict[str, int]]:
-    """Return a consumer's allocations and provider generations that are no newer than them.
+    """Return a consumer's allocations, or None, and provider generations that are no newer.
 
-    A client that writes with an old generation is refused. One with a new generation and old
-    allocations would undo a change it has not seen.
+    The generations are keyed by provider uuid. A client that writes with an old generation is
+    refused, whereas one with a new generation and old allocations would undo a change that it has
+    not seen.
 
     Raises:
         PlacementError: 409, other processes changed the allocations during every attempt.
     """
-    # Allocations come from the ledger, generations from the table. If the table did not move
-    # during the read, both are from the same version.
+    # Allocations come from the ledger, generations from the table. If the table did not change
+    # during the read, both are of the same version.
     parts = ask.parts
     await parts.follower.catch_up()
     version = parts.follower.version
@@ -195,8 +199,8 @@ async def _held(ask: PlacementCall, uuid: str) -> tuple[ConsumerAllocations | No
         seen = _generations(parts.replica.table, held)
         if parts.follower.version == version and len(seen) == len(held):
             return holding, seen
-        # Another process has written meanwhile. Take the generations first now: allocations read
-        # afterwards are no older than the table.
+        # Another process has written meanwhile. Now the generations are taken first: allocations
+        # that are read afterwards are no older than the table.
         await parts.follower.catch_up()
         seen = _generations(parts.replica.table, held)
         holding = await parts.ledger.consumer_allocations(uuid)
@@ -211,7 +215,7 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
         row = table.row_of(uuid)
         if row is not None:
             found[uuid] = table.generations.item(row)
-        # A provider whose parent is unknown has no row, but consumers may have allocations of it.
+        # A provider whose parent is unknown has no row, but consumers may have allocations on it.
         elif uuid in table.unattached:
             found[uuid] = table.unattached[uuid].generation
     return found
@@ -228,7 +232,7 @@ async def show_usages(ask: PlacementCall) -> PlacementReply:
 
 
 async def reshape(ask: PlacementCall) -> PlacementReply:
-    """Replace all inventories of some providers and all allocations of some consumers at once."""
+    """Replace all inventories of some providers and all allocations of some consumers, or none."""
     data: dict[str, Any] = ask.data
     inventories = {
         uuid: (one[_SEEN], {name: inventory_of(it) for name, it in one["inventories"].items()})

@@ -1,4 +1,4 @@
-"""Handlers of a provider's inventories, as a whole and per resource class."""
+"""Handlers for a provider's inventories, all together and per resource class."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ async def create_inventory(ask: PlacementCall) -> PlacementReply:
     try:
         provider = await ask.parts.inventories.add(uuid, name, inventory)
     except ProviderRefusedError as error:
-        there = f"Update conflict: inventory of class {name} is there already; change it with PUT"
+        there = f"Update conflict: inventory of class {name} already exists; change it with PUT"
         raise told(
             error,
             {
@@ -67,7 +67,7 @@ async def create_inventory(ask: PlacementCall) -> PlacementReply:
 
 async def update_inventories(ask: PlacementCall) -> PlacementReply:
     """Replace all inventories of a provider."""
-    # The order is the original's: provider, generation, capacity, then class names.
+    # The order of the checks is Placement's: provider, generation, capacity, then class names.
     seen = await _seen_provider(ask)
     uuid = seen.uuid
     inventories = {name: inventory_of(one) for name, one in ask.data["inventories"].items()}
@@ -119,8 +119,8 @@ async def delete_inventories(ask: PlacementCall) -> PlacementReply:
     """Remove all inventories of a provider."""
     uuid = ask.key("uuid")
     try:
-        # DELETE carries no generation: the service retries lost races, so CONTENDED means that it
-        # gave up.
+        # DELETE carries no generation, so the service itself retries lost races; CONTENDED means
+        # that it gave up.
         await ask.parts.inventories.set_all(uuid, {}, None)
     except ProviderRefusedError as error:
         race = (
@@ -171,9 +171,8 @@ def inventory_of(data: Mapping[str, Any]) -> Inventory:
 
 
 def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> str | None:
-    """Return the error text if an inventory leaves too little capacity, or None."""
-    # The two texts state the condition the other way around than the check; they are the
-    # original's.
+    """Return the error text for an inventory with too little capacity, or None if it has enough."""
+    # Both texts are Placement's.
     may_be_nothing = minor >= _MAY_RESERVE_ALL
     if inventory.capacity > 0 or (may_be_nothing and inventory.capacity == 0):
         return None
@@ -190,8 +189,8 @@ async def _seen_provider(ask: PlacementCall) -> Provider:
     Raises:
         PlacementError: 404, the provider is unknown; 409, the generation is outdated.
     """
-    # Checked here and again by the write: the original reports an outdated generation before it
-    # looks at the inventories.
+    # The generation is checked here and again by the write: Placement reports an outdated one
+    # before it looks at the inventories.
     provider = await provider_of(ask)
     if ask.data[_SEEN] != provider.generation:
         raise concurrent(_CHANGED)

@@ -1,4 +1,4 @@
-"""Handlers of resource classes."""
+"""Handlers for resource classes."""
 
 from typing import Any
 
@@ -17,7 +17,8 @@ async def list_classes(ask: PlacementCall) -> PlacementReply:
     names = vocabulary.classes.all()
     view = {"resource_classes": [_view(ask, name) for name in names]}
     records = vocabulary.classes.records
-    # Standard classes and classes known only from agents have no record, hence no time.
+    # Standard classes, and classes that only agents have reported, have no record and thus no
+    # time.
     times_s = [records[name].created_at_s if name in records else 0.0 for name in names]
     return json_reply(view, modified_s=newest(times_s))
 
@@ -50,13 +51,13 @@ async def show_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def rename_class(ask: PlacementCall) -> PlacementReply:
-    """Rename a resource class (1.2 to 1.6)."""
+    """Rename a resource class that is not in use (1.2 to 1.6)."""
     old, new = ask.key("name"), str(ask.data["name"])
     try:
         await ask.parts.names.rename_class(old, new)
     except ProviderRefusedError as error:
         standard = f"Cannot update standard resource class {old}"
-        spread = f"Resource class {old} is on too many resource providers to be renamed at once."
+        spread = f"Resource class {old} is on too many resource providers to be renamed."
         used = f"Resource class {old} has allocations, so it cannot be renamed."
         raise told(
             error,

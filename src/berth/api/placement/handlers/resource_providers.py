@@ -1,4 +1,4 @@
-"""Handlers of resource providers, their usages and their aggregates."""
+"""Handlers for resource providers, their usages and their aggregates."""
 
 from typing import Any
 from uuid import UUID
@@ -24,16 +24,16 @@ from berth.services.providers.resource_providers import UNSET
 CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."
 )
-# Microversions that added the generation to aggregates, the provider to the response of POST,
-# and moves between trees.
+# Microversion that added the generation to aggregates.
 _COUNTS_SINCE = 19
 _SEEN = "resource_provider_generation"
 
+# Microversions that added the provider to the response of POST, and moves between trees.
 _TELLS_PROVIDER = 20
 _MAY_MOVE = 37
 _PARENT = "parent_provider_uuid"
 
-# The original's texts; "create" stays for a missing parent even when an update names it.
+# Placement's texts. For a missing parent it says "create" even if an update names the parent.
 _REASONS = {
     RefusalRule.NO_NAME: ("create", "name is required"),
     RefusalRule.OWN_PARENT: (
@@ -64,7 +64,7 @@ async def list_providers(ask: PlacementCall) -> PlacementReply:
 
 
 async def create_provider(ask: PlacementCall) -> PlacementReply:
-    """Create a provider; from 1.20 the response has it as its body."""
+    """Create a provider; from 1.20 on the response body shows it."""
     data: dict[str, Any] = ask.data
     uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
     try:
@@ -84,14 +84,14 @@ async def show_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_provider(ask: PlacementCall) -> PlacementReply:
-    """Set the name and the parent of a provider."""
+    """Set the name of a provider, and its parent if the body has one."""
     data: dict[str, Any] = ask.data
     uuid = ask.key("uuid")
     try:
         provider = await ask.parts.providers.change(
             uuid,
             name=data["name"],
-            # A missing parent leaves it unchanged; null makes the provider a root.
+            # Without the field the parent stays unchanged; null makes the provider a root.
             parent=data.get(_PARENT, UNSET),
             may_move=ask.minor >= _MAY_MOVE,
         )
@@ -122,7 +122,7 @@ async def delete_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_provider_usages(ask: PlacementCall) -> PlacementReply:
-    """Show a provider's usage of every resource class it has."""
+    """Show the used amount of every resource class of a provider."""
     provider = await provider_of(ask, no_provider_found(ask.key("uuid")))
     return json_reply(usages_view(provider.used, provider.generation))
 
@@ -130,7 +130,7 @@ async def show_provider_usages(ask: PlacementCall) -> PlacementReply:
 async def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
     """Return the reply that shows a provider.
 
-    The provider is the one just read or written; the table supplies only its root's uuid.
+    `provider` is the record just read or written; the table supplies only the uuid of its root.
     """
     table = (await newest_of(ask)).table
     body = ask.parts.writer.shown(provider, root_uuid_of(table, provider), ask.minor)

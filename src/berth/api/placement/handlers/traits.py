@@ -1,4 +1,4 @@
-"""Handlers of traits and of a provider's traits."""
+"""Handlers for traits and for the traits of a provider."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -28,7 +28,7 @@ async def list_traits(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_trait(ask: PlacementCall) -> PlacementReply:
-    """Answer 204 if a trait is known, else 404."""
+    """Respond with 204 if a trait is known, or with 404."""
     name = ask.key("name")
     vocabulary = (await newest_of(ask)).vocabulary
     if not vocabulary.traits.is_known(name):
@@ -89,7 +89,7 @@ async def update_provider_traits(ask: PlacementCall) -> PlacementReply:
 
 async def delete_provider_traits(ask: PlacementCall) -> PlacementReply:
     """Remove all traits from a provider."""
-    # Without a generation in the request the service retries lost races itself.
+    # The request has no generation, so the service itself retries lost races.
     try:
         await ask.parts.associations.set_traits(ask.key("uuid"), (), None)
     except ProviderRefusedError as error:
@@ -105,13 +105,17 @@ def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
 
 
 def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
-    """Return the creation time of the newest trait, or None if the time of any is unknown."""
+    """Return the creation time of the newest trait; None without traits or if any is unknown."""
     records = vocabulary.traits.records
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 
 
 def _names_asked(ask: PlacementCall) -> tuple[list[str] | None, str | None]:
-    """Return the requested names and the requested prefix; at most one of them is not None."""
+    """Return the requested names and the requested prefix; at most one of them is not None.
+
+    Raises:
+        PlacementError: 400, the parameter `name` has no operator.
+    """
     asked = ask.last("name")
     if asked is None:
         return None, None
@@ -128,7 +132,7 @@ def _names_asked(ask: PlacementCall) -> tuple[list[str] | None, str | None]:
         case "startswith":
             return None, value
         case _:
-            # The original ignores unknown operators and lists all traits.
+            # Placement ignores unknown operators and lists all traits.
             return None, None
 
 

@@ -20,7 +20,7 @@ def _required_last(schema: Json) -> Json:
     """Move `required` to the end of a schema.
 
     jsonschema checks keywords in order, so unexpected names are reported before missing ones, as
-    in the original.
+    in Placement.
     """
     return dict(sorted(schema.items(), key=lambda item: item[0] == "required"))
 
@@ -50,8 +50,8 @@ def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -
 
 
 _SEEN: Json = {"consumer_generation": {"type": ["integer", "null"]}}
-# Clients copy `mappings` from an allocation candidate; it is validated but not stored. The
-# pattern is unanchored in the original, so any key that contains a valid suffix passes.
+# Clients copy `mappings` from an allocation candidate; it is validated but not stored. Placement's
+# pattern is unanchored, so any key that contains a valid suffix passes.
 _MAPPINGS: Json = {
     "mappings": obj(
         patterns={"[a-zA-Z0-9_-]{1,64}": listed(UUID, size_min=1)}, size_min=1, others=True
@@ -72,7 +72,7 @@ _PLAIN_AT_38 = PlainClaim(has_generation=True, has_mappings=True, has_type=True)
 PUT_ALLOCATIONS: Steps = (
     (0, Shape(_listed({}))),
     (8, Shape(_listed(_OWNER))),
-    # An empty set of allocations is refused until 1.28, which allows it in place of DELETE.
+    # An empty set of allocations is refused before 1.28, which allows it in place of DELETE.
     (12, Shape(_keyed({}, size_min=1), is_plain=PlainClaim(size_min=1))),
     (28, Shape(_AT_28, is_plain=_PLAIN_AT_28)),
     (34, Shape(_AT_34, is_plain=_PLAIN_AT_34)),

@@ -1,6 +1,6 @@
-"""Builders of JSON Schemas, and the patterns they share.
+"""Builders of JSON Schemas, and the patterns that they share.
 
-Error texts quote the patterns and depend on the order of the keywords, so both are the original's.
+Error texts quote the patterns and depend on the order of the keywords, so both are Placement's.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from berth.api.placement.shapes import Shape, Steps
 
 Json = dict[str, Any]
 
-# The original's database columns: 32-bit integers and single-precision floats.
+# Limits of Placement's database columns: 32-bit integers and single-precision floats.
 INT_MAX = 2_147_483_647
 RATIO_MAX = 3.40282e38
 
@@ -65,7 +65,7 @@ def listed(item: Json, *, size_min: int = 0, is_unique: bool = False) -> Json:
 
 
 def whole(minimum: int, maximum: int | None = INT_MAX) -> Json:
-    """Return the schema of an integer between two limits, both inclusive."""
+    """Return the schema of an integer between two inclusive limits; None sets no maximum."""
     schema: Json = {"type": "integer"}
     if maximum is not None:
         schema["maximum"] = maximum
@@ -92,11 +92,8 @@ def either(*schemas: Json) -> Json:
 CLASS_NAME = Shape(obj({"name": text(255, pattern=CUSTOM_NAME)}, ("name",)))
 """Shape of `{"name": ...}`; also validates a class name from the path."""
 
-
 TRAIT_NAME = Shape(obj({"name": text(255, 1, CUSTOM_NAME)}, ("name",)))
-
+"""Shape that validates a trait name from the path, as `{"name": ...}`."""
 
 POST_CLASS: Steps = ((2, CLASS_NAME),)
-
-
 PUT_CLASS: Steps = ((2, CLASS_NAME),)

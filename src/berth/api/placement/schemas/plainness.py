@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 from berth.api.placement.schemas.building import INT_MAX, RATIO_MAX
 
-# Stricter than the schemas, which accept any form; this is the usual one.
+# The usual form of a uuid; the schemas accept other forms, too.
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _NAME = re.compile(r"[A-Z0-9_]{1,255}").fullmatch
 _SUFFIX = re.compile(r"[a-zA-Z0-9_-]{0,64}").fullmatch
@@ -27,9 +27,9 @@ class PlainClaim:
 
     Args:
         size_min: minimum number of providers.
-        has_generation: the body has the consumer's generation.
+        has_generation: the body must have the consumer's generation.
         has_mappings: the body may have the mappings of the request groups.
-        has_type: the body has the consumer's type.
+        has_type: the body must have the consumer's type.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class PlainCandidateQuery:
     """Fast check of a query for allocation candidates.
 
     Args:
-        names: the request-wide parameters.
-        keys: prefixes of the parameters of a group.
+        names: names of the request-wide parameters.
+        keys: names of the parameters of a group, without the suffix.
         suffix: regular expression for the suffix of a group.
     """
 

@@ -1,4 +1,4 @@
-"""Schemas of bodies of resource providers, inventories, aggregates and traits."""
+"""Schemas of the bodies for resource providers, inventories, aggregates and traits."""
 
 from berth.api.placement.schemas.building import (
     GENERATION,
@@ -25,7 +25,7 @@ _AMOUNTS: Json = {
     "min_unit": whole(1),
     "max_unit": whole(1),
     "step_size": whole(1),
-    # The original has no minimum, so negative ratios pass.
+    # Placement sets no minimum, so negative ratios pass.
     "allocation_ratio": {"type": "number", "maximum": RATIO_MAX},
 }
 _RECORD = obj({**_GENERATION, **_AMOUNTS}, ("total",))
@@ -33,8 +33,9 @@ _RECORD = obj({**_GENERATION, **_AMOUNTS}, ("total",))
 INVENTORIES = obj(
     {
         **_GENERATION,
-        # An invalid class name is refused later as an unknown class, after the generation. Its
-        # value is still validated here; otherwise malformed data would pass under such a key.
+        # An invalid class name is refused later as an unknown class, after the generation is
+        # checked. Its value is validated here; otherwise malformed data would pass under such a
+        # key.
         "inventories": obj(patterns={NAME: _RECORD}, others=_RECORD),
     },
     ("resource_provider_generation", "inventories"),

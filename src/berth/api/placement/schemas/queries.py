@@ -11,7 +11,7 @@ def _steps(*steps: tuple[int, Json, tuple[str, ...]]) -> Steps:
     return tuple((since, Shape(obj(one, names), is_query=True)) for since, one, names in steps)
 
 
-# Each suffix is the microversion that introduced the new parameters.
+# The number in each name is the microversion that introduced the new parameter.
 _PROVIDERS_0: Json = {"name": _TEXT, "uuid": UUID}
 _PROVIDERS_3: Json = {**_PROVIDERS_0, "member_of": _TEXT}
 _PROVIDERS_4: Json = {**_PROVIDERS_3, "resources": _TEXT}
@@ -29,7 +29,7 @@ LIST_PROVIDERS = _steps(
 LIST_TRAITS = _steps((6, {"name": _TEXT, "associated": _TEXT}, ()))
 
 _USAGES_9: Json = {"project_id": text(255, 1), "user_id": text(255, 1)}
-# The pattern's missing `$` after `all` is the original's.
+# Placement's pattern has no `$` after `all`, either.
 _USAGES_38: Json = {**_USAGES_9, "consumer_type": text(255, 1, f"{NAME}|^all|^unknown$")}
 
 SHOW_USAGES = _steps((9, _USAGES_9, ("project_id",)), (38, _USAGES_38, ("project_id",)))
@@ -53,7 +53,7 @@ _IN_TREE = (*_GROUPED, "in_tree")
 
 
 def _single(since: int, *names: str) -> tuple[int, Shape]:
-    """Return the query schema for a single group; only `limit` has more than a type."""
+    """Return the query schema for a single group, with the minor version of its first use."""
     properties: Json = {"resources": _TEXT} | (_LIMIT if "limit" in names else {})
     properties |= {name: _TEXT for name in names if name != "limit"}
     return since, Shape(obj(properties, ("resources",)), is_query=True)
@@ -62,7 +62,7 @@ def _single(since: int, *names: str) -> tuple[int, Shape]:
 def _granular(
     since: int, properties: Json, keys: tuple[str, ...], suffix: str
 ) -> tuple[int, Shape]:
-    """Return the query schema for several groups, whose parameters end in a suffix."""
+    """Return the query schema for groups with suffixes, with the minor version of its first use."""
     patterns = {f"^{key}({suffix})?$": _TEXT for key in keys}
     plain = PlainCandidateQuery(frozenset(properties), keys, suffix)
     return since, Shape(obj(properties, patterns=patterns), is_query=True, is_plain=plain)

@@ -17,7 +17,7 @@ _SHOWS_TYPE = 38
 def consumer_view(
     holding: ConsumerAllocations | None, generations: Mapping[str, int], minor: int
 ) -> dict[str, Any]:
-    """Return a consumer's allocations; without any, the view has no other fields.
+    """Return a consumer's allocations; without any, the view has only their empty object.
 
     Args:
         holding: the allocations, or None.
@@ -39,7 +39,7 @@ def provider_allocations_view(
     """Return the allocations against a provider, keyed by consumer.
 
     Args:
-        holdings: allocations of the consumers of that provider.
+        holdings: allocations of the consumers that hold something on that provider.
         uuid: uuid of the provider.
         generation: generation of the provider.
         minor: microversion.

@@ -27,8 +27,8 @@ _EVERY_CLASS_SINCE: Final = 27
 _NESTED_SINCE: Final = 29
 _MAPPINGS_SINCE: Final = 34
 
-# Number of cached layouts. Clients below 1.27 need one for each set of requested classes, so the
-# cache must be bounded.
+# Maximum number of cached layouts. Clients below 1.27 need one for each set of requested classes,
+# so the cache must be bounded.
 _PAGES_MAX: Final = 4
 
 
@@ -129,7 +129,10 @@ class _Requests:
         self._resources: dict[Amounts, bytes] = {}
 
     def alone(self, found: Candidates) -> tuple[bytes, ...]:
-        """Encode all candidates in which one provider serves every group."""
+        """Encode the candidates in which one provider serves every group.
+
+        The result has one item with all of them, or no item if there are none.
+        """
         rows: list[int] = found.alone.tolist()
         if not rows:
             return ()
@@ -246,7 +249,7 @@ class _Page:
         resources: list[bytes] = []
         for name in names:
             inventory = provider.inventories[name]
-            # Not `inventory.capacity`, which is clamped: the original reports the exact number.
+            # `inventory.capacity` is clamped, whereas Placement reports the exact number.
             capacity = int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
             resources.append(_plain(name) + b':{"capacity":%d,"used":%%d}' % capacity)
         told = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"

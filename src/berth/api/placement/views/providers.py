@@ -24,8 +24,8 @@ _LINKS: Final = (
 # The minor versions that changed the view of a provider.
 _LAYOUTS: Final = (0, 1, 6, 11, _NESTED_SINCE)
 _LISTED: Final = (b'{"resource_providers":[', b"]}")
-# Number of cached layouts, the most recently used. Each takes about 750 bytes per provider, so
-# not all five are kept.
+# Maximum number of cached layouts. Each takes about 750 bytes per provider, so only the most
+# recently used are kept.
 _LAYOUTS_KEPT: Final = 2
 
 
@@ -46,13 +46,16 @@ class ProviderWriter:
         page = self._page(table, minor)
         page.refresh(rows)
         places: list[int] = rows.tolist()
-        # Framed before the generations are inserted: each copy of the body takes as much memory
-        # as the whole response.
+        # The body is framed before the generations are inserted: each copy of it takes as much
+        # memory as the whole response.
         body = b",".join([page.templates[row] for row in places]).join(_LISTED)
         return body % tuple(table.generations[rows].tolist())
 
     def newest_s(self, table: ProviderTable, rows: Rows, minor: int) -> float | None:
-        """Return the latest change of some rows, or None if the time of any row is unknown."""
+        """Return the Unix time of the latest change of some rows.
+
+        Returns None if there are no rows, or if the time of any is unknown.
+        """
         page = self._page(table, minor)
         page.refresh(rows)
         times_s = page.times_s[rows]
@@ -76,7 +79,10 @@ class ProviderWriter:
 
 
 class _Page:
-    """Templates of one layout by row, built when first requested or out of date."""
+    """Templates of one layout by row.
+
+    A template is built when its row is first requested, and rebuilt when the row's record changes.
+    """
 
     def __init__(self, prefix: str, table: ProviderTable, layout: int) -> None:
         self.templates: list[bytes] = []
@@ -107,9 +113,11 @@ def changed_s(provider: Provider) -> float:
 
 
 def root_uuid_of(table: ProviderTable, provider: Provider) -> str:
-    """Return the uuid of the root of a provider's tree, as far as the table knows it."""
-    # A provider without a row was just removed, or its parent is unknown to the table; then the
-    # parent is the best known answer.
+    """Return the uuid of the root of a provider's tree.
+
+    For a provider that has no row, this is its parent or, without a parent, the provider itself.
+    """
+    # A provider without a row was just removed, or its parent is unknown to the table.
     row = table.row_of(provider.uuid)
     return (
         provider.parent_uuid or provider.uuid if row is None else table.uuid(table.root.item(row))
@@ -124,11 +132,12 @@ def _template(prefix: str, provider: Provider, root_uuid: str, minor: int) -> by
     told: dict[str, object] = {"uuid": provider.uuid, "name": provider.name, "links": links}
     if minor >= _NESTED_SINCE:
         told |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": root_uuid}
-    # The placeholder replaces the opening brace of the object. Names may contain `%`.
+    # The placeholder replaces the opening brace of the object. Names may contain `%`, so it is
+    # escaped.
     return b'{"generation":%d,' + encode(told)[1:].replace(b"%", b"%%")
 
 
 def newest(times_s: Iterable[float]) -> float | None:
-    """Return the latest of some Unix times, or None (now) if any is unknown (0)."""
+    """Return the latest of some Unix times, or None if there are none or any is unknown (0)."""
     known = list(times_s)
     return max(known) if known and all(known) else None

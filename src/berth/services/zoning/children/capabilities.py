@@ -14,7 +14,7 @@ VALUE_KINDS = ("free", "total", "metric", "stat")
 
 
 class CapabilityReport:
-    """Reports a zone's capabilities, with the range of values over its hosts in service.
+    """Reports a zone's capabilities, and the ranges of values over its hosts in service.
 
     Args:
         name: the zone's name.
@@ -26,7 +26,7 @@ class CapabilityReport:
         stale_s: seconds without a heartbeat after which a host is left out.
 
     Raises:
-        InvalidInputError: one of `told` has another form.
+        InvalidInputError: a name in `told` does not have one of these forms.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CapabilityReport:
             kind, point, rest = one.partition(".")
             if kind not in VALUE_KINDS or not point or not rest:
                 forms = ", ".join(f"{kind}.NAME" for kind in VALUE_KINDS)
-                reason = f"{one!r} must be one of {forms}"
+                reason = f"{one!r} must have one of the forms {forms}"
                 raise InvalidInputError("zones.told_capabilities", reason)
         self._name = name
         self._capabilities = capabilities
@@ -53,7 +53,7 @@ class CapabilityReport:
         self._stale_s = stale_s
 
     def info(self) -> ZoneInfo:
-        """Return the current report; a name that no host has a value for is left out."""
+        """Return the current report, without the names for which no host has a finite value."""
         # Without names the hosts are not read at all, so that the time of an answer does not
         # disclose how many there are.
         rows = self._rows() if self._told else []
@@ -65,7 +65,7 @@ class CapabilityReport:
         return ZoneInfo(self._name, self._capabilities, ranges)
 
     def _rows(self) -> list[int]:
-        """Return the rows of hosts that are enabled and have a recent heartbeat."""
+        """Return the rows of enabled hosts with a recent heartbeat that are not forced down."""
         hosts, oldest_s = self._replica.hosts, self._clock.now_s() - self._stale_s
         found: list[int] = []
         for row in hosts.alive_rows().tolist():

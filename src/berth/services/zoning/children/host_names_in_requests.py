@@ -1,7 +1,7 @@
 """Recognises requests that select hosts by their name, address or uuid.
 
-A zone refuses them from parents and does not pass them on to children. Otherwise a parent could
-learn the names of a zone's hosts letter by letter from whether a comparison yields offers.
+A zone refuses such requests from parents and does not pass them on to children. Otherwise a parent
+could learn the names of a zone's hosts letter by letter from whether a comparison yields offers.
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ class FlavorAndHints(Protocol):
 
 
 def host_naming_field(request: FlavorAndHints) -> str | None:
-    """Return the first field of a request that names hosts, or None when no field does."""
-    # Extra specs name an attribute either with the scope of the capabilities filters or bare.
+    """Return the path of the first field that names hosts, or None when no field does."""
+    # An extra spec names an attribute bare or with the scope of the capabilities filters.
     for key in request.flavor.extra_specs:
         scope, _, rest = key.partition(":")
         attribute = rest.partition(":")[0] if scope == _SCOPE else key
@@ -50,6 +50,6 @@ def _query_names(text: str) -> bool:
     try:
         query = parse(text) if text.strip() else None
     except InvalidInputError:
-        return False  # JsonFilter cannot read it either, so it selects nothing
+        return False  # JsonFilter cannot parse the query either, and fails the request
     attributes = () if query is None else attributes_of(query)
     return any(attribute.path[0] in HOST_ATTRIBUTES for attribute in attributes)

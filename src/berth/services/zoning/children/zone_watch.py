@@ -1,4 +1,7 @@
-"""Monitors which child zones are up and what capabilities they report (D1's zone manager)."""
+"""Monitors which child zones are up and what capabilities they report.
+
+Source: nova-behaviour.md 1.3, D1 (zone manager).
+"""
 
 import asyncio
 from collections import Counter
@@ -29,8 +32,8 @@ class WatchSettings:
         interval_s: seconds between two polls of a child.
         timeout_s: seconds a child may take to answer.
         failures_to_offline: failures in a row after which a child counts as down.
-        pause_max_s: the longest pause between two polls of a child that is down; pauses double
-            with each failure up to it.
+        pause_max_s: the longest pause between two polls of a child that is down, before jitter;
+            the pause doubles with each failure up to this limit.
     """
 
     interval_s: float = 30.0
@@ -41,7 +44,10 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class _PolledChild:
-    """The polling state of a child, which counts as up until it has failed too often."""
+    """The polling state of a child; `next_s` is the monotonic second of its next poll.
+
+    A child counts as up until it has failed `failures_to_offline` times in a row.
+    """
 
     zone: Zone
     failures: int = 0
@@ -72,7 +78,7 @@ class ZoneWatch:
     Args:
         children: the client of the child zones.
         clock: the time of day and a monotonic counter.
-        telemetry: receives an event when a child goes down or comes back.
+        telemetry: receives an event when a child goes down, comes back, or reports another name.
         rng: the source of jitter.
         settings: see `WatchSettings`.
     """
@@ -131,17 +137,17 @@ class ZoneWatch:
     # ---- what is known --------------------------------------------------------------------
 
     def active(self) -> Sequence[Zone]:
-        """Return the children that are enabled and up, ordered by number."""
+        """Return the children that are enabled and up, ordered by id."""
         states = (self._polled[zone_id] for zone_id in sorted(self._polled))
         return [child.zone for child in states if self._is_active(child)]
 
     def zone_of(self, zone_id: int) -> Zone | None:
-        """Return a child by its number, whether up or not, or None when there is none."""
+        """Return a child by its id, whether up or not, or None when there is none."""
         child = self._polled.get(zone_id)
         return None if child is None else child.zone
 
     def states(self) -> Mapping[int, ChildZoneState]:
-        """Return the state of each child, by its number."""
+        """Return the state of each child, by its id."""
         return {
             zone_id: ChildZoneState(
                 zone=child.zone,
@@ -155,7 +161,7 @@ class ZoneWatch:
         }
 
     def read(self) -> list[Reading]:
-        """Return the gauges of children in each state."""
+        """Return a gauge for each state, with the number of children in it."""
         states = Counter(map(_state_of, self.states().values()))
         return [Reading(CHILD_ZONES, states[one], (one,)) for one in (_ACTIVE, _OFFLINE, _DISABLED)]
 
@@ -168,7 +174,7 @@ class ZoneWatch:
     # ---- polling --------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Poll every child when it is due, for ever."""
+        """Poll every child whenever it is due; this never returns."""
         while True:
             self._changed.clear()
             at_s = self._steady_s()
@@ -200,7 +206,7 @@ class ZoneWatch:
         else:
             if info.name != zone.name:
                 # Offers and assertions are bound to the name, so every order would be refused.
-                # The child is therefore taken offline at once.
+                # The child is therefore taken offline immediately.
                 child.failures = max(child.failures + 1, self._settings.failures_to_offline)
                 self._telemetry.event("zone_has_another_name", zone=zone.name, says=info.name)
             else:
@@ -216,7 +222,7 @@ class ZoneWatch:
     def _pause_s(self, child: _PolledChild) -> float:
         settings = self._settings
         # The exponent is capped, as 2 ** failures would overflow a float after a long outage.
-        # The jitter of 10 % keeps schedulers from polling a child at the same moment.
+        # The jitter of 10 % keeps schedulers from polling a child simultaneously.
         beyond = max(0, child.failures - settings.failures_to_offline)
         pause_s: float = min(settings.interval_s * 2 ** min(beyond, 16), settings.pause_max_s)
         return pause_s * self._rng.uniform(0.9, 1.1)

@@ -29,7 +29,7 @@ _PATH: Final = re.compile(r"(?:/(?!\.\.?(?:/|$))[A-Za-z0-9._~\-]+)*/?")
 
 @dataclass(frozen=True, slots=True)
 class NewZone:
-    """A child zone as an operator describes it."""
+    """An operator's description of a new child zone; the password is in plain text."""
 
     name: str
     api_url: str
@@ -42,7 +42,7 @@ class NewZone:
 
 @dataclass(frozen=True, slots=True)
 class ZoneChange:
-    """New values for a zone's fields; None keeps a field as it is."""
+    """New values for the fields of a zone; a field with None does not change."""
 
     api_url: str | None = None
     username: str | None = None
@@ -53,7 +53,7 @@ class ZoneChange:
 
 
 class Zones:
-    """Use cases of child zones. All changes take one guard, so that no update is lost.
+    """Manages the records of child zones. All changes take one guard, so that no update is lost.
 
     Args:
         ledger: stores the records.
@@ -67,17 +67,17 @@ class Zones:
         self._zone = zone
 
     async def create(self, new: NewZone) -> Zone:
-        """Create a child and return its record. A removed child of that name is revived.
+        """Create a child and return its record. A removed child of the same name is revived.
 
         Raises:
-            InvalidInputError: a field is invalid.
+            InvalidInputError: a field is invalid, or the name is that of this zone.
             ConflictError: the name is taken, or the zone has `ZONES_MAX` children.
         """
         check_url(new.api_url)
         check_username(new.username)
         check_zone_name(new.name, "name")
         if new.name == self._zone:
-            raise InvalidInputError("name", f"{new.name!r} is this zone itself")
+            raise InvalidInputError("name", f"{new.name!r} is the name of this zone itself")
         zone = Zone(
             zone_id=await self._ledger.next_id(Kind.ZONE),
             name=new.name,
@@ -95,9 +95,11 @@ class Zones:
             if any(other.name == zone.name for other in children):
                 raise ConflictError(f"zone with name {zone.name} already exists")
             if len(children) >= ZONES_MAX:
-                raise ConflictError(f"a zone has at most {ZONES_MAX} children")
-            # A revived child gets its old number: the instances that were delegated to it, and
-            # groups that live there, refer to it.
+                raise ConflictError(
+                    f"this zone already has {ZONES_MAX} children, the maximum; remove one first"
+                )
+            # A revived child gets its old id, because the instances that were delegated to it and
+            # the groups that live there refer to that id.
             earlier = next((other for other in others if other.name == zone.name), None)
             zone_id = zone.zone_id if earlier is None else earlier.zone_id
             sealed = self._sealed(zone_id, new.password)
@@ -108,15 +110,15 @@ class Zones:
         return kept[0]
 
     async def all(self) -> list[Zone]:
-        """Return all children, ordered by number."""
+        """Return all children, ordered by id."""
         children = [one for one in await self._ledger.all(Zone) if not one.is_removed]
         return sorted(children, key=lambda zone: zone.zone_id)
 
     async def get(self, zone_id: int) -> Zone:
-        """Return a child by its number.
+        """Return a child by its id.
 
         Raises:
-            NotFoundError: no child has this number.
+            NotFoundError: no child has this id.
         """
         zone = await self._ledger.get(Zone, str(zone_id))
         if zone is None or zone.is_removed:
@@ -124,10 +126,10 @@ class Zones:
         return zone
 
     async def delete(self, zone_id: int) -> None:
-        """Remove a child, but keep its name and number; its instances continue to run there.
+        """Remove a child; its name and id stay reserved, and its instances continue to run there.
 
         Raises:
-            NotFoundError: no child has this number.
+            NotFoundError: no child has this id.
         """
 
         async def read() -> Unit:
@@ -140,7 +142,7 @@ class Zones:
         """Change a child's record and return it.
 
         Raises:
-            NotFoundError: no child has this number.
+            NotFoundError: no child has this id.
             InvalidInputError: a field is invalid.
         """
         if change.api_url is not None:
@@ -164,12 +166,17 @@ class Zones:
         return "" if opened is None else opened.decode()
 
     async def reseal(self) -> int:
-        """Seal passwords with the newest key that an older key has sealed, and return how many.
+        """Seal again, with the newest key, each password that an older key sealed.
+
+        Passwords whose key is gone are left alone.
+
+        Returns:
+            How many passwords had to be sealed again.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
-        # A rotation drops the oldest key; passwords that it alone has sealed would be lost.
+        # A rotation drops the oldest key, and the passwords that it sealed would then be lost.
         old = [one for one in await self.all() if self._resealed(one) is not one]
         for one in old:
             try:
@@ -183,7 +190,7 @@ class Zones:
             return zone
         password = self.password(zone)
         if not password:
-            return zone  # its key is gone, so there is nothing left to seal
+            return zone  # its key is gone, so the password can no longer be read
         return replace(zone, sealed_password=self._sealed(zone.zone_id, password))
 
     async def _change(self, zone_id: int, change: Callable[[Zone], Zone]) -> Zone:
@@ -198,25 +205,25 @@ class Zones:
 
     def _sealed(self, zone_id: int, password: str) -> str:
         if len(password) > _PASSWORD_MAX:
-            raise InvalidInputError("password", f"must be at most {_PASSWORD_MAX} characters")
+            raise InvalidInputError("password", f"must have at most {_PASSWORD_MAX} characters")
         return self._sealer.seal(_purpose(zone_id), password.encode()) if password else ""
 
 
 def check_username(username: str) -> None:
-    """Refuse a user name that HTTP Basic cannot transport; a colon would end it.
+    """Reject a user name that HTTP Basic cannot transport; a colon would end it.
 
     Raises:
-        InvalidInputError: the name has a colon or unprintable characters.
+        InvalidInputError: the name contains a colon or unprintable characters.
     """
     if ":" in username or not username.isprintable():
-        raise InvalidInputError("username", "must not have colons or unprintable characters")
+        raise InvalidInputError("username", "must not contain colons or unprintable characters")
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that cannot be the address of a zone's API.
+    """Reject a URL that cannot be the address of a zone's API.
 
     Raises:
-        InvalidInputError: naming the fault.
+        InvalidInputError: the URL is invalid; the error names the rule that it breaks.
     """
     try:
         parts = urlsplit(url)
@@ -226,20 +233,24 @@ def check_url(url: str) -> None:
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(
-            "api_url", "must be ASCII without blanks, backslashes and control characters"
+            "api_url", "must be ASCII without blanks, backslashes or control characters"
         )
     if _PATH.fullmatch(parts.path) is None:
-        reason = "must have a path of letters, digits and - . _ ~, without /../ or %"
+        reason = "the path must consist of letters, digits and - . _ ~, without // or /../"
         raise InvalidInputError("api_url", reason)
-    if len(url) > URL_MAX or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InvalidInputError("api_url", "must be http://HOST[:PORT][/PATH] or https://...")
-    if port == 0 or _HOST.fullmatch(parts.hostname) is None:
-        reason = "must have a host of letters, digits, - and _, or an address, and no port 0"
+    if len(url) > URL_MAX:
+        raise InvalidInputError("api_url", f"must have at most {URL_MAX} characters")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InvalidInputError("api_url", "must have the form http[s]://HOST[:PORT][/PATH]")
+    if _HOST.fullmatch(parts.hostname) is None:
+        reason = "the host must be an IP address, or a name of letters, digits, '-', '_' and '.'"
         raise InvalidInputError("api_url", reason)
+    if port == 0:
+        raise InvalidInputError("api_url", "the port must not be 0")
     if "@" in parts.netloc:
-        raise InvalidInputError("api_url", "must not include the account; set username, password")
+        raise InvalidInputError("api_url", "must not contain a user; use username and password")
     if parts.query or parts.fragment:
-        raise InvalidInputError("api_url", "must not have a query or fragment")
+        raise InvalidInputError("api_url", "must not contain a query or fragment")
 
 
 def _purpose(zone_id: int) -> str:

@@ -1,4 +1,4 @@
-"""Handlers of the bus commands that a scheduler serves for its zone."""
+"""Handlers for the bus commands that a scheduler serves for its zone."""
 
 from berth.domain.zones.zone_orders import BuildOrder, Offers, ReleaseOrder, SelectOrder
 from berth.ports.bus import Bus
@@ -23,13 +23,13 @@ from berth.services.zoning.offers.selection import OfferSelector
 
 
 class ZoneCommandHandlers:
-    """Serves the commands of a zone.
+    """Serves the bus commands of a zone.
 
     Args:
         selector: makes offers.
         builder: builds instances from offers.
         release_handler: releases offers and withdraws instances.
-        offer_releaser: releases offers, whichever scheduler of the zone made them.
+        offer_releaser: releases offers of any scheduler of the zone.
         scheduler: this process's id in offers, eight bytes.
     """
 
@@ -48,7 +48,7 @@ class ZoneCommandHandlers:
         self._scheduler = scheduler
 
     def serve(self, bus: Bus) -> None:
-        """Serve the commands on a bus, for as long as the process runs."""
+        """Register the handlers on a bus, which calls them until the process ends."""
         bus.serve(SELECT, self.select)
         bus.serve(BUILD, self._build)
         bus.serve(BUILD_HELD, self._build_held, server=scheduler_name(self._scheduler))
@@ -56,13 +56,13 @@ class ZoneCommandHandlers:
         bus.serve(RELEASE_OFFERS, self._let_go)
 
     async def select(self, order: SelectOrder) -> Offers:
-        """Release the parent's unused offers of earlier selects, and make new ones.
+        """Release the parent's unused offers of earlier selects, and return new offers.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
-        # Released first, so that the new offers may use the room that the old ones held.
+        # The release comes first, so the new offers may use the room that the old ones held.
         await self._offer_releaser.release(order.surplus, order.audience)
         return await self._selector.offers(order)
 

@@ -34,7 +34,7 @@ class SagaCompletion:
         delegator: withdraws instances from children.
         instances: deletes instances that were placed on this zone's own hosts.
         clock: the time of day.
-        on_withdrawing: called with the uuids of instances that are to be withdrawn later.
+        on_withdrawing: receives the uuids of instances that are to be withdrawn later.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SagaCompletion:
         self._on_withdrawing = on_withdrawing
 
     async def finish(self, saga: Saga) -> Decision:
-        """Remove the local records of delegated instances and record the decision.
+        """Remove the local records of delegated instances, record the decision, and return it.
 
         An instance that its owner has deleted in the meantime is withdrawn, now or later.
 
@@ -78,10 +78,17 @@ class SagaCompletion:
         return await self._end(saga, decision, forgotten)
 
     async def give_up(self, saga: Saga) -> Decision:
-        """Withdraw all placed instances, put the request's instances in ERROR, and record why.
+        """Withdraw all placed instances, set the request's instances to ERROR, and record why.
 
         An instance whose child does not answer keeps its remote-instance record and is withdrawn
         later.
+
+        Returns:
+            The recorded decision, whose verdict is REFUSED.
+
+        Raises:
+            ConflictError: a record has changed; complete the saga again.
+            UnavailableError: the ledger cannot be reached.
         """
         below = {uuid for uuid, zone_id in saga.placed.items() if zone_id}
         here = saga.placed.keys() - below
@@ -111,8 +118,9 @@ class SagaCompletion:
             return
 
     async def _end(self, saga: Saga, decision: Decision, writes: Iterable[Write]) -> Decision:
-        # One transaction ends the request and marks the remote instances that are still open:
-        # a crash between two writes would leave instances at a child that no record asks for.
+        # One transaction ends the request and marks the remote instances that are still open.
+        # After a crash between two writes, a child could keep instances that no record tells
+        # this zone to withdraw.
         gone = Remove(Kind.PENDING_REQUEST, saga.request.request_id)
         remotes = [await self._ledger.get(RemoteInstance, uuid) for uuid in sorted(saga.unsettled)]
         later = (
@@ -143,10 +151,9 @@ class SagaCompletion:
         )
 
     async def settle(self, saga: Saga, uuids: Iterable[str], *, keeps_built: bool) -> None:
-        """Ask children whether they have instances that were sent; see `Delegator.settle`.
+        """Ask children whether they have instances that were sent, and update the saga.
 
-        The saga is updated with the answers. Instances whose child does not answer stay
-        unsettled.
+        Instances whose child does not answer stay unsettled. See `Delegator.settle`.
 
         Args:
             saga: the saga, changed in place.
@@ -162,7 +169,7 @@ class SagaCompletion:
             remote = await self._ledger.get(RemoteInstance, uuid)
             saga.placed.pop(uuid, None)
             if remote is None:
-                # Its record is gone: the child has refused it, or an earlier settle ended it.
+                # The child has refused the instance, or an earlier settle has removed its record.
                 saga.unsettled.discard(uuid)
             else:
                 saga.unsettled.add(uuid)
@@ -191,10 +198,10 @@ def _failure(saga: Saga) -> str:
     asked = len(saga.request.instance_uuids)
     if saga.unsettled:
         return (
-            f"A child zone did not answer for {len(saga.unsettled)} of the {asked} instances."
-            " None of them is kept: the child deletes what it has once it answers."
+            f"A child zone did not answer for {len(saga.unsettled)} of the {asked} instances, so"
+            " the request failed. The child deletes the instances that it has once it answers."
         )
     return (
-        f"{len(saga.unplaced)} of the {asked} instances found no place in the tree of zones,"
-        " so none was kept. Ask for fewer or smaller ones, or try again."
+        f"There was no room in the tree of zones for {len(saga.unplaced)} of the {asked} instances,"
+        " so none was created. Request fewer or smaller instances, or try again."
     )

@@ -1,4 +1,4 @@
-"""Delegation of instances to child zones, recorded in the ledger before and after the call."""
+"""Delegates instances to child zones and records this in the ledger before and after the call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,8 +23,8 @@ from berth.services.providers.guarded_saves import save
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.offers.selection import portable_request
 
-# Why each instance was refused, by uuid; None for an instance that is being built.
 Flaws = Mapping[str, OfferRefusalReason | None]
+"""The reason for each instance's refusal by its uuid, None for an instance that is being built."""
 
 
 class Delegation(NamedTuple):
@@ -40,10 +40,10 @@ WithdrawnCheck = Callable[[Sequence[Delegation]], Awaitable[frozenset[str]]]
 
 
 class Settlement(NamedTuple):
-    """What children have answered about instances, by uuid.
+    """The answers of children about instances, as two sets of uuids.
 
-    `present` are being built or running; `absent` are not there and will not be. An instance in
-    neither set is unknown, because its child did not answer.
+    Instances in `present` are being built or exist; those in `absent` do not exist and will not be
+    built. The state of all others is unknown, because their child did not answer or was removed.
     """
 
     present: frozenset[str]
@@ -58,12 +58,12 @@ class Delegator:
 
     Args:
         ledger: stores the remote instances.
-        zone_of: returns a child by its number, or None when it has been removed.
+        zone_of: returns a child by its id, or None when it has been removed.
         children: the client of the child zones.
         clock: the time of day.
         telemetry: receives failures of children that do not answer.
         zone: the name of this zone.
-        timeout_s: seconds a child may take to answer.
+        timeout_s: seconds that a child may take to answer.
         limits: returns the quota check of a project, or None when it has no limits; without this
             argument no project has limits.
     """
@@ -90,7 +90,7 @@ class Delegator:
         self._limits = limits
 
     def name_of(self, zone_id: int) -> str:
-        """Return the name of a child, of this zone for 0, or `zone N` for a removed child."""
+        """Return the name of a child, of this zone for 0, or `zone ID` for a removed child."""
         if not zone_id:
             return self._zone
         zone = self._zone_of(zone_id)
@@ -106,15 +106,17 @@ class Delegator:
         withdrawn: WithdrawnCheck | None = None,
         earlier: Mapping[str, RemoteInstance] | None = None,
     ) -> Flaws:
-        """Delegate instances to a child and return the outcome of each.
+        """Delegate instances to a child and return the reasons for the refusals, by uuid.
+
+        The reason is None for an instance that the child builds.
 
         Args:
             request: the request that the instances belong to.
             group: its server group, which the child may not know yet.
-            zone_id: the child's number.
+            zone_id: the child's id.
             delegations: the instances, each with the child's offer.
-            withdrawn: returns the delegations that a parent has withdrawn. It is called after
-                the remote instances are recorded, so that a concurrent release either sees the
+            withdrawn: returns the uuids of the instances that a parent has withdrawn. It is called
+                after the remote instances are recorded, so a concurrent release either sees the
                 records or has left a tombstone that this check sees.
             earlier: remote instances from an earlier attempt at the same child, by uuid. When
                 the child refuses now, the earlier record is restored, because the child may have
@@ -127,8 +129,8 @@ class Delegator:
         zone = self._zone_of(zone_id)
         if zone is None:
             return gone
-        # Recorded before the call: after a crash, or when the answer is lost, the record is all
-        # that tells which child may be running the instance.
+        # The instances are recorded before the call. After a crash, or when the answer is lost,
+        # only the record tells which child may be running an instance.
         unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
         within = None if self._limits is None else self._limits(request.project_id)
         if within is not None:
@@ -138,13 +140,13 @@ class Delegator:
             stored = await self._ledger.get(ServerGroup, group.uuid)
             if home_of(stored) not in {None, zone_id}:
                 return gone
-            # Shared: members may go to the home zone at the same time, but none may go while
-            # the home itself is being changed.
+            # The guard is shared, so that members may go to the home zone simultaneously. None may
+            # go while the home itself is being changed.
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         if isinstance(outcome, Rejected):
             # The project's quota is exhausted, or the group has just moved to another zone. The
-            # parent gets the same refusal for both, as quotas are this zone's own business.
+            # parent gets the same refusal for both, so it learns nothing about quotas here.
             return gone
         marked = frozenset[str]() if withdrawn is None else await withdrawn(delegations)
         left: list[Delegation] = []
@@ -190,8 +192,8 @@ class Delegator:
         except NotAskedError:
             return dict.fromkeys(uuids, OfferRefusalReason.GONE)
         except UnavailableError:
-            # The child may have built them, so the records stay and requests about these
-            # instances go to the child until a release settles the question.
+            # The child may have built the instances, so their records stay. Requests about them go
+            # to the child until a release clarifies whether they exist.
             return dict.fromkeys(uuids, OfferRefusalReason.UNSETTLED)
         told = {one.instance_uuid: one.flaw for one in outcomes}
         return {uuid: told.get(uuid, OfferRefusalReason.UNSETTLED) for uuid in uuids}
@@ -203,12 +205,12 @@ class Delegator:
             return  # another process has removed it
 
     async def settle(self, remotes: Sequence[RemoteInstance], *, keeps_built: bool) -> Settlement:
-        """Ask children about instances that were sent, and stop any late build of them.
+        """Ask children about instances that were sent, and prevent late builds of absent ones.
 
-        The records of absent instances are removed.
+        The records of absent instances are removed; those of present ones get the stage THERE.
 
         Args:
-            remotes: remote instances at any children.
+            remotes: remote instances of one project, at any children.
             keeps_built: whether built instances stay at the child; otherwise it deletes them.
 
         Raises:
@@ -232,7 +234,7 @@ class Delegator:
     ) -> Settlement:
         zone, uuids = self._zone_of(zone_id), frozenset(one.instance_uuid for one in remotes)
         if zone is None:
-            # An operator has removed the child; it is asked once it is added again.
+            # An operator has removed the child, so its instances stay open until it is added again.
             return _UNSETTLED
         order = ReleaseOrder(
             self._zone,
@@ -275,7 +277,7 @@ class Delegator:
                 remote = self._remote(one, zone_id)
                 writes.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
             elif flaw is OfferRefusalReason.UNSETTLED:
-                continue  # a release has to name the latest time stamp, so the record stays
+                continue  # the record stays, as a release has to name its time stamp
             elif uuid in earlier:
                 writes.append(Put(earlier[uuid]))
             else:
@@ -302,5 +304,5 @@ class Delegator:
 
 
 def _fresh(instance: Instance) -> Instance:
-    """Return an instance as a new record for the child's ledger, which counts from revision 0."""
+    """Return an instance as a new record for the child's ledger, with revision 0."""
     return replace(instance, revision=0)

@@ -1,4 +1,4 @@
-"""Builds instances from offers: claims on this zone's hosts, or delegation to children."""
+"""Builds instances from offers, by claims on this zone's hosts or by delegation to children."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class OfferBuilder:
         homes: the home zones of server groups.
         delegator: delegates instances to children.
         clock: the time of day.
-        on_gone: how an offer whose hold has ended is treated.
+        on_gone: the treatment of an offer whose hold has ended.
         hold_router: reaches the other schedulers of this zone; None when there are none.
         limits: returns the quota check of a project, or None when it has no limits; without this
             argument no project has limits.
@@ -89,11 +89,13 @@ class OfferBuilder:
         self._limits = limits
 
     async def build(self, order: BuildOrder) -> tuple[BuildOutcome, ...]:
-        """Build each item whose offer is valid, and return one outcome an item, in order.
+        """Build each item whose offer is valid, and return one outcome per item, in order.
 
-        An offer is used once. A repeated order for the same instance gets the same outcome.
+        Each offer can be used once. Repeating an order for an instance that was built from the
+        same offer succeeds again.
 
         Raises:
+            ConflictError: the record of the server group kept changing.
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached; instances may have been built.
         """
@@ -117,8 +119,8 @@ class OfferBuilder:
         first = next((one.terms.where for one in (*here, *chain(*below.values()))), None)
         home = None if first is None else home_of(await self._homes.bind(order.group, first))
         if home is not None:
-            # The group got its home zone after the offers were made, so offers from any other
-            # zone are void.
+            # The group may have got its home zone after the offers were made, so offers of other
+            # zones are void.
             elsewhere = [one for one in here if home]
             elsewhere += chain(*(some for zone_id, some in below.items() if zone_id != home))
             flaws.update((one.item.instance.uuid, OfferRefusalReason.GONE) for one in elsewhere)
@@ -136,7 +138,7 @@ class OfferBuilder:
         self, request: Request, one: _Opened
     ) -> Sequence[tuple[str, OfferRefusalReason | None]]:
         where = one.terms.where
-        assert isinstance(where, HostTerms)  # noqa: S101 - as `build` told them apart
+        assert isinstance(where, HostTerms)  # noqa: S101 - `build` separates the kinds
         instance = one.item.instance
         order = HeldBuildOrder(request, instance, one.terms.key, where, one.item.sent_ms)
         if self._hold_router is None:
@@ -146,7 +148,7 @@ class OfferBuilder:
         return [(instance.uuid, flaw)]
 
     async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
-        """Claim the room of one offer in this process; see `build_here`."""
+        """Claim the room that an order names in this process; see `build_here`."""
         key, where = order.key, order.where
         return await self.build_here(
             order.request, order.instance, key, where, sent_ms=order.sent_ms
@@ -178,8 +180,8 @@ class OfferBuilder:
         except ConflictError:
             return await self._why(instance, key)
         except QuotaExceededError:
-            # The parent gets no other answer than for taken room: a different one would tell it
-            # how much of its quota a project of this zone has used.
+            # The parent gets the same answer as for taken room. A different one would disclose that
+            # a project of this zone has used up its quota.
             return OfferRefusalReason.GONE
         if decision.verdict is Verdict.REFUSED:
             return OfferRefusalReason.GONE
@@ -190,7 +192,7 @@ class OfferBuilder:
         )
 
     async def _place(self, order: PlaceOrder, sent_ms: int) -> Decision:
-        """Place an order; a tombstone older than the order is overwritten."""
+        """Place an order and return the decision; a tombstone older than it is overwritten."""
         (instance,) = order.instances
         try:
             return await self._placer.place(order)
@@ -208,11 +210,11 @@ class OfferBuilder:
         """End the hold of an offer and return the order that claims its room.
 
         Returns:
-            The order, or None when the host is gone, or the hold has ended and such offers are
-            refused.
+            The order. None when the host is gone, and when the hold has ended and `on_gone` is
+            REFUSE.
         """
-        # Between the end of the hold and the decision there is no await, except for members of
-        # groups, so no other request in this process can take the room.
+        # No await comes between the end of the hold and the decision, except for members of groups,
+        # so no other request in this process can take the room.
         place = OfferKey(key.select_id, where.place)
         offered = self._held.offered(place)
         held = self._held.take(place)
@@ -221,8 +223,8 @@ class OfferBuilder:
             return None
         host, node, _ = self._replica.hosts.identity(row)
         is_bound = held is not None or self._on_gone is LapsedHoldAction.TAKE
-        # The offer's key is the claim's key, which the ledger accepts only once: a second use of
-        # the offer fails in the ledger, whichever process tries it.
+        # The offer's key becomes the claim's key, which the ledger accepts only once. A second use
+        # of the offer therefore fails in the ledger, in whatever process.
         wanted = replace(
             request,
             request_id=key.claim_key,
@@ -234,7 +236,7 @@ class OfferBuilder:
         return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
 
     async def _why(self, instance: Instance, key: OfferKey) -> OfferRefusalReason | None:
-        """Return why an instance could not be saved, or None when this very offer built it."""
+        """Return why an instance could not be saved, or None when this same offer built it."""
         stored = await self._ledger.get(Instance, instance.uuid)
         if stored is None or stored.status is Status.DELETED:
             return OfferRefusalReason.WITHDRAWN
@@ -281,10 +283,10 @@ class OfferBuilder:
     ) -> OfferRefusalReason | None:
         """Return why an instance must not be delegated, or None when it may be.
 
-        An instance is refused when it is at another child, belongs to another project, or was
-        sent again after this order.
+        An instance is refused when it is in this zone or at another child, belongs to another
+        project, or was withdrawn or sent again after this order.
         """
-        # Checked before the new record replaces the stored one: afterwards nothing would lead to
+        # These checks precede the write of the new record, which would replace the only record of
         # an instance at another child.
         if remote is not None and remote.project_id != delegation.instance.project_id:
             return OfferRefusalReason.USED
@@ -295,7 +297,7 @@ class OfferBuilder:
         return OfferRefusalReason.USED if is_elsewhere else None
 
     async def _withdrawn(self, delegations: Sequence[Delegation]) -> frozenset[str]:
-        """Return the uuids of delegations that were withdrawn here after they were sent."""
+        """Return the uuids of delegations that were withdrawn after they were sent, or are here."""
         return frozenset([one.instance.uuid for one in delegations if await self._is_past(one)])
 
     async def _is_past(self, delegation: Delegation) -> bool:
@@ -309,5 +311,5 @@ class OfferBuilder:
 
 def _inner_blob(one: _Opened) -> bytes:
     where = one.terms.where
-    assert isinstance(where, ChildTerms)  # noqa: S101 - as `build` told them apart
+    assert isinstance(where, ChildTerms)  # noqa: S101 - `build` separates the kinds
     return where.blob

@@ -1,4 +1,4 @@
-"""Handling of a parent's release orders: unused offers and withdrawn instances."""
+"""Handles a parent's release orders, which name unused offers and withdrawn instances."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,8 @@ from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.offers.hold_routing import OfferReleaser
 
 _TRIES = 5
-# Key in the `extra` field of a tombstone. Ledgers contain it, so its text never changes.
+# The key of the time stamp in the `extra` field of a tombstone. Ledgers contain it, so its text
+# must not change.
 _MARK = "berth:withdrawn_ms"
 _NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
 
@@ -26,7 +27,7 @@ class ReleaseHandler:
 
     Args:
         ledger: stores instances and remote instances.
-        selector: releases offers, whichever scheduler of the zone made them.
+        selector: releases offers of any scheduler of the zone.
         instances: deletes instances on this zone's hosts.
         delegator: withdraws instances from this zone's own children.
         clock: the time of day.
@@ -48,10 +49,11 @@ class ReleaseHandler:
         self._clock = clock
 
     async def release(self, order: ReleaseOrder) -> frozenset[str]:
-        """Release what an order names and return the uuids of the instances that stay.
+        """Carry out a release order and return the uuids of the instances that stay.
 
-        After the return no other instance of the order exists here or will be built, not even by
-        an order that is still on its way. Instances of other projects are treated as absent.
+        After that, no other instance of the order exists here or will be built, not even by an
+        order that is still on its way. Instances of other projects are treated as absent and do not
+        change.
 
         Raises:
             UnavailableError: the ledger or a child cannot be reached; repeat the release.
@@ -66,9 +68,9 @@ class ReleaseHandler:
                 kept.add(one.instance_uuid)
             else:
                 gone.append(one)
-        # A build may run at the same time. It records its remote instance first and reads the
-        # tombstone after that, while this call writes the tombstone first and reads the records
-        # after that. So at least one of the two sees the other.
+        # A build may run at the same time. It records its remote instance and then reads the
+        # tombstone, while this call writes the tombstone and then reads the records. So at least
+        # one of the two sees the other.
         came, _ = await self._settle(order, gone)
         return frozenset(kept | came)
 
@@ -78,7 +80,10 @@ class ReleaseHandler:
         """Withdraw delegated instances from children.
 
         Returns:
-            The uuids that stay at their child, and the uuids that belong to other projects.
+            The uuids of instances that stay at their child, and of those of other projects.
+
+        Raises:
+            UnavailableError: the ledger or a child cannot be reached.
         """
         remotes: list[RemoteInstance] = []
         foreign: set[str] = set()
@@ -94,10 +99,13 @@ class ReleaseHandler:
         return set(settled.present), foreign
 
     async def _stays(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
-        """Delete an instance, or write a tombstone for one that has not arrived.
+        """Return whether an instance stays here.
 
-        Returns:
-            Whether the instance exists and stays.
+        An instance that does not stay is deleted, and one that has not arrived gets a tombstone. An
+        instance of another project does not change and does not count as staying.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached, or the record keeps changing.
         """
         uuid = withdrawal.instance_uuid
         for _ in range(_TRIES):
@@ -153,9 +161,9 @@ class ReleaseHandler:
 
 
 def withdrawn_ms(instance: Instance) -> int | None:
-    """Return the time stamp in a tombstone, or None when the record is a real instance.
+    """Return the time stamp in a tombstone, or None for the record of a real instance.
 
-    Builds of the instance that were sent at or before the stamp (milliseconds of Unix time) are
+    Orders to build the instance that were sent at or before the stamp (Unix milliseconds) are
     refused.
     """
     found = instance.extra.get(_MARK)

@@ -1,8 +1,8 @@
-"""The size that each server in a child zone counts with in the quotas of this zone.
+"""The size at which the quotas of this zone charge each server in a child zone.
 
-A server counts with the size that this zone ordered. During a resize it counts with the larger of
-the two sizes, as it does at its own zone, until its owner confirms or reverts the resize through
-this zone. `UsageRecount` asks the child about resizes that end in another way.
+A server is charged at the size that this zone ordered. During a resize it is charged at the larger
+of the two sizes, as in its own zone, until its owner confirms or reverts the resize through this
+zone. `UsageRecount` asks the child about resizes that end in another way.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ _TRIES = 20
 
 
 def size_guard(instance_uuid: str) -> str:
-    """Return the key of the guard on the size that a server in a child zone counts with."""
+    """Return the name of the guard on the charged size of a server in a child zone."""
     return f"size below {instance_uuid}"
 
 
 class PendingResize(NamedTuple):
     """A resize, or the end of one, that is being ordered from a child.
 
-    `before` is the record before the order; `to` is the ordered size, or None for the end of a
+    `before` is the record before the order. `to` is the ordered size, or None for the end of a
     resize.
     """
 
@@ -39,15 +39,15 @@ class PendingResize(NamedTuple):
 
 
 class RemoteUsage:
-    """Changes the sizes that remote instances count with.
+    """Changes the sizes at which remote instances are charged.
 
-    Only one resize, or end of a resize, of a server is ordered at a time: from the answers to two
-    concurrent orders one could not tell which of them the child has accepted, or in which order.
+    Only one resize, or end of a resize, of a server is ordered at a time. The answers to two
+    concurrent orders would not show in which order the child carried them out.
 
     Args:
         ledger: stores the remote instances.
         clock: the time of day.
-        asking_s: seconds for which an order blocks further ones, should its process die.
+        asking_s: seconds after which an order no longer blocks others if its process has died.
         limits: returns the quota check of a project, or None when it has no limits; without this
             argument no project has limits.
     """
@@ -73,16 +73,17 @@ class RemoteUsage:
             to: the new flavor, or None for the end of a resize.
 
         Returns:
-            The pending resize, which one of the methods below ends; None when the server's size
-            is not counted.
+            The pending resize, which `take`, `end`, `undo` or `leave_open` completes; None when the
+            server is not charged or its record is gone.
 
         Raises:
             QuotaExceededError: the new size exceeds the project's quota.
-            ConflictError: another order to the child is still pending.
+            ConflictError: another order to the child is still pending, or the record keeps
+                changing.
             UnavailableError: the ledger cannot be reached.
         """
-        # Charged before the order: charging afterwards could exceed the quota, and a lost answer
-        # would leave a larger server uncharged.
+        # The size is charged before the order. A charge after it could exceed the quota, and a lost
+        # answer would leave a larger server uncharged.
         new = None if to is None else (to.vcpus, to.memory_mb)
         within = None if self._limits is None or to is None else self._limits(remote.project_id)
         begun: list[PendingResize] = []
@@ -96,8 +97,8 @@ class RemoteUsage:
                 raise ConflictError(f"server {stored.instance_uuid} is being resized; try again")
             begun.append(PendingResize(stored, new))
             most = stored.counts_as if new is None else _larger(stored.counts_as, new)
-            # If this process dies, the record says "any size up to the largest", which is safe
-            # for the quota and is what `UsageRecount` later corrects.
+            # If this process dies, the record keeps the largest possible size, which is safe for
+            # the quota and which `UsageRecount` corrects later.
             resize = stored.resize if new is None else (most, most)
             until_s = now_s + self._asking_s
             return replace(stored, counts_as=most, resize=resize, asking_until_s=until_s)
@@ -108,8 +109,8 @@ class RemoteUsage:
     async def take(self, begun: PendingResize) -> None:
         """Record that the child has accepted a resize.
 
-        A child accepts none before the previous one has ended, so the server has either of the
-        previous sizes when the new resize starts.
+        A child accepts a resize only after the previous one has ended, so the server has one of
+        its two previous sizes when the new resize starts.
         """
         before, new = begun.before, begun.to
 
@@ -124,8 +125,8 @@ class RemoteUsage:
     async def end(self, begun: PendingResize, *, is_reverted: bool) -> None:
         """Record that the child has confirmed or reverted a resize.
 
-        The server counts with one size again. The record stays open for `UsageRecount` until the
-        child shows the server in that size.
+        The server is charged at a single size again. The record stays open for `UsageRecount` until
+        the child reports the server with that size.
         """
 
         def end(stored: RemoteInstance) -> RemoteInstance | None:
@@ -151,7 +152,7 @@ class RemoteUsage:
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 
     async def count_no_more(self, remote: RemoteInstance) -> None:
-        """Stop counting a server that its owner has deleted."""
+        """Stop charging for a server that its owner has deleted."""
         await self._change(
             remote, lambda one: None if one.counts_as is None else _done(one, None, None)
         )

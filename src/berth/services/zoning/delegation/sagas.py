@@ -1,8 +1,8 @@
 """Sagas: the progress of requests whose instances go to several zones, and the leases on them.
 
-A request over several zones spans several ledgers, so no transaction covers it. The zone that was
-asked keeps a pending request and a `RemoteInstance` for each delegated instance instead; from
-these any of its schedulers can resume the request after a crash.
+A request over several zones spans several ledgers, so no transaction covers it. Instead, the zone
+that received the request keeps a pending request and a `RemoteInstance` for each delegated
+instance, from which any of its schedulers can resume the request after a crash.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Saga:
         request: the request.
         group: its server group, or None.
         unplaced: instances that have no place yet, by uuid.
-        placed: the child zone's number for each placed instance, 0 for this zone.
+        placed: the child zone's id for each placed instance by uuid, 0 for this zone.
         unsettled: uuids of instances that a child may or may not be building, because its answer
             was lost.
         zones_late: how many children missed the deadline of the latest select.
@@ -52,14 +52,14 @@ class Saga:
 
         Stamps rise strictly, even when the system clock is set back.
         """
-        # A child refuses a build whose stamp is not above that of a withdrawal it has recorded,
-        # so a repeated or falling stamp would make it refuse a valid retry.
+        # A child refuses a build whose stamp is not above that of a recorded withdrawal. It would
+        # thus refuse a valid retry with a repeated or lower stamp.
         self.sent_ms = max(int(now_s * 1000), self.sent_ms + 1)
         return self.sent_ms
 
 
 class SagaStore:
-    """Starts and resumes sagas, and holds the lease that keeps other schedulers from them.
+    """Starts and resumes sagas, and leases them so that no other scheduler works on them.
 
     Args:
         ledger: stores pending requests and remote instances.
@@ -85,16 +85,16 @@ class SagaStore:
         self._lease_s = lease_s
 
     async def begin(self, order: PlaceOrder, group: ServerGroup | None) -> Saga:
-        """Record a request as pending, with its instances, leased to this scheduler.
+        """Record a request and its instances as pending and leased here, and return the saga.
 
         Raises:
             ConflictError: an instance's record has changed.
             QuotaExceededError: the request exceeds its project's quota.
             UnavailableError: the ledger cannot be reached.
         """
-        # One transaction, before any child is asked: after a crash the pending request is what
-        # makes another scheduler look for instances that children already have. Its lease is
-        # part of the same write, so no scheduler can take the request between the two.
+        # The request is recorded before any child is asked, because after a crash the record makes
+        # another scheduler look for instances that children already have. The lease is part of
+        # the same record, so no scheduler can take the request before it is leased.
         now_s = self._clock.now_s()
         pending = PendingRequest(order.request, now_s, self._scheduler, now_s + self._lease_s)
         limits = () if order.within is None else (order.within,)
@@ -102,7 +102,7 @@ class SagaStore:
         (outcome,) = await self._ledger.commit([unit])
         check_excess(outcome)
         if isinstance(outcome, Rejected):
-            raise ConflictError(outcome.conflict or "the instances have changed meanwhile")
+            raise ConflictError(outcome.conflict or "the instances have changed; try again")
         # The ledger has raised each record's revision; later writes are checked against it.
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
         return Saga(order.request, group, {one.uuid: one for one in stored})
@@ -111,7 +111,9 @@ class SagaStore:
         """Lease a pending request to this scheduler and return its record.
 
         Raises:
-            ConflictError: another scheduler's lease has not expired, or the request has ended.
+            ConflictError: another scheduler's lease has not expired, another scheduler took the
+                request first, or the request has ended.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
         if pending.taken_by not in {"", self._scheduler} and pending.taken_until_s > now_s:
@@ -123,15 +125,15 @@ class SagaStore:
     async def give_up(self, request_id: str) -> None:
         """Record that a request has failed and its placed instances are to be withdrawn.
 
-        A scheduler that resumes the request afterwards withdraws the rest and places nothing.
+        A scheduler that resumes the request afterwards only withdraws instances.
 
         Raises:
             ConflictError: the request has ended, or another scheduler has it.
             UnavailableError: the ledger cannot be reached.
         """
-        # Recorded before the first withdrawal: without the mark, a scheduler that resumes after
-        # a crash would place the withdrawn instances again, and their owner would get part of a
-        # request that is all or nothing.
+        # The failure is recorded before the first withdrawal. Without the record, a scheduler that
+        # resumes after a crash would place the withdrawn instances again, and their owner could
+        # get a part of a request that is all or nothing.
         for _ in range(_TRIES - 1):
             try:
                 await self.renew(request_id, is_given_up=True)
@@ -144,10 +146,11 @@ class SagaStore:
         """Extend this scheduler's lease on a pending request and return the record.
 
         Raises:
-            ConflictError: the request has ended, or another scheduler wrote its record first.
+            ConflictError: the request has ended, or its record was written in the meantime.
+            UnavailableError: the ledger cannot be reached.
         """
-        # The version is read before the record: a write between the two reads then fails the
-        # guard, while the other order would overwrite it.
+        # The version is read before the record, so a write between the two reads fails the guard.
+        # In the other order it would be overwritten.
         seen = await self._ledger.version()
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
@@ -167,7 +170,16 @@ class SagaStore:
     async def resume(
         self, request: Request, group: ServerGroup | None, instances: Iterable[Instance]
     ) -> Saga:
-        """Rebuild a request's progress from its instances here and its remote instances."""
+        """Return the progress of a request, rebuilt from its instances and remote instances.
+
+        Args:
+            request: the request.
+            group: its server group, or None.
+            instances: its instances that still have to be placed.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         saga = Saga(request, group, {one.uuid: one for one in instances})
         for uuid in request.instance_uuids:
             remote = await self._ledger.get(RemoteInstance, uuid)
@@ -185,8 +197,8 @@ class SagaStore:
         return saga
 
     async def keep_lease(self, request_id: str) -> None:
-        """Renew the lease until cancelled."""
-        # A third of the lease, so that two renewals may fail in a row before it expires.
+        """Renew the lease on a request until the caller cancels this task."""
+        # The pause is a third of the lease, so two renewals in a row may fail before it expires.
         while True:
             await self._clock.sleep(self._lease_s / 3)
             try:
@@ -196,6 +208,6 @@ class SagaStore:
 
 
 def saga_guard(request_id: str) -> str:
-    """Return the key of the guard on a request's lease."""
-    # Schedulers of different versions share a ledger, so the text of a key never changes.
+    """Return the name of the guard on a request's lease."""
+    # Schedulers of different versions share a ledger, so the name must not change.
     return f"journey {request_id}"

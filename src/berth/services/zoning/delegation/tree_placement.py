@@ -1,7 +1,7 @@
 """Places requests on the best hosts of this zone and of all zones below it.
 
 A request whose best hosts are all in this zone is placed as in a zone without children. Any other
-request is a saga: it is pending in the ledger until all of its instances are placed or all of
+request becomes a saga: it is pending in the ledger until all of its instances are placed or all of
 them are withdrawn.
 """
 
@@ -36,25 +36,26 @@ from berth.services.zoning.offers.selection import (
     Selection,
 )
 
-# A request waits for these retries, so they start fast: most lost answers come from a child that
-# restarts within seconds. They slow down to spare a child that is overloaded.
+# The pause between two settlements of a child that did not answer. A request waits for them, so the
+# first pause is short: a child that restarts is back within seconds. Later ones spare an overloaded
+# child.
 _SETTLE_PAUSE_S = 0.5
 _SETTLE_PAUSE_MAX_S = 5.0
-# No host has this name, so every host of this zone refuses the request, and the record of the
-# decision names the reason.
+# No host has this name, so no host of this zone accepts the request. The name explains the refusal
+# in the record of the decision.
 _NOWHERE = Destination("the child zone of its server group")
 
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """How requests are placed over a tree.
+    """The limits for placing a request over a tree.
 
     Attributes:
         select_s: seconds that a select may take.
-        attempts_max: selects for one request.
+        attempts_max: the maximum number of selects for one request.
         settle_s: seconds for which a child that did not answer is asked again before the
             request fails.
-        levels_max: levels of zones below this one that are asked.
+        levels_max: the number of levels of zones below this one for which offers have room.
     """
 
     select_s: float = 2.0
@@ -64,14 +65,14 @@ class TreeSettings:
 
 
 class _Place(NamedTuple):
-    """One entry of a plan: the key of this zone's offer, and the host or child it is for."""
+    """One entry of a plan: the key of this zone's offer, and the host or child that it names."""
 
     key: OfferKey
     where: HostTerms | ChildTerms
 
 
 class TreePlacement:
-    """Places requests over a tree; see the protocol `Placer`.
+    """Places requests over a tree; implements the protocol `Placer`.
 
     Args:
         ledger: stores pending requests and remote instances.
@@ -83,7 +84,7 @@ class TreePlacement:
         instances: deletes instances of a failed request.
         zones: the children that are up and enabled.
         sagas: the store of sagas and their leases.
-        on_withdrawing: called with the uuids of instances to withdraw later; see
+        on_withdrawing: receives the uuids of instances to withdraw later; see
             `WithdrawalWorker.note`.
         clock: the time of day.
         zone: the name of this zone.
@@ -117,7 +118,7 @@ class TreePlacement:
             on_withdrawing=on_withdrawing,
         )
         self._homes = GroupHomes(ledger, replica)
-        # Requests that are being placed, each with an event that is set at its end.
+        # The requests that are being placed, by id, each with an event that is set at its end.
         self._at_work: dict[str, asyncio.Event] = {}
         self._replica = replica
         self._local = local
@@ -130,17 +131,14 @@ class TreePlacement:
         self._settings = settings
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """Place all instances of an order in the tree, or none, and return the decision.
+        """Place all instances of an order in the tree, or none; see `Placer.place`.
 
-        Raises:
-            InvalidInputError: the flavor or the image has a malformed spec.
-            ConflictError: an instance has changed, or another scheduler has leased the request.
-            UnavailableError: the ledger cannot be reached; place the same order again.
+        An order that another scheduler has leased raises ConflictError.
         """
         if not await self._may_leave(order):
             return await self._local.place(order)
-        # The lease keeps other processes out; within this process a repeated order has to wait,
-        # or both would delegate the same instances.
+        # The lease keeps other processes out. Within this process a repeated order has to wait, or
+        # both orders would delegate the same instances.
         request_id = order.request.request_id
         while request_id in self._at_work:
             await self._at_work[request_id].wait()
@@ -184,15 +182,16 @@ class TreePlacement:
             group = await self._homes.bind(group, selection.choices[0].where)
         told = replace(order, told=_told(selection), told_operators=_told_operators(selection))
         if home_of(group):
-            # It is in a child that has too little room, so this zone's own hosts have to refuse.
+            # The group's home is a child that has too little room, so this zone must refuse.
             told = replace(told, request=replace(order.request, destination=_NOWHERE))
         return await self._local.place(told)
 
     async def _may_leave(self, order: PlaceOrder) -> bool:
         """Return whether a request may go to other zones.
 
-        Only new instances may, and only when the request names no host. A saga that a scheduler
-        has started may have instances in other zones, even when all children are down now.
+        Only a request for new instances that names no host may, and only while a child is active.
+        A saga that a scheduler has started may even without one, because it may already have
+        instances in other zones.
         """
         request = order.request
         is_bound = request.destination or request.force_hosts or request.force_nodes
@@ -212,7 +211,7 @@ class TreePlacement:
     # ---- start and resumption -------------------------------------------------------------
 
     async def _go_on(self, order: PlaceOrder) -> Decision:
-        """Resume a request from the ledger, which a scheduler that died may have started."""
+        """Resume a pending request, which another scheduler may have started before it died."""
         request_id = order.request.request_id
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
@@ -222,7 +221,7 @@ class TreePlacement:
         saga = await self._sagas.resume(taken.request, group, order.instances)
         if taken.is_given_up:
             return await self._completion.give_up(saga)
-        # Nothing has left this zone, so the request may still be placed here without a saga.
+        # No instance has left this zone, so the request may still be placed here without a saga.
         if not saga.placed and not saga.unsettled:
             wanted = replace(saga.request, instance_uuids=tuple(saga.unplaced))
             found = await self._here_or(order, wanted)
@@ -272,12 +271,12 @@ class TreePlacement:
             if not _suits(saga.group, chosen):
                 await self._release(chosen)
                 continue
-            # The holds of the spares are released at once: a spare can be used without a hold,
+            # The holds of the spares are released immediately. A spare can be used without a hold,
             # and other requests should not be refused because of room that is rarely needed.
             await self._release(chosen, keep=len(chosen.choices))
             await self._use(saga, chosen)
             if saga.unplaced:
-                # Otherwise the next select would find its own held room taken.
+                # Otherwise the next select would find its room taken by this one's holds.
                 await self._release(chosen)
                 without |= await self._left(saga)
 
@@ -285,7 +284,7 @@ class TreePlacement:
         """Free a group from a home zone that took none of its members.
 
         Returns:
-            The number of that zone, which the next select leaves out; empty when the group stays.
+            The id of that zone, which the next select leaves out; empty when the group stays.
         """
         home = home_of(saga.group)
         if saga.group is None or home is None or saga.unsettled:
@@ -319,14 +318,14 @@ class TreePlacement:
                 await _all(self._send(saga, zone_id, some) for zone_id, some in below.items())
                 await self._settle(saga)
             elif here:
-                # This zone's own claims come last. A child can still refuse, and a claim that is
-                # then not wanted has to be deleted; a child's refusal costs nothing here.
+                # This zone's own claims come last, because a child can still refuse. Claims made
+                # before that would have to be deleted.
                 mine, here = here, {}
                 await _all(self._build_here(saga, uuid, one) for uuid, one in mine.items())
 
     async def _build_here(self, saga: Saga, uuid: str, place: _Place) -> None:
         instance, where = saga.unplaced[uuid], place.where
-        assert isinstance(where, HostTerms)  # noqa: S101 - as `_build` told them apart
+        assert isinstance(where, HostTerms)  # noqa: S101 - `_use` separates the kinds
         sent_ms = saga.next_ms(self._clock.now_s())
         flaw = await self._builder.build_here(
             saga.request, instance, place.key, where, sent_ms=sent_ms
@@ -370,7 +369,7 @@ class TreePlacement:
         if waiting is not None:
             wanted = replace(request, instance_uuids=tuple(waiting))
         deadline_s = self._clock.now_s() + self._settings.select_s
-        # The root of a request does not seal its own layer, so its children get that room, too.
+        # The zone that received the request seals no layer, so its children get that room, too.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
         return await self._selector.select(order, without=without)
@@ -383,8 +382,8 @@ class TreePlacement:
         if uuid is None:
             return None
         known = self._replica.hosts.server_groups.get(uuid)
-        # The group may be newer than the replica. Children need it in their orders, so the ledger
-        # is read in that case.
+        # Children need the group in their orders. The ledger is read when the group is newer than
+        # the replica.
         return known or await self._ledger.get(ServerGroup, uuid)
 
 
@@ -394,7 +393,7 @@ def _suits(group: ServerGroup | None, selection: Selection) -> bool:
 
 
 async def _all(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all calls, then raise the first one's error.
+    """Wait for all calls, then raise the error of the first call that failed.
 
     A plain `gather` would return at the first error and leave the others running while the saga
     is already being given up.
@@ -419,6 +418,6 @@ def _told(selection: Selection) -> str:
 
 
 def _told_operators(selection: Selection) -> str:
-    """Return the sentence about child zones that only operators see: their room is private."""
+    """Return the sentence about the room of child zones, which only operators may see."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
     return f"The zones below have room for {below}."

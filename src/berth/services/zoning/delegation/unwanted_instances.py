@@ -2,7 +2,7 @@
 
 The transaction that ends a request also ends its delegations. If that fails, because a process
 stalled past its lease or because of a fault in an older version, a child keeps running an
-instance that no record of its owner names. A periodic scan of the remote instances finds these.
+instance that its owner cannot see. A periodic scan of the remote instances finds these.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,10 @@ async def withdrawals(ledger: Ledger, instance_uuids: Iterable[str]) -> Sequence
 
 
 class UnwantedInstances(NamedTuple):
-    """Uuids of instances to withdraw: those just found, and those already marked."""
+    """The uuids of instances to withdraw.
+
+    `left_behind` were found and marked by this scan; `known` were already marked as withdrawing.
+    """
 
     left_behind: frozenset[str]
     known: frozenset[str]
@@ -79,8 +82,8 @@ class UnwantedInstanceFinder:
                 continue
             stored = await self._ledger.get(Instance, uuid)
             if stored is None and remote.stage is RemoteInstanceStage.THERE:
-                # Its request has succeeded and removed the local record, so no record is left
-                # that could turn DELETED: later scans skip it.
+                # The request has succeeded and removed the local record, so no record is left that
+                # could become DELETED. Later scans skip the instance.
                 wanted.add(uuid)
             elif stored is not None and _is_unwanted(remote, stored):
                 found |= await self._withdraw(remote)

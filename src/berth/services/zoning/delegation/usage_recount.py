@@ -1,4 +1,4 @@
-"""Periodic check of the sizes that servers in child zones count with in the quotas of this zone.
+"""Periodic check of the sizes at which the quotas of this zone charge servers in child zones.
 
 A child can fail a resize or revert it by itself, and a deleted server is gone only when the child
 has cleaned up. A child does not report these changes, so without a check the owner's quota would
@@ -24,17 +24,17 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 from berth.services.zoning.delegation.remote_usage import size_guard
 
-# Seconds between two checks. A server is asked for only when its record is the same in two checks
-# in a row, so an order that is still on its way to the child has arrived or failed by then.
+# Seconds between two checks. A child is asked about a server only when its record is the same in
+# two checks in a row, so an order that was on its way to the child has arrived or failed by then.
 PAUSE_S: Final = 300.0
-# Servers that one child is asked for in one check; they are asked one after the other.
+# One check asks a child about at most this many servers, one after the other.
 _ASKED_MAX: Final = 1000
 
 _ZONE_OF = attrgetter("zone_id")
 
 
 class UsageRecount:
-    """Corrects the sizes that servers in child zones count with.
+    """Corrects the sizes at which servers in child zones are charged.
 
     A child's answer is used only when it does not exceed what was ordered. A server that its
     owner has not deleted keeps its record even when the child does not know it, because the child
@@ -42,11 +42,11 @@ class UsageRecount:
 
     Args:
         ledger: stores the remote instances.
-        zone_of: returns a child by its number, or None when it has been removed.
+        zone_of: returns a child by its id, or None when it has been removed.
         children: the client of the child zones.
         clock: measures the pauses.
         telemetry: receives the number of corrections, and failures of children.
-        timeout_s: seconds a child may take to answer.
+        timeout_s: seconds that a child may take to answer.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class UsageRecount:
         self._last: dict[int, str] = {}
 
     async def run(self) -> None:
-        """Check at every interval, for ever."""
+        """Check the sizes every `PAUSE_S` seconds; this never returns."""
         while True:
             try:
                 await self.recount()
@@ -79,12 +79,13 @@ class UsageRecount:
             await self._clock.sleep(PAUSE_S)
 
     async def recount(self) -> None:
-        """Ask for the servers whose size is open and whose record the last check saw unchanged.
+        """Ask children about servers with an open size whose record the last check saw as it is.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
-        # The version is read first: a change of a record after it fails the guard of its write.
+        # The version is read first, so a later change of a record makes the guard of its correction
+        # fail.
         seen = await self._ledger.version()
         found = {
             one.instance_uuid: one for one in await self._ledger.remote_instances() if _is_open(one)
@@ -100,7 +101,7 @@ class UsageRecount:
             self._telemetry.event("zone_instances_recounted", instances=sum(counts))
 
     def _turn(self, zone_id: int, theirs: Sequence[RemoteInstance]) -> Sequence[RemoteInstance]:
-        """Return the next servers to ask a child for, in rotation and at most `_ASKED_MAX`."""
+        """Return the next servers to ask a child about, in rotation and at most `_ASKED_MAX`."""
         last = self._last.get(zone_id, "")
         after = [one for one in theirs if one.instance_uuid > last]
         others = [one for one in theirs if one.instance_uuid <= last]
@@ -109,7 +110,7 @@ class UsageRecount:
         return turn
 
     async def _ask_for(self, remotes: Sequence[RemoteInstance], seen: int) -> int:
-        """Ask one child for servers and return how many records were corrected."""
+        """Ask one child about servers and return how many records were corrected."""
         zone, count = self._zone_of(remotes[0].zone_id), 0
         if zone is None:
             return 0
@@ -120,7 +121,7 @@ class UsageRecount:
                 self._telemetry.failure("zone_recounting_failed", error, zone=zone.name)
                 break
             if remote.asking_until_s > self._clock.now_s():
-                continue  # a resize is being ordered, so the answer may be from before it
+                continue  # a resize is being ordered, so the answer may be older than it
             change = _change(remote, server)
             if change is not None and not await self._stands_here(remote):
                 guard = Guard(size_guard(remote.instance_uuid), seen)
@@ -129,27 +130,31 @@ class UsageRecount:
         return count
 
     async def _stands_here(self, remote: RemoteInstance) -> bool:
-        """Return whether the server's request is still running here.
+        """Return whether this zone still has its own record of the server.
 
-        The end of the request then also ends the remote instance.
+        The request then has not ended, and its end also ends the remote instance.
         """
         return await self._ledger.get(Instance, remote.instance_uuid) is not None
 
 
 def _is_open(remote: RemoteInstance) -> bool:
-    """Return whether a deletion or a resize of a server is not known to have ended."""
+    """Return whether a server has a deletion or a resize that is not known to have ended."""
     is_there = remote.stage is RemoteInstanceStage.THERE
     return is_there and (remote.counts_as is None or remote.resize is not None)
 
 
 def _change(remote: RemoteInstance, server: RemoteServer | None) -> Write | None:
-    """Return the write that an answer calls for, or None while the child is still working."""
+    """Return the write that an answer requires, or None if it requires none.
+
+    A record is removed once the child no longer has the server that its owner deleted, and its size
+    is set once a resize has ended.
+    """
     if remote.counts_as is None:
         return Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid) if server is None else None
     if server is None or server.is_resizing:
         return None
-    # A child is another organisation's deployment: a larger size than ordered would let it use up
-    # the quota of a project here.
+    # A child is another organisation's deployment. If a larger size than ordered were accepted, the
+    # child could use up the quota of a project here.
     if any(one > most for one, most in zip(server.size, remote.counts_as, strict=True)):
         return None
     return Put(replace(remote, counts_as=server.size, resize=None, asking_until_s=0.0))

@@ -1,8 +1,8 @@
 """Background withdrawal of instances that children may have and no owner wants.
 
 A request can end while a child's answer is missing. Its remote instances then stay in the ledger
-as withdrawing, and the child is asked until it answers and has none of them. A periodic scan finds
-what slipped through; see `UnwantedInstanceFinder`.
+as withdrawing, and a withdrawal is sent to the child until it answers. A periodic scan finds
+instances that were not marked; see `UnwantedInstanceFinder`.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from berth.ports.telemetry import Reading, Telemetry
 from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 
-# A child that is down comes back within seconds (restart) or much later, so retries back off
-# from 5 s to 60 s. Their owner has already been told that the instances failed.
+# A child that is down comes back within seconds (restart) or much later, so the pause between
+# retries, in seconds, grows from the first value to the second. No owner waits for them.
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0
 # Seconds between two scans. A scan reads all remote instances and finds something only after a
@@ -39,7 +39,7 @@ class WithdrawalWorker:
         ledger: stores the remote instances.
         delegator: sends the withdrawals to the children.
         clock: measures the pauses.
-        telemetry: receives failures, and events for found and withdrawn instances.
+        telemetry: receives failures, and events about found and withdrawn instances.
     """
 
     def __init__(
@@ -60,11 +60,14 @@ class WithdrawalWorker:
             self._came.set()
 
     def read(self) -> list[Reading]:
-        """Return the gauge of instances that are still to be withdrawn."""
+        """Return the gauge of queued instances, which are still to be withdrawn."""
         return [Reading(ZONE_INSTANCES_UNWANTED, len(self._left))]
 
     async def run(self) -> None:
-        """Withdraw queued instances for ever; the first scan queues those of earlier processes."""
+        """Withdraw queued instances; this never returns.
+
+        The first scan queues the instances that earlier processes left.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._scan_periodically())
             while True:
@@ -102,8 +105,8 @@ class WithdrawalWorker:
 
     async def _rest(self, pause_s: float) -> None:
         """Wait until the next attempt is due, or until another instance is queued."""
-        # The wait is cut into steps because a new instance must not sit out the backoff that
-        # another child has earned.
+        # The wait is cut into steps, so that a new instance does not wait for another child's
+        # backoff.
         until_s = self._clock.now_s() + pause_s
         while self._clock.now_s() < until_s and not self._came.is_set():
             await self._clock.sleep(_PAUSE_S)
@@ -118,7 +121,7 @@ class WithdrawalWorker:
                 self._left.discard(uuid)
             else:
                 found.append(remote)
-        # A release is signed for one project, and a child treats instances of others as absent.
+        # A release is signed for one project, and the child treats instances of others as absent.
         for _, some in groupby(sorted(found, key=_PROJECT_OF), key=_PROJECT_OF):
             settled = await self._delegator.settle(list(some), keeps_built=False)
             done = settled.present | settled.absent

@@ -1,14 +1,14 @@
-"""Signed assertions: the tenant for whom a parent zone sends a request to its child.
+"""Signed assertions that name the tenant for whom a parent zone sends a request to its child.
 
 Threat model. A child is another organisation's deployment and trusts a parent only with the
 parent's own tenants. The password of a parent's account gives access to the API but to no tenant's
 data. An assertion therefore binds parent, child, project, user, method, path and body, so that
 
-- a third party that holds the password can act for no tenant,
+- a third party that holds the password cannot act for any tenant,
 - a child cannot present a parent's request to another zone (`zone`),
 - a proxy cannot move an assertion to another request (`asks`),
 - a recorded request cannot be replayed: `nonce` is accepted once, and `ends_at_s` bounds how long
-  nonces have to be remembered.
+  nonces must be remembered.
 
 The HTTP header, the key file and the wire format call an assertion a "statement".
 """
@@ -26,26 +26,26 @@ from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.zones import ForwardedRequest
 from berth.services.crypto.base64url import raw_of, url_text_of
 
-# The longest remaining life of an assertion, in seconds. A writer uses half of it, so the clocks
-# of two zones may differ by up to 30 s either way.
+# An assertion that ends more than this many seconds from now is rejected. A writer uses half of the
+# span, so the clocks of two zones may differ by up to 30 s either way.
 LIFE_S: Final = 60.0
-# Characters of a header that are read before anything is known about its sender.
+# A longer header is rejected before it is parsed, because its sender is still unknown.
 _TEXT_MAX: Final = 4096
 # Random nonces of 16 bytes do not collide, so writers need no shared counter.
 _NONCE_BYTES: Final = 16
-# Remembered nonces. Only trusted parents get as far as a nonce; the limit bounds the memory that
-# one of them can use up within a minute.
+# At most this many nonces are remembered. Only trusted parents get as far as a nonce; the limit
+# bounds the memory that they can use up within a minute.
 _NONCES_MAX: Final = 200_000
 # Prefix of all signed and digested bytes: a zone's key signs nothing else in this form.
 _CONTEXT: Final = b"berth zone statement 1\0"
-_FORM: Final = "it is missing, or has another form"
+_FORM: Final = "it is missing or malformed"
 
 
 class ZoneAssertionError(BerthError):
     """A request between zones carries no valid assertion.
 
     Args:
-        reason: what is wrong with the assertion; nothing that its sender does not know.
+        reason: what is wrong with the assertion, without anything that its sender does not know.
     """
 
     def __init__(self, reason: str) -> None:
@@ -67,7 +67,7 @@ class ZoneAssertion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         parent: the name of the zone that signs.
-        zone: the name of the zone that is asked.
+        zone: the name of the zone that the request is sent to.
         project_id: the tenant's project.
         user_id: the tenant's user.
         asks: a digest of method, path and body.
@@ -89,7 +89,7 @@ _decoder: Final = msgspec.json.Decoder(ZoneAssertion)
 
 
 class Signer(Protocol):
-    """Signs with a zone's private key; an `Ed25519PrivateKey` is one."""
+    """Signs with a zone's private key, like an `Ed25519PrivateKey`."""
 
     def sign(self, data: bytes, /) -> bytes:
         """Return the signature of `data`."""
@@ -164,8 +164,8 @@ class AssertionVerifier:
         """Verify an assertion for a request, use up its nonce, and return its content.
 
         Raises:
-            ZoneAssertionError: no trusted parent signed it for this request and zone, or it
-                has expired or was used before.
+            ZoneAssertionError: the assertion is malformed, no trusted parent signed it for this
+                request and zone, it has expired or ends too late, or it was used before.
             UnavailableError: too many nonces are remembered.
         """
         statement = self.verify_signature(text)
@@ -173,15 +173,16 @@ class AssertionVerifier:
         return statement
 
     def verify_signature(self, text: str) -> ZoneAssertion:
-        """Return the content of a signed assertion before its request's body has been read.
+        """Return the content of an assertion after checking its signature, zone and time.
 
-        The caller then reads the body and calls `redeem`.
+        The caller then reads the body of the request and calls `redeem`.
 
         Raises:
-            ZoneAssertionError: no trusted parent signed it for this zone, or it has expired.
+            ZoneAssertionError: the assertion is malformed, no trusted parent signed it for this
+                zone, or it has expired or ends too late.
         """
-        # Checked before the body, so that only a trusted parent can make this zone buffer a body
-        # of the size that offers and builds need.
+        # These checks precede the reading of the body, so that only a trusted parent can make this
+        # zone buffer a body of the size that offers and builds need.
         content, signature = _parts_of(text)
         statement = _statement_of(content)
         keys = self._parents().get(statement.parent, ())
@@ -196,14 +197,15 @@ class AssertionVerifier:
         """Check a verified assertion against its whole request, and use up its nonce.
 
         Raises:
-            ZoneAssertionError: it is for another request, has expired, or was used before.
+            ZoneAssertionError: the assertion is for another request, has expired, or was used
+                before.
             UnavailableError: too many nonces are remembered.
         """
         if statement.asks != _digest_of(asked):
             raise ZoneAssertionError("it was made for another request")
         now_s = self._now_s()
-        # Checked again: the body may have taken so long that the assertion has expired and its
-        # nonce has been forgotten, which would allow a replay.
+        # The time is checked again: the body may have taken so long that the assertion has expired
+        # and its nonce has been forgotten, which would allow a replay.
         _check_time(statement, now_s)
         self._record_nonce(statement, now_s)
 
@@ -215,7 +217,7 @@ class AssertionVerifier:
             if self._nonces[oldest] > now_s:
                 break
             del self._nonces[oldest]
-        # The parent is part of the name: one parent cannot use up the nonces of another.
+        # The name includes the parent, so one parent cannot use up the nonces of another.
         name = f"{statement.parent}/{statement.nonce}"
         if name in self._nonces:
             raise ZoneAssertionError("it was used before")
@@ -226,9 +228,9 @@ class AssertionVerifier:
 
 def _check_time(statement: ZoneAssertion, now_s: float) -> None:
     # The upper bound keeps a parent from signing assertions whose nonces would have to be
-    # remembered for ever.
+    # remembered forever.
     if not now_s < statement.ends_at_s <= now_s + LIFE_S:
-        raise ZoneAssertionError("it has ended, or the clocks of the two zones differ")
+        raise ZoneAssertionError("it has expired, or the clocks of the two zones differ")
 
 
 def _digest_of(asked: AssertedRequest | ForwardedRequest) -> str:

@@ -1,8 +1,8 @@
-"""The client of child zones: orders as messages over HTTP, with strict reading of the answers.
+"""The client of child zones, which sends orders over HTTP and reads the answers strictly.
 
-A child's answer is not trusted. Its length is bounded, it is decoded into message types alone, and
-it is refused when it does not match the order. No text of an answer goes into an error, because it
-would disclose details of one zone in the logs of another.
+A child's answer is not trusted. Its length is bounded, it is decoded into message types only, and
+it is rejected when it does not match the order. Errors never quote an answer, because that would
+disclose details of one zone in the logs of another.
 """
 
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ _JSON: Final[Mapping[str, str]] = {
     "Accept": "application/json",
     "Content-Type": "application/json",
 }
-# Limit of an answer: a base, and a part for each instance that the order names.
+# The length limit of an answer is a base plus a part for each instance that the order names.
 _ANSWER_BYTES: Final = 64 * 1024
 _EACH_BYTES: Final = 256
-# A server's metadata and addresses may be long.
+# The length limit of an answer about one server, whose metadata and addresses may be long.
 _SERVER_BYTES: Final = 1024 * 1024
 # Since microversion 2.47 a server's answer includes its size.
 _SHOWN: Final[Mapping[str, str]] = {
@@ -57,10 +57,10 @@ _SHOWN: Final[Mapping[str, str]] = {
     "OpenStack-API-Version": "compute 2.96",
 }
 _REASONS: Final[Mapping[int, str]] = {
-    401: "it accepts neither the account nor the statement; check username, password, the keys "
-    "of this zone that it has, and the clocks",
-    403: "it refuses the account or the statement; check the keys of this zone that it has",
-    404: "it has no such path; check its URL and its version",
+    401: "it rejects the account or the statement; check the username, the password, its copy of "
+    "this zone's keys, and the clocks",
+    403: "it rejects the account or the statement; check its copy of this zone's keys",
+    404: "it does not serve the requested path; check its URL and its version",
     501: "it is not a zone; set zones.name in its settings",
 }
 
@@ -80,7 +80,7 @@ class _InfoMessage:
 
 @dataclass(frozen=True, slots=True)
 class FlavorShown:
-    """The size of a server as a child shows it; `ram` is in MiB."""
+    """The size of a server in a child's answer; `ram` is in MiB."""
 
     vcpus: int
     ram: int
@@ -88,7 +88,7 @@ class FlavorShown:
 
 @dataclass(frozen=True, slots=True)
 class ServerShown:
-    """One server in the form of the compute API, with the fields that a parent reads."""
+    """A server in the form of the compute API, reduced to the fields that a parent reads."""
 
     id: str
     tenant_id: str
@@ -120,8 +120,8 @@ class ChildClient:
     def __init__(self, forwards: ZoneForwarder, clock: Clock) -> None:
         self._forwards = forwards
         self._clock = clock
-        self._latest: tuple[Request, RequestMessage] | None = None
         # A select sends one request to all children, so the latest message is reused.
+        self._latest: tuple[Request, RequestMessage] | None = None
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
         """See `ChildZones.info`."""
@@ -227,10 +227,10 @@ def _post(path: str, message: object, answer_bytes: int) -> ForwardedRequest:
 
 
 def _good(zone: Zone, answer: ForwardedResponse) -> ForwardedResponse:
-    """Return an answer with a successful status.
+    """Return an answer if its status is 2xx.
 
     Raises:
-        UnavailableError: the status is another one.
+        UnavailableError: the status is not 2xx.
     """
     if answer.status not in _GOOD:
         reason = _REASONS.get(answer.status, "it could not carry out the order")
@@ -239,7 +239,7 @@ def _good(zone: Zone, answer: ForwardedResponse) -> ForwardedResponse:
 
 
 def _read(zone: Zone, answer: ForwardedResponse, kind: type[T]) -> T:
-    """Decode an answer; unknown fields are ignored, as newer children may send more.
+    """Return a decoded answer; unknown fields are ignored, because newer children may send more.
 
     Raises:
         UnavailableError: the answer does not have the type's form.

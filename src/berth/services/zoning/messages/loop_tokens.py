@@ -1,7 +1,7 @@
 """Loop prevention tokens: how a zone recognises its own order that came back through a child.
 
 Zones are meant to form a tree, but nothing keeps two zones from being children of each other. Each
-zone that passes an order on adds a token that it alone can read. Messages carry the tokens in the
+zone that passes an order on adds a token that only it can read. Messages carry the tokens in the
 field `marks`. A list of zone names would do the same, but would reveal the tree to all zones in it.
 """
 
@@ -10,9 +10,9 @@ from typing import Final
 
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.sealing import OVERHEAD_BYTES, Sealer
-from berth.services.zoning.messages.message_parts import bytes_of, check_range
+from berth.services.zoning.messages.message_parts import bytes_of, check_count
 
-# A token is an empty text, sealed: nonce and authentication tag are all of it.
+# A token is a sealed empty text, so it consists of only the nonce and the authentication tag.
 LOOP_TOKEN_BYTES: Final = OVERHEAD_BYTES
 _PURPOSE: Final = "zone mark"
 # More than the number of layers that fit into the longest offer, so no valid order has more.
@@ -42,10 +42,11 @@ def read_loop_tokens(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
     """Return the loop tokens in a message.
 
     Raises:
-        InvalidInputError: a text is no token, or there are too many; `name` is their field.
+        InvalidInputError: a text does not have the form of a token, or there are too many of them;
+            `name` is their field.
     """
-    check_range(name, len(texts), 0, _MARKS_MAX)
+    check_count(name, len(texts), 0, _MARKS_MAX)
     marks = tuple(bytes_of(name, one) for one in texts)
     if any(len(one) != LOOP_TOKEN_BYTES for one in marks):
-        raise InvalidInputError(name, f"must be zone marks of {LOOP_TOKEN_BYTES} bytes each")
+        raise InvalidInputError(name, f"each item must encode {LOOP_TOKEN_BYTES} bytes")
     return marks

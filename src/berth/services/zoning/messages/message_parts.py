@@ -17,7 +17,7 @@ NAMES_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """A request as a child sees it: flavor, image, hints and tenant, without any host of ours."""
+    """A request as a child sees it: flavor, image, hints and tenant, but no host of the sender."""
 
     request_id: str
     flavor: Flavor
@@ -59,7 +59,7 @@ class RequestMessage:
 
 @dataclass(frozen=True, slots=True)
 class GroupMessage:
-    """A server group of the sender."""
+    """A server group, as the sender has recorded it."""
 
     uuid: str
     name: str
@@ -97,7 +97,7 @@ class GroupMessage:
 
 @dataclass(frozen=True, slots=True)
 class SurplusMessage:
-    """Offers of a select beyond its first `keep`."""
+    """The offers of a select after the first `keep`, which the sender will not use."""
 
     select_id: str
     keep: int = 0
@@ -109,13 +109,15 @@ class SurplusMessage:
 
     @property
     def surplus(self) -> UnusedOffers:
-        """The offers.
+        """The unused offers in the form of the domain.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: a field is invalid; the error names it.
         """
         select_id = bytes_of("select_id", self.select_id)
-        check_range("select_id", len(select_id), SELECT_ID_BYTES, SELECT_ID_BYTES)
+        if len(select_id) != SELECT_ID_BYTES:
+            reason = f"must encode {SELECT_ID_BYTES} bytes, not {len(select_id)}"
+            raise InvalidInputError("select_id", reason)
         check_range("keep", self.keep, 0, COUNT_MAX)
         return UnusedOffers(select_id, self.keep)
 
@@ -124,7 +126,8 @@ def bytes_of(name: str, text: str) -> bytes:
     """Return the bytes that `url_text_of` has encoded.
 
     Raises:
-        InvalidInputError: the text is not URL-safe base64; `name` is its field.
+        InvalidInputError: the text is not ASCII, or no base64 text has its length; `name` is its
+            field.
     """
     try:
         return raw_of(text)
@@ -133,10 +136,20 @@ def bytes_of(name: str, text: str) -> bytes:
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Refuse a number outside of its range.
+    """Reject a number outside of its range.
 
     Raises:
-        InvalidInputError: the number is outside; `name` is its field.
+        InvalidInputError: the number is out of range; `name` is its field.
     """
     if not least <= value <= most:
-        raise InvalidInputError(name, f"{value} must be {least} to {most}")
+        raise InvalidInputError(name, f"must be between {least} and {most}, not {value}")
+
+
+def check_count(name: str, count: int, least: int, most: int) -> None:
+    """Reject a list with too few or too many items.
+
+    Raises:
+        InvalidInputError: the count is out of range; `name` is the list's field.
+    """
+    if not least <= count <= most:
+        raise InvalidInputError(name, f"must have between {least} and {most} items, not {count}")

@@ -53,7 +53,10 @@ class HeldBuildReply:
 
 @dataclass(frozen=True, slots=True)
 class OfferRelease:
-    """Offers that a parent will not use, made by any scheduler of this zone."""
+    """Offers that a parent will not use; any scheduler of this zone may have made them.
+
+    `audience` is the name of the parent.
+    """
 
     surplus: tuple[UnusedOffers, ...]
     audience: str
@@ -67,16 +70,17 @@ class Acknowledged:
 SELECT: Command[SelectOrder, Offers] = Command(
     _TOPIC, "zone_offers", SelectOrder, Offers, by_one=True
 )
-"""Make offers, sealed for a parent. A single scheduler serves this command (`by_one`): holds are in
-its memory, so two schedulers could each promise the same room."""
+"""Make offers and seal them for a parent. A single scheduler serves this command (`by_one`): holds
+are in its memory, so two schedulers could each promise the same room."""
 
 BUILD: Command[BuildOrder, BuildReply] = Command(_TOPIC, "zone_build", BuildOrder, BuildReply)
-"""Build instances from offers, on this zone's hosts and at its children."""
+"""Build instances from offers, on this zone's hosts and in its children."""
 
 BUILD_HELD: Command[HeldBuildOrder, HeldBuildReply] = Command(
     _TOPIC, "zone_held", HeldBuildOrder, HeldBuildReply
 )
-"""Build from one offer; sent to the scheduler that holds its room, see `scheduler_name`."""
+"""Build an instance from one offer. The command goes to the scheduler that holds the offer's room;
+see `scheduler_name`."""
 
 RELEASE: Command[ReleaseOrder, ReleaseReply] = Command(
     _TOPIC, "zone_release", ReleaseOrder, ReleaseReply
@@ -87,7 +91,8 @@ others will be built."""
 RELEASE_OFFERS: Command[OfferRelease, Acknowledged] = Command(
     _TOPIC, "zone_let_go", OfferRelease, Acknowledged
 )
-"""Release offers. It is a fanout, because the sender cannot tell which scheduler made them."""
+"""Release offers. The command is a fanout, because the sender cannot tell which scheduler made the
+offers."""
 
 
 def scheduler_name(scheduler: bytes) -> str:

@@ -1,7 +1,7 @@
 """Messages between zones as plain data that any codec can encode.
 
-No field names a host of the sender. Input is decoded into these types alone, so a parent can set
-nothing of an instance beyond their fields.
+No field names a host of the sender. Input is decoded into these types only, so a parent cannot set
+any other field of an instance.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,11 @@ from berth.services.zoning.messages.message_parts import (
     RequestMessage,
     SurplusMessage,
     bytes_of,
+    check_count,
     check_range,
 )
 
-# Bounds the time for which a parent's select can occupy this zone.
+# The longest deadline bounds the time for which a parent's select can occupy this zone.
 DEADLINE_MS_MAX = 60_000
 
 
@@ -40,7 +41,7 @@ class SelectMessage:
     """A request for offers.
 
     `deadline_ms` is the remaining time and not a time of day, because clocks of zones differ.
-    `surplus` releases unused offers of earlier selects, which saves a message of its own. `marks`
+    `surplus` releases unused offers of earlier selects, which saves a separate message. `marks`
     are loop prevention tokens, one from each zone that the select came through.
     """
 
@@ -57,7 +58,10 @@ class SelectMessage:
     def of(
         cls, order: SelectOrder, now_s: float, request: RequestMessage | None = None
     ) -> "SelectMessage":
-        """Return the message for an order; `request` is its request's message if already made."""
+        """Return the message for an order.
+
+        `request` is the message for the order's request, if the caller has it already.
+        """
         left_ms = int((order.deadline_s - now_s) * 1000)
         return cls(
             request=request or RequestMessage.of(order.request),
@@ -71,17 +75,17 @@ class SelectMessage:
         )
 
     def order(self, audience: str, now_s: float) -> SelectOrder:
-        """Return the order of a parent.
+        """Return the order in the form of the domain; `audience` is the parent that sent it.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: a field is invalid; the error names it.
         """
         check_range("num_instances", self.num_instances, 1, COUNT_MAX)
         check_range("deadline_ms", self.deadline_ms, 1, DEADLINE_MS_MAX)
         check_range("blob_bytes", self.blob_bytes, BLOB_BYTES_MIN, BLOB_BYTES_MAX)
-        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_count("surplus", len(self.surplus), 0, NAMES_MAX)
         # Instances of one request are equal, so an offer fits any of them and placeholder uuids
-        # do. The `?` keeps them apart from uuids that instances could have.
+        # suffice. The `?` keeps them apart from uuids that instances could have.
         uuids = (
             instance_uuid_of(f"{self.request.request_id}?", index)
             for index in range(self.num_instances)
@@ -108,7 +112,10 @@ class WeightMessage:
 
 @dataclass(frozen=True, slots=True)
 class OffersMessage:
-    """The answer to a select, best first (D1: `{"weights": [...]}`)."""
+    """The answer to a select: the offers, best first.
+
+    The form is that of D1 in nova-behaviour.md: `{"weights": [...]}`.
+    """
 
     select_id: str
     weights: tuple[WeightMessage, ...]
@@ -125,7 +132,7 @@ class OffersMessage:
         """The offers in the form of the domain.
 
         Raises:
-            InvalidInputError: a blob or the select's id is not base64.
+            InvalidInputError: a blob or the select's id is not URL-safe base64.
         """
         return Offers(
             select_id=bytes_of("select_id", self.select_id),
@@ -147,7 +154,7 @@ class InstanceMessage:
 
 @dataclass(frozen=True, slots=True)
 class BuildMessage:
-    """Instances of one request, each with its offer, and the fields that they share."""
+    """The order to build instances of one request, each from its offer."""
 
     request: RequestMessage
     reservation_id: str
@@ -183,14 +190,14 @@ class BuildMessage:
         )
 
     def order(self, audience: str, now_s: float) -> BuildOrder:
-        """Return the order of a parent.
+        """Return the order in the form of the domain; `audience` is the parent that sent it.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: a field is invalid; the error names it.
         """
-        check_range("instances", len(self.instances), 1, COUNT_MAX)
+        check_count("instances", len(self.instances), 1, COUNT_MAX)
         uuids = tuple(one.uuid for one in self.instances)
-        # A parent's clock may be ahead; no record here is created in the future.
+        # The parent's clock may be ahead, and no record here may have a future time of creation.
         created_at_s = min(self.created_at_s, now_s) if self.created_at_s > 0 else now_s
         return BuildOrder(
             request=self.request.request(uuids),
@@ -255,7 +262,7 @@ class OutcomesMessage:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalMessage:
-    """An instance that no order sent at or before `sent_ms` may build."""
+    """An instance that no order sent at or before `sent_ms` (Unix milliseconds) may build."""
 
     uuid: str
     sent_ms: int
@@ -263,7 +270,7 @@ class WithdrawalMessage:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMessage:
-    """Offers and instances that a parent does not want."""
+    """Offers and instances that a parent does not want; with `keeps_built`, built ones stay."""
 
     surplus: tuple[SurplusMessage, ...] = ()
     withdrawn: tuple[WithdrawalMessage, ...] = ()
@@ -279,13 +286,17 @@ class ReleaseMessage:
         )
 
     def order(self, audience: str, project_id: str) -> ReleaseOrder:
-        """Return the order of a parent, for one of its tenants.
+        """Return the order in the form of the domain.
+
+        Args:
+            audience: the parent that sent it.
+            project_id: the tenant's project, from the parent's signed assertion.
 
         Raises:
-            InvalidInputError: naming the field.
+            InvalidInputError: a field is invalid; the error names it.
         """
-        check_range("surplus", len(self.surplus), 0, NAMES_MAX)
-        check_range("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
+        check_count("surplus", len(self.surplus), 0, NAMES_MAX)
+        check_count("withdrawn", len(self.withdrawn), 0, NAMES_MAX)
         return ReleaseOrder(
             audience=audience,
             surplus=tuple(one.surplus for one in self.surplus),
@@ -297,6 +308,9 @@ class ReleaseMessage:
 
 @dataclass(frozen=True, slots=True)
 class KeptMessage:
-    """The answer to a release: the instances that exist and stay; all others are gone."""
+    """The answer to a release: the uuids of the instances that exist and stay.
+
+    None of the other instances exists or will be built.
+    """
 
     kept: tuple[str, ...]

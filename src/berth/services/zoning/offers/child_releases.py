@@ -1,4 +1,4 @@
-"""Batches the releases of unused offers to children.
+"""Batches the releases of the children's unused offers.
 
 A select over ten children leaves the offers of nine unused. Releasing them one by one would cost as
 much as the select itself, so releases are collected for a moment and travel with the child's next
@@ -17,8 +17,8 @@ from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 
 _TIMEOUT_S: Final = 2.0
-# Releases kept for a child that does not answer. Their holds expire within seconds anyway, so the
-# oldest ones are dropped.
+# At most this many releases are kept for a child that does not answer. The oldest ones are dropped,
+# because their holds expire within seconds anyway.
 _OWED_MAX: Final = 1_000
 
 
@@ -33,7 +33,7 @@ class ChildReleases:
         children: the client of the child zones.
         clock: measures the pause.
         telemetry: receives failures of children.
-        pause_s: seconds for which releases are collected; 0 sends them at once.
+        pause_s: seconds for which releases are collected; 0 sends them immediately.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ChildReleases:
         self._clock = clock
         self._telemetry = telemetry
         self._pause_s = pause_s
-        # By the child's number.
+        # By the child's id.
         self._owed: dict[int, tuple[Zone, list[UnusedOffers]]] = {}
         self._telling: asyncio.Task[None] | None = None
 
@@ -67,7 +67,7 @@ class ChildReleases:
         return tuple(found)
 
     def give_back(self, zone: Zone, some: Sequence[UnusedOffers]) -> None:
-        """Queue releases again that could not be sent to a child."""
+        """Put releases that could not be sent to a child back into its queue."""
         if some:
             self._note(zone, some)
 

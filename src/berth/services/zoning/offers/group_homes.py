@@ -1,4 +1,4 @@
-"""The home zone of a server group with hard affinity: the one zone that its members go to."""
+"""The home zone of a server group with hard affinity, which is the only zone for its members."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -37,19 +37,20 @@ class GroupHomes:
     async def bind(
         self, group: ServerGroup | None, where: HostTerms | ChildTerms
     ) -> ServerGroup | None:
-        """Record a group's home zone when its first members are about to go there.
+        """Record a group and its home zone when its first members are about to go there.
 
-        A group that is new to this zone is stored under the parent's uuid.
+        A group that is new to this zone is stored under the parent's uuid. Only a group with hard
+        affinity gets a home zone.
 
         Returns:
-            The stored group, whose home may be another zone; None without a group.
+            The stored group, whose home may be another zone; None if `group` is None.
 
         Raises:
             ConflictError: the group's record kept changing through all retries.
             UnavailableError: the ledger cannot be reached.
         """
-        # Recorded before any member is built: two requests for one group would otherwise each
-        # choose a zone, and its members would end up apart.
+        # The home is recorded before any member is built. Otherwise two requests for one group
+        # could choose different zones, and its members would end up apart.
         if group is None:
             return None
         mine = self._replica.hosts.server_groups.get(group.uuid)
@@ -69,14 +70,15 @@ class GroupHomes:
         raise ConflictError(f"server group {group.uuid} keeps changing; try again")
 
     async def leave(self, group: ServerGroup, *, but: Collection[str]) -> ServerGroup | None:
-        """Remove a group's home zone when the group has no members there.
+        """Remove a group's home zone when the group has no members.
 
         Args:
             group: a group with hard affinity.
-            but: instances that are about to become members; they do not count.
+            but: uuids of instances that are about to become members and do not count yet.
 
         Returns:
-            The group without a home, or None when it keeps its home.
+            The group without a home; None when it keeps its home, because it has members or
+            because its record has just changed, and when it is not recorded here.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -104,7 +106,7 @@ class GroupHomes:
 
 
 def home_guard(group_uuid: str) -> str:
-    """Return the key of the guard on a group's home zone."""
+    """Return the name of the guard on a group's home zone."""
     return f"zone of server group {group_uuid}"
 
 
@@ -114,9 +116,10 @@ def _is_member(instance: Instance) -> bool:
 
 
 def _may_be_member(remote: RemoteInstance, group: ServerGroup) -> bool:
-    """Return whether a remote instance may be a member that its owner has not deleted."""
+    """Return whether a remote instance may belong to a group and is not deleted or withdrawn."""
     is_wanted = remote.stage is not RemoteInstanceStage.WITHDRAWING and remote.counts_as is not None
-    # Records of older versions have no group (None); they count as members to be safe.
+    # Records of older versions have no group (None). They count as members, because a group with
+    # members must keep its home.
     return is_wanted and remote.group_uuid in {None, group.uuid}
 
 
@@ -126,10 +129,13 @@ def is_together(group: ServerGroup | None) -> bool:
 
 
 def home_of(group: ServerGroup | None) -> int | None:
-    """Return the only zone that a group's members may go to (0 is this one), or None for any."""
+    """Return the id of the only zone that a group's members may go to, or None for any zone.
+
+    The id of this zone is 0.
+    """
     return group.zone_id if group is not None and is_together(group) else None
 
 
 def home_at(where: HostTerms | ChildTerms) -> int:
-    """Return the number of the zone that offer terms lead to, 0 for this one."""
+    """Return the id of the zone that an offer's terms lead to, 0 for this one."""
     return where.zone_id if isinstance(where, ChildTerms) else 0

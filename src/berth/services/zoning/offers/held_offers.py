@@ -1,6 +1,6 @@
 """Holds on the room of offers, in the memory of the scheduler that made them.
 
-A hold counts in the host table like a claim that is decided but not yet committed. It ends at its
+In the host table, a hold counts like a claim that is decided but not yet committed. It ends at its
 expiry, at a release, or when a build turns it into a claim. Holds are never written to the ledger:
 a scheduler that dies loses them, and a build then checks the room anew. Expiry is measured in
 monotonic seconds, because a change of the time of day would prolong or cut all holds.
@@ -28,7 +28,11 @@ _PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class _Select:
-    """The holds of one select: the remaining ones by place, and the decided placements."""
+    """The holds of one select.
+
+    `audience` is the parent, `ends_s` the monotonic second of expiry, and `amounts` is what each
+    instance takes. `placements` are all that were held, and `holds` the remaining ones by place.
+    """
 
     audience: str
     ends_s: float
@@ -78,17 +82,17 @@ class HeldOffers:
         *,
         ends_s: float,
     ) -> int:
-        """Hold as many leading placements as the parent's share allows, and return how many.
+        """Hold as many of the first placements as the parent's share allows; return their number.
 
         Args:
             select_id: the id of the select.
             audience: the parent's name.
             request: the parent's request.
             placements: the decided placements, in the order of the offers.
-            amounts: what each instance takes, by resource class in its unit.
+            amounts: what each instance takes, by resource class.
             ends_s: when the holds expire, in monotonic seconds.
         """
-        # A prefix is held and not any subset: an offer holds only together with those before it.
+        # Only a prefix can be held: an offer is valid only together with those before it.
         count = min(len(placements), self._allowed(audience, amounts))
         if not count:
             return 0
@@ -113,7 +117,7 @@ class HeldOffers:
     def take(self, key: OfferKey) -> Hold | None:
         """End the hold of an offer that is about to be used.
 
-        The caller claims the room before its next await, or another request may take it.
+        The caller must claim the room before its next await, or another request may take it.
 
         Returns:
             The hold, or None when the offer is not held.
@@ -130,7 +134,7 @@ class HeldOffers:
     def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
         """End a select's holds from place `keep` on, and return how many ended.
 
-        A select of another parent than `audience` is left alone.
+        A select of a parent other than `audience` is left alone.
         """
         select = self._selects.get(select_id)
         if select is None or select.audience != audience:
@@ -141,7 +145,7 @@ class HeldOffers:
         return self._end(select, ended)
 
     def expire(self, at_s: float) -> int:
-        """End the holds that have expired at a monotonic second, and return how many ended."""
+        """End the holds that expire by the monotonic second `at_s`, and return how many ended."""
         ended = 0
         # Entries of selects without holds are dropped too, or `run` would wake for each of them.
         while self._ends and (self._ends[0][0] <= at_s or self._ends[0][1] not in self._selects):
@@ -152,12 +156,12 @@ class HeldOffers:
         return ended
 
     async def run(self, clock: Clock, hold_s: float) -> None:
-        """End expired holds, for ever.
+        """End holds as they expire; this never returns.
 
         Args:
             clock: the monotonic clock.
-            hold_s: seconds for which each offer is held. Without holds the loop sleeps as long:
-                a hold that is made in the meantime cannot expire earlier.
+            hold_s: seconds for which each offer is held. Without holds the loop sleeps for this
+                long, since a hold that is made in the meantime cannot expire earlier.
         """
         while True:
             at_s = steady_s(clock)
@@ -184,8 +188,8 @@ class HeldOffers:
 
     def _allowed(self, audience: str, amounts: Mapping[str, int]) -> int:
         """Return how many more instances may be held for a parent."""
-        # The share is of what is free plus what is held: holds themselves lower the free room, and
-        # without them in the base a parent's share would shrink as it is used.
+        # The share refers to what is free plus what is held. Holds lower the free room, so a share
+        # of the free room alone would shrink as the parent uses it.
         if self._share_max >= 1 or not amounts:
             return 10**9
         mine = self._held.get(audience, {})

@@ -43,14 +43,15 @@ class HoldRouter:
         self._timeout_s = timeout_s
 
     async def build(self, order: HeldBuildOrder, here: LocalBuild) -> OfferRefusalReason | None:
-        """Have the holder build an instance, or build it here when the holder is gone.
+        """Have the holder build an instance, or build it here when the holder does not answer.
 
         Args:
             order: the instance and its offer.
             here: builds it in this process.
 
         Returns:
-            The reason for a refusal, or None when the instance is being built.
+            The reason for a refusal, or None when the instance is being built. When the holder does
+            not answer and this process finds the room taken, the reason is UNSETTLED.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -72,7 +73,7 @@ class HoldRouter:
 
 
 class OfferReleaser:
-    """Releases offers, whichever scheduler of this zone made them.
+    """Releases offers of any scheduler of this zone.
 
     Args:
         selector: releases the offers that this process made.

@@ -1,4 +1,4 @@
-"""Offers of this zone's own hosts: deciding them, and holding their room."""
+"""Makes offers of this zone's own hosts, and holds their room."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class HostOffer:
-    """Room for one instance on a host of this zone."""
+    """Room for one instance on the host with the root provider `provider_uuid`."""
 
     weight: float
     provider_uuid: str
@@ -32,7 +32,7 @@ class HostOffer:
 class HostOffers:
     """The offers of this zone's hosts for one select, best first.
 
-    Each offer is valid only together with those before it.
+    Each offer is valid only together with those before it, and until `ends_at_s` (Unix seconds).
     """
 
     select_id: bytes
@@ -149,14 +149,14 @@ def incomparable_reason(policy: Policy) -> str | None:
         driver = driver.drivers[driver.routes.get(Operation.CREATE, driver.default)]
     if driver.name == "least_cost" and policy.normalisation is not Normalisation.SHARE:
         return (
-            "least_cost divides each cost by the greatest one of the hosts at hand; set "
-            'normalisation = "share" in the policy'
+            "least_cost divides each cost by the greatest one among the hosts that pass the "
+            'filters; set normalisation = "share" in the policy'
         )
     if driver.name in {"chance", "availability_zone"}:
         return f"{driver.name} gives all hosts the same score"
     if driver.name == "simple" or policy.normalisation is Normalisation.SHARE:
         return None
     return (
-        "values lie between the least and the greatest of the hosts at hand; set normalisation = "
-        '"share" in the policy'
+        "weights are scaled to the least and the greatest value among the hosts that pass the "
+        'filters; set normalisation = "share" in the policy'
     )

@@ -1,11 +1,11 @@
-"""Sealed offers: the terms of an offer as bytes that only the zone that made it can read.
+"""Sealed offers: the terms of an offer as bytes that only the zone that made the offer can read.
 
 Threat model. A parent keeps offers and returns them, but is another organisation. Sealing with
 AES-256-GCM-SIV hides the host from it and makes changes evident; the nonce-misuse resistance of SIV
 covers several processes that seal with one key without a shared counter. The terms inside bind an
 offer to one zone, one parent, one request and a time of expiry, and the ledger accepts its key
 once, so a stolen or repeated offer is worth nothing. All blobs of an answer are padded to the
-length that was asked for: the length discloses neither host nor depth of the tree.
+length that the parent requested, so the length discloses neither host nor depth of the tree.
 """
 
 import hashlib
@@ -33,7 +33,8 @@ from berth.domain.zones.offer import (
 from berth.services.crypto.sealing import OVERHEAD_BYTES, Sealer
 
 _PURPOSE: Final = "zone offer"
-# Form, kind, digests of zone and audience, digest of the request, select id, place, expiry.
+# The fields are form, kind, digest of zone, digest of audience, digest of request, select id, place
+# and expiry.
 _HEAD: Final = struct.Struct("!BB8s8s16s16sId")
 _HOST: Final = struct.Struct("!16s8sI")
 _CHILD: Final = struct.Struct("!QH")
@@ -68,7 +69,8 @@ class OfferSeals:
         """Return terms as a sealed blob of exactly `blob_bytes` bytes.
 
         Raises:
-            ValueError: they do not fit; `child_blob_bytes` and `BLOB_BYTES_MIN` prevent that.
+            ValueError: the terms do not fit, which `child_blob_bytes` and `BLOB_BYTES_MIN`
+                prevent.
         """
         content = _packed(terms)
         room = blob_bytes - OVERHEAD_BYTES
@@ -79,14 +81,14 @@ class OfferSeals:
     def open(
         self, blob: bytes, *, audience: str, request_digest: bytes, now_s: float
     ) -> OfferTerms:
-        """Return the terms of an offer that is valid for a parent, a request and the time.
+        """Return the terms of an offer that is valid for a parent and a request at a time.
 
         Raises:
             OfferRefusedError: the offer is unreadable, expired, or made for another zone, parent
                 or request.
         """
-        # The seal is authenticated, so after this only a blob of this zone's own making is left,
-        # and plain comparisons are safe: their timing could disclose only what the sender sent.
+        # The seal is authenticated, so a blob that can be unsealed was made by this zone. Plain
+        # comparisons are safe then: their timing can disclose only what the sender sent.
         content = None
         if BLOB_BYTES_MIN <= len(blob) <= BLOB_BYTES_MAX:
             content = self._sealer.unseal_bytes(_PURPOSE, blob)
@@ -117,12 +119,12 @@ def blob_bytes_of(levels: int) -> int:
     """Return the blob length that fits the nested seals of a number of levels of zones.
 
     Raises:
-        ValueError: it exceeds the largest blob.
+        ValueError: there are no levels, or their seals do not fit into the largest blob.
     """
     least = BLOB_BYTES_MIN + (levels - 1) * LAYER_BYTES
     if not BLOB_BYTES_MIN <= least <= BLOB_BYTES_MAX:
         raise ValueError(f"{levels} levels of zones do not fit into one offer")
-    # Rounded up, so that the length is not an exact count of levels.
+    # The length is rounded up so that it does not disclose the exact number of levels.
     return -(-least // _STEP_BYTES) * _STEP_BYTES
 
 
@@ -169,7 +171,7 @@ def request_digest(request: Request) -> bytes:
 
     A zone computes the digest when it makes offers and again when they are built, so the encoding
     does not depend on the order of mappings. The instances are left out: a build may use fewer
-    offers than the select asked for, and the uuids follow from the request's id.
+    offers than the select requested, and the uuids follow from the request's id.
     """
     content = _encoder.encode(_asked_of(request))
     return hashlib.sha256(b"berth request\0" + content).digest()[:DIGEST_BYTES]

@@ -1,4 +1,4 @@
-"""Records of answered selects, which tell which child holds which of the merged offers."""
+"""Records of answered selects, from which a zone knows which child made which merged offer."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ class SelectRecord:
     Attributes:
         audience: the parent that got the answer.
         ends_at_s: when the offers expire, in Unix seconds.
-        sources: for each offer in order 0 for this zone's own hosts, or n for the n-th child.
-        zones: the children with offers, the first being source 1.
+        sources: for each offer, in order, 0 for this zone's own hosts or n for the n-th of `zones`.
+        zones: the children with offers; the first one is source 1.
         select_ids: the select's id at each of these children.
     """
 
@@ -37,7 +37,7 @@ class SelectRecords:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # By select id, oldest first: all offers live equally long, so expired records are in front.
+        # By select id, oldest first. All offers live equally long, so expired records are in front.
         self._given: dict[bytes, SelectRecord] = {}
 
     def note(self, select_id: bytes, given: SelectRecord) -> None:
@@ -65,7 +65,7 @@ class SelectRecords:
         Raises:
             KeyError: the select is unknown here.
         """
-        # The record is cut at once, so a repeated release does not reach the children again.
+        # The record is cut immediately, so a repeated release does not reach the children again.
         given = self._given[surplus.select_id]
         kept = given.sources[: surplus.keep]
         if surplus.keep:

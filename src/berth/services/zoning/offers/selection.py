@@ -28,24 +28,26 @@ from berth.services.zoning.offers.host_offers import HostOfferMaker, HostOffers
 from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
 from berth.services.zoning.offers.select_records import SelectRecord, SelectRecords
 
-# The time that a zone reserves from its deadline to merge, seal and answer: a base, and a part for
-# each instance.
+# The seconds before its deadline that a zone reserves to merge, seal and answer are a base plus a
+# part for each instance.
 _OWN_S = 0.005
 _OWN_EACH_S = 0.00005
-# The reserve is at least this share of the time: a late child must not make its parent late.
+# The reserve is at least this share of the remaining time, so that a late child does not make its
+# parent late.
 _OWN_SHARE = 0.1
 _ALL = 10**9
-# The id of a select without offers; there is nothing to release of it.
+# The id of a select without offers, of which nothing needs to be released.
 _NOTHING = bytes(SELECT_ID_BYTES)
-# The same finding about a parent recurs with each of its selects, so it is reported once a minute.
+# The same finding about a parent recurs with each of its selects, so it is reported at most once in
+# this many seconds.
 _TELL_AGAIN_S = 60.0
 
 
 class ActiveZones(Protocol):
-    """Lists the children that may be asked now."""
+    """Lists the children that can receive requests now."""
 
     def active(self) -> Sequence[Zone]:
-        """Return the children that are enabled and up, ordered by number."""
+        """Return the children that are enabled and up, ordered by id."""
         ...
 
 
@@ -138,14 +140,14 @@ class OfferSelector:
     async def offers(self, order: SelectOrder) -> Offers:
         """Return offers for a parent, sealed for it.
 
-        There are none when the select has come from this zone itself, round a loop of zones.
+        A select that this zone itself sent gets none when it returns through a loop of zones.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
         # A zone in a loop would otherwise offer its own hosts to itself, through zones that hold
-        # and seal them once more; its hosts are in the plan already.
+        # and seal them once more; its hosts are already in the plan.
         if self._loop_tokens.is_among(order.marks):
             self._tell("zone_in_a_ring", order.audience)
             return Offers(_NOTHING)
@@ -175,12 +177,12 @@ class OfferSelector:
     async def select(self, order: SelectOrder, *, without: Collection[int] = ()) -> Selection:
         """Return the best offers of this zone and of the zones below it.
 
-        Children that do not answer in time are left out. When the home zone of a group has too
-        little room and no members yet, the group may go to another zone.
+        Children that do not answer in time are left out. When a group has no members yet and its
+        home zone has too little room, the group may go to another zone.
 
         Args:
             order: the request and its deadline.
-            without: numbers of zones to leave out, 0 for this one.
+            without: ids of zones to leave out, 0 for this one.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -221,8 +223,8 @@ class OfferSelector:
     def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
         """Return the children to ask.
 
-        There are none when the request names a host, or when offers have no room for another
-        layer of sealing.
+        There are none when the request names a host, when no child is up, or when offers have no
+        room for another layer of sealing.
         """
         request = order.request
         if request.destination or request.force_hosts or request.force_nodes:
@@ -244,7 +246,10 @@ class OfferSelector:
             self._telemetry.event(name, parent=parent)
 
     def _below_of(self, order: SelectOrder) -> SelectOrder | None:
-        """Return the order for the children, or None when no time or layer is left for them."""
+        """Return the order for the children.
+
+        None is returned when no time is left for them, or no room for their layer of sealing.
+        """
         blob_bytes = child_blob_bytes(order.blob_bytes)
         count = len(order.request.instance_uuids)
         now_s = self._clock.now_s()
@@ -291,7 +296,7 @@ class OfferSelector:
     async def _wait(
         self, asked: Sequence["asyncio.Task[_Source | None]"], order: SelectOrder
     ) -> int:
-        """Wait for the children until the deadline, and return how many gave no usable answer."""
+        """Wait for the children until the deadline; return how many gave no usable answer."""
         if not asked:
             return 0
         timeout_s = max(0.0, order.deadline_s - _OWN_S - self._clock.now_s())
@@ -366,7 +371,7 @@ class OfferSelector:
 
 
 def portable_request(request: Request) -> Request:
-    """Return a request as children get it, without host and cell names of this zone."""
+    """Return a request in the form for children, without host and cell names of this zone."""
     if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
         return request
     return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")

@@ -1,5 +1,7 @@
 """Applying units: the keys that a batch requires, and the changes that it leaves to store."""
 
+import pytest
+
 from berth.adapters.ledger.engine.apply import apply_units, required_keys
 from berth.adapters.ledger.engine.working_set import (
     ChangeSet,
@@ -19,6 +21,7 @@ from berth.domain.ledger.write import (
     Guard,
     Heartbeats,
     Put,
+    Reallocate,
     Rejected,
     RejectionCause,
     Remove,
@@ -37,6 +40,7 @@ from berth.testing.builders import (
     make_moving_consumer,
     make_provider,
     make_service,
+    make_share,
     make_take,
     make_uuid,
 )
@@ -97,7 +101,9 @@ def test_a_refused_transfer_leaves_no_changes() -> None:
     held = dict(working_set.held)
     (outcome,) = apply_units(working_set, [unit])
     assert outcome == Rejected(
-        conflict=f"consumer {VM_1!r} holds nothing", cause=RejectionCause.NOT_HELD, subject=VM_1
+        conflict=f"consumer {VM_1!r} holds no allocations",
+        cause=RejectionCause.NOT_HELD,
+        subject=VM_1,
     )
     assert working_set.change_set == ChangeSet()
     assert (working_set.held, working_set.consumers, working_set.capacities[HOST_1].used[VCPU]) == (
@@ -187,3 +193,23 @@ def test_allocations_of_one_claim_add_up() -> None:
     assert outcome == Rejected(shortages=(Shortage(HOST_1, VCPU, 6, 5),))
     (outcome,) = apply_units(committed(*make_fleet(1, vcpus=6)), [(Take(Claim("both", two)),)])
     assert outcome == Committed(2)
+
+
+@pytest.mark.parametrize(
+    ("number", "seen", "difference"),
+    [
+        (1, 4, "is at generation 1, but generation 4 was expected"),
+        (1, None, "is at generation 1, but no consumer was expected"),
+        (2, 1, "does not exist, but generation 1 was expected"),
+    ],
+)
+def test_a_consumer_at_another_generation_is_described(
+    number: int, seen: int | None, difference: str
+) -> None:
+    """The conflict names both states, one of which may be that there is no consumer."""
+    working_set = committed(*make_fleet(1), (Reallocate((make_share(1, on_1=1),)),))
+    stale = make_share(number, seen=seen, on_1=2)
+    (outcome,) = apply_units(working_set, [(Reallocate((stale,)),)])
+    assert isinstance(outcome, Rejected)
+    uuid = make_uuid("consumer", number)
+    assert outcome.conflict == f"consumer {uuid!r} {difference}; read it again"

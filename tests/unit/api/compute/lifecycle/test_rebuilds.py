@@ -2,7 +2,9 @@
 
 import pytest
 
+from berth.domain.compute.flavor import Image
 from tests.unit.api.compute.lifecycle.staffed import OWNER, Staffed
+from tests.unit.api.conftest import MakeStack
 
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 ARGS = {"imageRef": IMAGE}
@@ -104,4 +106,20 @@ async def test_a_paused_server_is_not_rebuilt(cloud: Staffed) -> None:
     assert answer.status == 409
     assert answer.body["conflictingRequest"]["message"] == (
         f"Cannot 'rebuild' instance {uuid} while it is in vm_state paused"
+    )
+
+
+async def test_an_image_that_the_host_rejects_is_refused(make_stack: MakeStack) -> None:
+    """By the names of the filters that remove the host."""
+    arm = Image("arm", properties={"hw_architecture": "aarch64"})
+    stack = await make_stack(images={IMAGE: Image(IMAGE), "arm": arm})
+    await stack.flavor()
+    uuid = await stack.server(imageRef=IMAGE)
+    await stack.activate(uuid)
+    answer = await stack.ask(
+        "POST", f"/v2.1/servers/{uuid}/action", {"rebuild": {"imageRef": "arm"}}
+    )
+    assert answer.status == 409
+    assert answer.body["conflictingRequest"]["message"] == (
+        "the instance's host rejects the image: removed by ImagePropertiesFilter"
     )

@@ -7,7 +7,7 @@ import pytest
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.zones.zone import Zone
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
-from berth.services.zoning.children.zones import NewZone, ZoneChange, Zones
+from berth.services.zoning.children.zones import URL_MAX, NewZone, ZoneChange, Zones
 from tests.unit.services.wiring import TappedLedger
 
 
@@ -165,3 +165,18 @@ async def test_addresses_that_there_are(url: str) -> None:
         await mine.change(zone.zone_id, ZoneChange(username="a:b"))
     with pytest.raises(InvalidInputError):
         await mine.change(zone.zone_id, ZoneChange(api_url=f"{url}/%0a"))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://west/" + "a" * URL_MAX, "at most 2048 characters"),
+        ("ftp://west", "must have the form"),
+        ("http://we..st", "the host must be"),
+        ("http://west:0", "the port must not be 0"),
+    ],
+)
+async def test_the_error_about_a_url_names_the_rule(url: str, reason: str) -> None:
+    """Length, form, host and port have a message each."""
+    with pytest.raises(InvalidInputError, match=reason):
+        await zones().create(NewZone("west", url))

@@ -111,7 +111,7 @@ def test_it_is_used_once() -> None:
     reader.verify(text, ASKED)
     assert "used before" in refused(reader, text)
     world.now += LIFE_S
-    assert "ended" in refused(reader, text)
+    assert "expired" in refused(reader, text)
     reader.verify(written(world), ASKED)
 
 
@@ -148,7 +148,7 @@ def test_one_that_ends_while_its_body_comes_is_refused() -> None:
     reader = world.reader()
     statement = reader.verify_signature(written(world))
     world.now += LIFE_S
-    with pytest.raises(ZoneAssertionError, match="has ended"):
+    with pytest.raises(ZoneAssertionError, match="has expired"):
         reader.redeem(statement, ASKED)
 
 

@@ -22,7 +22,7 @@ from berth.domain.zones.zone_orders import (
 )
 from berth.services.crypto.base64url import url_text_of
 from berth.services.zoning.messages.loop_tokens import LOOP_TOKEN_BYTES
-from berth.services.zoning.messages.message_parts import bytes_of
+from berth.services.zoning.messages.message_parts import SurplusMessage, bytes_of
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
     OffersMessage,
@@ -129,3 +129,13 @@ def test_bytes_are_written_in_the_characters_of_urls() -> None:
     assert bytes_of("blob", url_text_of(b"\xff\xfe\xfd")) == b"\xff\xfe\xfd"
     with pytest.raises(InvalidInputError):
         bytes_of("blob", "é")
+
+
+def test_the_length_of_a_select_id_is_checked_apart_from_ranges() -> None:
+    """Its error names the length, and the error about a list names the number of its items."""
+    with pytest.raises(InvalidInputError, match="select_id: must encode 16 bytes, not 12"):
+        _ = SurplusMessage(url_text_of(b"s" * 12)).surplus
+    order = SelectOrder(request_of(1), "root", NOW_S + 1)
+    good = SelectMessage.of(order, NOW_S)
+    with pytest.raises(InvalidInputError, match="marks: must have between 0 and 64 items, not 65"):
+        replace(good, marks=("A" * 44,) * 65).order("root", NOW_S)

@@ -1,4 +1,4 @@
-"""The first schema."""
+"""The initial schema."""
 
 from typing import Final
 

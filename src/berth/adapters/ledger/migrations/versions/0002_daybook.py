@@ -1,4 +1,4 @@
-"""The write-ahead log (`daybook`): committed batches that are not yet in the other tables."""
+"""The write-ahead log (`daybook`), which holds committed batches before the other tables do."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _BIG: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Create the table."""
+    """Create the table `daybook`."""
     op.create_table(
         "daybook",
         sa.Column("first", _BIG, autoincrement=False, nullable=False),

@@ -1,4 +1,4 @@
-"""The Placement API: consumers, custom names, and generations that count claims."""
+"""Tables for the Placement API: consumers, resource classes, traits, and inventory generations."""
 
 from typing import Final
 
@@ -15,10 +15,11 @@ _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresq
 
 
 def upgrade() -> None:
-    """Create the tables, and make every follower load a new snapshot.
+    """Create the tables and the column, and make every follower load a new snapshot.
 
-    The usage in the existing feed has no generations. Batches in the write-ahead log stay there: a
-    checkpoint writes only columns that the tables had before.
+    Followers need a snapshot because the usage in the existing feed has no generations. Batches in
+    the write-ahead log stay there, because a checkpoint can still write them: it writes only
+    columns that the tables had before.
     """
     op.create_table(
         "consumers",

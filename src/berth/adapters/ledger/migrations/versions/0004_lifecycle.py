@@ -1,4 +1,4 @@
-"""Migrations of instances between hosts, and the history of actions on instances."""
+"""Tables for migrations of instances between hosts and for the history of actions on instances."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ def _seconds(*names: str) -> list[sa.Column[float]]:
 
 
 def upgrade() -> None:
-    """Create the tables; existing rows stay as they are."""
+    """Create the tables `migrations` and `actions`."""
     op.create_table(
         "migrations",
         *_text("uuid"),

@@ -1,4 +1,4 @@
-"""Quotas of projects, and the footprints of instances."""
+"""The table for quotas of projects, and columns for the footprints of instances."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""Existing columns are unchanged; an older Berth leaves the footprint columns alone."""
+"""Existing columns are unchanged, and an older Berth does not write the footprint columns."""
 
 _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
@@ -20,7 +20,7 @@ _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresq
 def upgrade() -> None:
     """Create the table and the columns.
 
-    Footprints of existing instances are read from their bodies.
+    The columns stay NULL for existing instances, whose footprints are read from their bodies.
     """
     op.create_table(
         "quotas",

@@ -1,4 +1,4 @@
-"""Indexes that find the migrations of a host by either side."""
+"""Indexes for the migrations that have a given host as their source or as their destination."""
 
 from alembic import op
 
@@ -8,10 +8,10 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""An older Berth need not know of an index."""
+"""An index changes nothing for an older Berth."""
 
 
 def upgrade() -> None:
-    """Create an index for each side."""
+    """Create one index for the source and one for the destination."""
     for side in ("source", "destination"):
         op.create_index(f"ix_migrations_{side}", "migrations", [f"{side}_host", "created_at_s"])

@@ -1,4 +1,4 @@
-"""Child zones, and the instances that were delegated to them."""
+"""Tables for child zones and for the instances that were delegated to them."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def _text(*names: str) -> list[sa.Column[str]]:
 
 
 def upgrade() -> None:
-    """Create the tables."""
+    """Create the tables `zones` and `errands`."""
     op.create_table(
         "zones",
         *_text("zone_id", "name", "body"),

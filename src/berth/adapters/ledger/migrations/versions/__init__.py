@@ -1,1 +1,1 @@
-"""One module per migration, numbered."""
+"""Migrations of the schema: one module for each revision."""

@@ -1,1 +1,1 @@
-"""Handlers that create, list, change and move servers, in this zone and in child zones."""
+"""Handlers for requests to create, list, change and move servers, here and in child zones."""

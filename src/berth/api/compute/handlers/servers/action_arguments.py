@@ -1,4 +1,4 @@
-"""Readers and checks of the arguments of server actions."""
+"""Reads and checks the arguments of server actions."""
 
 from typing import Final, TypeVar
 
@@ -14,12 +14,12 @@ from berth.domain.errors import InvalidInputError
 
 M = TypeVar("M", bound=Model)
 
-# Microversion 2.68 removes `force` from live migration and evacuation: it bypassed the scheduler.
+# Microversion 2.68 removes `force` from live migration and evacuation.
 _FORCE_GONE: Final = (2, 68)
 
 
 def caller_of(call: Call) -> Caller:
-    """Return the caller, as the action history and the lock checks need it."""
+    """Return the caller in the form that the action history and the lock checks need."""
     who = call.identity
     return Caller(call.request_id, who.project_id, who.user_id, is_admin=who.is_admin)
 
@@ -30,7 +30,7 @@ def read(args: object, kind: type[M], name: str) -> M:
     Raises:
         InvalidInputError: an argument is invalid; the error names the field and the reason.
     """
-    # Actions share one operation, so its schema leaves the arguments open; they are checked here.
+    # All actions are one operation, whose schema cannot describe the arguments of each.
     try:
         return msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
@@ -51,26 +51,36 @@ def check_since(value: object, field: str, version: Version, since: Version) -> 
 def is_forced(
     value: Flag | UnsetType, field: str, host: object, version: Version, since: Version
 ) -> bool:
-    """Return whether a move skips the filters, which microversions up to 2.67 allow.
+    """Return whether a move skips the filters; False if the field is missing.
+
+    Args:
+        value: the value of the field `force`.
+        field: the path of that field.
+        host: the requested host; anything but a text means that none is named.
+        version: the microversion of the request.
+        since: the first microversion that has the field; 2.67 is the last.
 
     Raises:
-        InvalidInputError: the microversion does not have the field, or no host is named.
+        InvalidInputError: the microversion does not have the field, the value is not a boolean, or
+            it is true and no host is named.
     """
     if value is UNSET:
         return False
     if not since <= version < _FORCE_GONE:
-        raise InvalidInputError(field, f"exists only in microversions {text_of(since)} to 2.67")
+        raise InvalidInputError(
+            field, f"exists only in microversions {text_of(since)} to 2.67; leave it out"
+        )
     forced = flag(value, field)
     if forced and not isinstance(host, str):
-        raise InvalidInputError(field, "requires a host")
+        raise InvalidInputError(field, "requires host; name one")
     return forced
 
 
 def check_admin(call: Call, what: str) -> None:
-    """Check that the caller is an administrator; `what` names the refused thing.
+    """Check that the caller is an administrator; `what` is the subject of the error message.
 
     Raises:
         HttpError: the caller is not an administrator (403).
     """
     if not call.identity.is_admin:
-        raise HttpError(403, f"{what} is for administrators.")
+        raise HttpError(403, f"{what} is for administrators only.")

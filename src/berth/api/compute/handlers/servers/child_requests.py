@@ -1,4 +1,4 @@
-"""Requests to child zones on behalf of tenants, and the validation of their responses."""
+"""Sends requests to child zones on behalf of tenants, and validates the responses."""
 
 import re
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from berth.services.zoning.messages.loop_tokens import read_loop_tokens
 Json = dict[str, object]
 
 TIME_HEADER: Final = b"x-berth-zone-time-ms"
-"""The time in milliseconds that the requesting parent waits for the response."""
+"""The header with the time in milliseconds that the parent waits for the response."""
 MARKS_HEADER: Final = b"x-berth-zone-marks"
-"""The loop tokens of the zones that a list request has passed through; see `LoopTokens`."""
+"""The header with the loop tokens of the zones that a list request has passed through."""
 _TIME: Final = re.compile(r"[0-9]{1,6}")
-# The share of a zone's time that its children get. The rest lets the zone answer without a child
-# that takes too long, instead of running into its own parent's timeout.
+# The share of a zone's time that its children get. In the rest of the time, the zone can respond
+# without a child that takes too long, before its own parent stops waiting.
 _SHARE_BELOW: Final = 0.8
-# Links that are rewritten: to a server, flavor or image, under a root of at most plain path
-# segments. Everything else in a child's links is dropped.
+# Matches links to a server, flavor or image, under a root path of plain segments. These links are
+# rewritten; a child's other links are dropped.
 _HREF: Final = re.compile(
     r"https?://[^/?#]+(?:/[A-Za-z0-9._~\-]+)*?"
     r"(?P<path>(?:/v2\.1)?/(?:servers|flavors|images)/)[A-Za-z0-9._~%\-/]+"
@@ -40,8 +40,8 @@ _RELATIONS: Final = frozenset({"self", "bookmark"})
 
 
 def time_left_s(call: Call, most_s: float) -> float:
-    """Return the time for a response in seconds: the parent's limit, but at most `most_s`."""
-    # The header counts only in a parent's request, since anyone can send it.
+    """Return the time for a response: `most_s`, or the parent's limit if that is shorter."""
+    # Any client can send the header, so it is read only from a parent's request.
     text = call.header(TIME_HEADER) if call.identity.parent is not None else None
     if text is None or _TIME.fullmatch(text) is None:
         return most_s
@@ -49,7 +49,7 @@ def time_left_s(call: Call, most_s: float) -> float:
 
 
 def marks_of(call: Call) -> tuple[bytes, ...]:
-    """Return the loop tokens of a parent's request; other requests have none.
+    """Return the loop tokens in a parent's request; an empty tuple for other requests.
 
     Raises:
         InvalidInputError: a token is malformed, or there are too many.
@@ -67,25 +67,27 @@ async def ask_child(
     within_s: float,
     marks: Sequence[bytes] = (),
 ) -> ForwardedResponse:
-    """Send a request to a child zone on behalf of a tenant, in the request's own microversion.
+    """Send a request to a child zone on behalf of a tenant, and return the child's response.
 
-    Disabled children get requests too: they get no new servers, but tenants keep the old ones.
+    The request has the microversion of the one that is being served. A disabled child gets requests
+    too, because it still has servers.
 
     Args:
         call: the request that is being served.
         zone: the child.
         request: method, path and body.
         tenant: project and user.
-        within_s: the time that this zone itself has, in seconds.
-        marks: loop tokens of the zones on the way, this one included, for requests that could
-            return here.
+        within_s: the time that this zone itself has, in seconds; the child gets less.
+        marks: loop tokens of the zones that the request has passed through, including this one.
+            Only list requests have them, because only these could return to this zone.
 
     Raises:
-        UnavailableError: the child does not answer, or rejects this zone's credentials.
+        UnavailableError: this deployment is not a zone, or the child does not answer or rejects
+            this zone's credentials.
     """
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError(f"zone {zone.name} is not reachable: zones.name is not set here")
+        raise UnavailableError(f"zone {zone.name} is not reachable; set zones.name in the settings")
     timeout_s = within_s * _SHARE_BELOW
     headers = {
         "OpenStack-API-Version": f"compute {version_text(call.version)}",
@@ -103,8 +105,8 @@ async def ask_child(
         user_id=user_id,
         timeout_s=timeout_s,
     )
-    # Passing a 401 on would tell the tenant that its own credentials are wrong. The operator of
-    # this zone has to repair the account, so the event goes to the log.
+    # A 401 that is passed on would tell the tenant that its own credentials are wrong. The event is
+    # for the operator of this zone, who has to repair its account at the child.
     if answer.status in {401, 407}:
         call.parts.telemetry.event("zone_refuses_us", zone=zone.name, status=answer.status)
         raise UnavailableError(f"zone {zone.name} rejects the credentials of this zone")
@@ -112,7 +114,7 @@ async def ask_child(
 
 
 def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
-    """Return the JSON object in a child's response, with its links rewritten to this zone.
+    """Return the JSON object in a child's response, with its links rewritten to lead to this zone.
 
     Raises:
         UnavailableError: the body is not a JSON object, or is nested too deeply.
@@ -121,20 +123,21 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
         check_depth(answer.body, call.parts.limits.json_depth_max)
         found = decode(answer.body, dict[str, object])
     except (InvalidInputError, HttpError) as error:
-        raise odd(call, zone) from error
+        raise invalid_response(call, zone) from error
     return cast("Json", _with_links_here(found, root_url(call.scope)))
 
 
-def odd(call: Call, zone: Zone) -> UnavailableError:
+def invalid_response(call: Call, zone: Zone) -> UnavailableError:
     """Log a response that fails validation, and return the error to raise for it."""
     call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
     return UnavailableError(f"zone {zone.name} sent an invalid response")
 
 
 def _with_links_here(value: object, root: str) -> object:
-    """Return JSON with all links rewritten to this zone, since clients cannot reach its children.
+    """Return JSON with all links rewritten to lead to this zone; clients cannot reach its children.
 
-    The links of an object with an id lead to that id, whatever target the child gave them.
+    A link in an object leads to the resource with the id of that object, whatever its target was.
+    Links in an object without an id are dropped.
     """
     if isinstance(value, list):
         return [_with_links_here(one, root) for one in cast("list[object]", value)]
@@ -152,7 +155,7 @@ def _with_links_here(value: object, root: str) -> object:
 
 
 def _links_of(name: str, value: object) -> Sequence[Json] | None:
-    """Return the links in a field, or None when the field is not a list of links."""
+    """Return the links in a field, or None if the field is not a list of links."""
     is_named = name == "links" or name.endswith("_links")
     if not is_named or not isinstance(value, list):
         return None
@@ -162,8 +165,8 @@ def _links_of(name: str, value: object) -> Sequence[Json] | None:
 
 def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
     here: list[Json] = []
-    # The child is only partly trusted: an id of dots, or `..` in a path, would let its links lead
-    # clients to another resource of this zone.
+    # The child is not fully trusted. An id that consists of dots, or `..` in a path, would make its
+    # links lead clients to another resource of this zone.
     if not isinstance(key, str) or not 0 < len(key) <= _ID_MAX or not key.strip("."):
         return here
     for link in links:
@@ -177,5 +180,5 @@ def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
 
 
 def server_path(uuid: str = "") -> str:
-    """Return the path of one server, or of the list of servers, below the API's root."""
+    """Return the path of a server, or without a uuid that of the list, below the API's root."""
     return f"{COMPUTE}/servers/{uuid}" if uuid else f"{COMPUTE}/servers"

@@ -1,4 +1,4 @@
-"""Forwarding of requests for servers in child zones to the child, on behalf of their tenants."""
+"""Forwards requests for servers in child zones to the children, on behalf of the tenants."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from berth.api.codec import decode
 from berth.api.compute.handlers.servers.child_requests import (
     Json,
     ask_child,
-    odd,
+    invalid_response,
     read_answer,
     server_path,
     time_left_s,
@@ -37,23 +37,23 @@ _Handler = Callable[[Call], Awaitable[Answer]]
 
 _SERVERS: Final = server_path()
 _SERVER: Final = f"{_SERVERS}/{{server_id}}"
-# Methods on one server whose response is the server itself.
+# The methods on the path of a server whose response shows that server.
 _SHOWING: Final = frozenset({"GET", "PUT"})
 _SUCCESSES: Final = frozenset({200, 201, 202, 204})
 _NO_CONTENT: Final = 204
 _NOT_FOUND: Final = 404
-# Statuses that are passed on, because the tenant's request caused them. Other failures are the
-# child's or this zone's, and the tenant gets 503.
+# The statuses that are passed on, because the tenant's request caused them. Other failures are the
+# child's or this zone's, and the tenant gets a 503.
 _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
 _MESSAGE_MAX: Final = 1000
 _FORCE_DELETE: Final = "forceDelete"
 _RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
-# Actions that end a resize, and whether they restore the previous size.
+# The actions that end a resize, and whether they restore the previous size.
 _ENDS: Final = {"confirmResize": False, "revertResize": True}
 
 
 def over_tree(operations: Iterable[ApiOperation]) -> tuple[ApiOperation, ...]:
-    """Return the operations with those on servers extended to the child zones."""
+    """Return the operations; those on servers now include servers in child zones."""
     return tuple(map(_over_tree, operations))
 
 
@@ -67,89 +67,96 @@ def _over_tree(operation: ApiOperation) -> ApiOperation:
 
 
 def _or_below(handler: _Handler) -> _Handler:
-    """Return a handler that forwards a request to a child when this zone has no such server."""
+    """Return a handler that forwards a request to a child if only the child has the server."""
 
     @wraps(handler)
     async def ask(call: Call) -> Answer:
         try:
             return await handler(call)
         except NotFoundError as error:
-            # Only a missing server is forwarded. A missing tag or metadata item is this zone's own
-            # answer about a server that it has.
+            # A request is forwarded only if this zone lacks the server. If a tag or metadata item
+            # is missing, this zone has the server.
             if (error.noun, error.key) != ("instance", call.key("server_id")):
                 raise
-            errand = await _errand_of(call)
-            if errand is None:
+            remote = await _remote_of(call)
+            if remote is None:
                 raise
-            return await _forward_for(call, errand)
+            return await _forward_for(call, remote)
 
     return ask
 
 
-async def _forward_for(call: Call, errand: RemoteInstance) -> Answer:
+async def _forward_for(call: Call, remote: RemoteInstance) -> Answer:
     try:
-        return await _forward(call, errand)
+        return await _forward(call, remote)
     except UnavailableError as error:
         if call.identity.parent is None:
             raise
-        # Parents must not learn which zones are below this one.
-        raise UnavailableError("a zone further down failed; try again") from error
+        # The message must not name the zone, because parents must not learn which zones are below
+        # this one.
+        raise UnavailableError("a zone below this one failed; try again") from error
 
 
-async def _errand_of(call: Call) -> RemoteInstance | None:
-    """Return the record of a server in a child zone, or None when the caller may see none."""
+async def _remote_of(call: Call) -> RemoteInstance | None:
+    """Return the record of a server in a child zone.
+
+    The result is None if there is no such record, the caller may not see it, this deployment is not
+    a zone, or the server was deleted during its transfer to the child.
+    """
     uuid = call.key("server_id")
-    # The form is checked before the ledger is read, as most unknown ids are not even uuids.
+    # Ids that are not uuids are refused before the ledger is read.
     if call.parts.zones is None or UUID.fullmatch(uuid) is None:
         return None
-    errand = await call.parts.ledger.get(RemoteInstance, uuid)
-    if errand is None or call.project_id not in {None, errand.project_id}:
+    remote = await call.parts.ledger.get(RemoteInstance, uuid)
+    if remote is None or call.project_id not in {None, remote.project_id}:
         return None
+    # An instance that its owner deletes during the transfer is withdrawn from the child.
     stored = await call.parts.ledger.get(Instance, uuid)
     if stored is not None and stored.status is Status.DELETED and withdrawn_ms(stored) is None:
-        return None  # deleted by its owner during the transfer, and being withdrawn from the child
-    return errand
+        return None
+    return remote
 
 
-async def _forward(call: Call, errand: RemoteInstance) -> Answer:
-    zone = await _zone_of(call, errand)
+async def _forward(call: Call, remote: RemoteInstance) -> Answer:
+    zone = await _zone_of(call, remote)
     body, flavor = await body_below(call), await resized_to(call)
-    # Only a resize and its end change the size that the server counts with in this zone's quotas.
+    # Only a resize and its end change the size that this zone's quotas charge for the server.
     if flavor is None and action_asked(call) not in _ENDS:
-        answer = await _ask(call, zone, errand, body)
+        answer = await _ask(call, zone, remote, body)
     else:
-        answer = await _ask_counted(call, zone, errand, body, flavor)
+        answer = await _ask_counted(call, zone, remote, body, flavor)
     if answer.status in _SUCCESSES:
-        # The response is validated first: a response that may not be about this server must not
-        # change the quota usage.
-        shown = _success(call, zone, errand, answer)
-        await _count_anew(call, errand)
+        # The response is validated before the usage changes, because a response about another
+        # server must not change it.
+        shown = _success(call, zone, remote, answer)
+        await _count_anew(call, remote)
         return shown
-    # On paths below a server, a 404 may mean a missing item of it, not a missing server.
+    # On a path below that of a server, a 404 may mean that an item of the server is missing.
     if answer.status == _NOT_FOUND and call.operation.path == _SERVER:
-        await _forget(call, errand)
-        raise NotFoundError("instance", errand.instance_uuid)
+        await _forget(call, remote)
+        raise NotFoundError("instance", remote.instance_uuid)
     if answer.status in _REFUSALS:
         raise HttpError(answer.status, _message(answer))
     raise UnavailableError(f"zone {zone.name} failed to serve the request; try again")
 
 
 async def _ask_counted(
-    call: Call, zone: Zone, errand: RemoteInstance, body: bytes, flavor: Flavor | None
+    call: Call, zone: Zone, remote: RemoteInstance, body: bytes, flavor: Flavor | None
 ) -> ForwardedResponse:
-    """Send a resize, or the end of one, and keep the server's size in the quotas right.
+    """Send a resize, or the end of one, and update the size that the quotas charge for the server.
 
-    The server counts with the larger size from before the request is sent. When the outcome is
-    unknown it keeps counting so until `UsageRecount` has asked the child.
+    Before the request is sent, the charge rises to the larger of the two sizes. If the outcome is
+    unknown, it stays there until `UsageRecount` has asked the child.
     """
     counting, action = _parts(call).counting, action_asked(call)
-    begun = await counting.begin(errand, flavor)
+    begun = await counting.begin(remote, flavor)
     if begun is None:
-        return await _ask(call, zone, errand, body)
+        return await _ask(call, zone, remote, body)
     try:
-        answer = await _ask(call, zone, errand, body)
+        answer = await _ask(call, zone, remote, body)
     except NotAskedError:
-        # The child never received the request, so this is the one failure that is safe to undo.
+        # The child never received the request, so the charge can be undone. After other failures,
+        # the outcome is unknown.
         await counting.undo(begun)
         raise
     except UnavailableError:
@@ -166,17 +173,17 @@ async def _ask_counted(
     return answer
 
 
-async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> ForwardedResponse:
-    # An administrator of another project acts in the name of the server's owner: the child knows
-    # only the tenant's project, and this zone's administrators have no rights there.
-    is_owner = call.identity.project_id == errand.project_id
-    user_id = call.identity.user_id if is_owner else errand.user_id
+async def _ask(call: Call, zone: Zone, remote: RemoteInstance, body: bytes) -> ForwardedResponse:
+    # An administrator of another project acts in the name of the server's owner, because this
+    # zone's administrators have no rights in the child.
+    is_owner = call.identity.project_id == remote.project_id
+    user_id = call.identity.user_id if is_owner else remote.user_id
     try:
         return await ask_child(
             call,
             zone,
             ForwardedRequest(_method(call), _path(call), body=body),
-            tenant=(errand.project_id, user_id),
+            tenant=(remote.project_id, user_id),
             within_s=time_left_s(call, _parts(call).build_timeout_s),
         )
     except UnavailableError as error:
@@ -188,28 +195,32 @@ async def _ask(call: Call, zone: Zone, errand: RemoteInstance, body: bytes) -> F
         raise kind(text) from error
 
 
-async def _count_anew(call: Call, errand: RemoteInstance) -> None:
-    """Stop counting a server that was just deleted.
+async def _count_anew(call: Call, remote: RemoteInstance) -> None:
+    """Stop charging the quotas for a server if the request has deleted it.
 
-    Its record stays until a later request finds that the child no longer has the server.
+    The record of the server stays until a later request finds that the child no longer has it.
     """
     is_deletion = call.operation.path == _SERVER and _method(call) == "DELETE"
     if is_deletion or action_asked(call) == _FORCE_DELETE:
-        await _parts(call).counting.count_no_more(errand)
+        await _parts(call).counting.count_no_more(remote)
 
 
-def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedResponse) -> Answer:
-    """Return a child's successful response after checking that it is about the named server."""
-    uuid = errand.instance_uuid
+def _success(call: Call, zone: Zone, remote: RemoteInstance, answer: ForwardedResponse) -> Answer:
+    """Return the response for the client, after checking that the child's is about the server.
+
+    Raises:
+        UnavailableError: the response fails validation.
+    """
+    uuid = remote.instance_uuid
     is_view = call.operation.path == _SERVER and _method(call) in _SHOWING
     if not is_view and (answer.status == _NO_CONTENT or not answer.body):
         return Answer(status=answer.status)
     body = read_answer(call, zone, answer)
     has_server = is_view or "server" in body
-    if has_server and not is_theirs(body.get("server"), uuid, errand.project_id):
-        raise odd(call, zone)
+    if has_server and not is_theirs(body.get("server"), uuid, remote.project_id):
+        raise invalid_response(call, zone)
     if is_view:
-        add_reservation(call, cast("Json", body["server"]), errand)
+        add_reservation(call, cast("Json", body["server"]), remote)
     headers: tuple[Header, ...] = ()
     if "location" in answer.headers:
         where = f"{root_url(call.scope)}{server_path(uuid)}"
@@ -218,43 +229,45 @@ def _success(call: Call, zone: Zone, errand: RemoteInstance, answer: ForwardedRe
 
 
 def is_theirs(server: object, uuid: str, project_id: str) -> bool:
-    """Return whether a child's server has this id, and this project if it names any."""
+    """Return whether a child's server has this id and, if it names a project, this project."""
     if not isinstance(server, dict):
         return False
     shown = cast("Json", server)
     return shown.get("id") == uuid and shown.get("tenant_id", project_id) == project_id
 
 
-def add_reservation(call: Call, server: Json, errand: RemoteInstance) -> None:
-    """Add the reservation id for administrators, which this zone knows and the child leaves out."""
+def add_reservation(call: Call, server: Json, remote: RemoteInstance) -> None:
+    """Add the reservation id, which children leave out, to a server that administrators see."""
     if call.identity.is_admin and call.version >= EXTENDED:
-        server[_RESERVATION] = errand.reservation_id
+        server[_RESERVATION] = remote.reservation_id
 
 
 def _parts(call: Call) -> ZoneParts:
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError("the zone of the server is not reachable: zones.name is not set")
+        raise UnavailableError(
+            "the zone of the server is not reachable; set zones.name in the settings"
+        )
     return parts
 
 
-async def _zone_of(call: Call, errand: RemoteInstance) -> Zone:
+async def _zone_of(call: Call, remote: RemoteInstance) -> Zone:
     parts = call.parts.zones
-    zone = None if parts is None else parts.watch.zone_of(errand.zone_id)
+    zone = None if parts is None else parts.watch.zone_of(remote.zone_id)
     if zone is None:
-        raise UnavailableError("the zone of the server was removed from this zone's children")
+        raise UnavailableError("the zone of the server is no longer a child of this zone")
     return zone
 
 
-async def _forget(call: Call, errand: RemoteInstance) -> None:
-    """Remove the record of a server that its child no longer has."""
-    # While the transfer is running, a 404 may only mean that the child has not built it yet.
-    if errand.stage is not RemoteInstanceStage.THERE:
+async def _forget(call: Call, remote: RemoteInstance) -> None:
+    """Remove the record of a server that its child no longer has, unless it is in transfer."""
+    # During the transfer, a 404 may mean that the child has not built the server yet.
+    if remote.stage is not RemoteInstanceStage.THERE:
         return
     try:
-        await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, errand.instance_uuid))
+        await save(call.parts.ledger, Remove(Kind.REMOTE_INSTANCE, remote.instance_uuid))
     except ConflictError:
-        return  # another process has already removed or changed it
+        return  # another process has already removed or changed the record
 
 
 def _method(call: Call) -> str:
@@ -263,13 +276,17 @@ def _method(call: Call) -> str:
 
 
 def _path(call: Call) -> str:
-    """Return the path for a child, built from the parsed parameters."""
-    # Not the path as received: the child could read other parameters out of the same bytes, for
-    # example from encoded slashes, than those that were checked here.
+    """Return the path and the query for a child, built from the parsed parameters.
+
+    Raises:
+        InvalidInputError: a path parameter is `.` or `..`.
+    """
+    # The path is not forwarded as received, because the child could parse the same bytes, such as
+    # encoded slashes, into other parameters than those that were checked here.
     keys: dict[str, str] = {}
     for name, key in call.scope["path_params"].items():
         if key in {".", ".."}:
-            raise InvalidInputError(name, "must not consist of dots only")
+            raise InvalidInputError(name, "must not be . or ..")
         keys[name] = quote(key, safe="")
     path = call.operation.path.format_map(keys)
     query = urlencode(call.query_items())
@@ -277,7 +294,10 @@ def _path(call: Call) -> str:
 
 
 def _message(answer: ForwardedResponse) -> str:
-    """Return the message in a child's error response, cut to a length that fits a fault."""
+    """Return the first 1,000 characters of the message in a child's error response.
+
+    If the response has no message, a general one is returned.
+    """
     try:
         faults = decode(answer.body, dict[str, Json])
     except InvalidInputError:
@@ -286,4 +306,4 @@ def _message(answer: ForwardedResponse) -> str:
         message = fault.get("message")
         if isinstance(message, str):
             return message[:_MESSAGE_MAX]
-    return "The zone that has the server refuses this."
+    return "The zone that has the server refused the request without a reason."

@@ -1,8 +1,8 @@
-"""Translation of actions that name a flavor or an image, for the zone that has the server.
+"""Translates actions that name a flavor or an image, for the zone that has the server.
 
-Each zone has its own flavors and images, so one name may mean different things in two zones. The
-zone that receives the tenant's request replaces the name by the whole flavor or image, as it does
-for builds, and the zone with the server uses that. A zone accepts this from parents only.
+Each zone has its own flavors and images, so one id may mean different things in two zones. The zone
+that receives the tenant's request replaces the id with the whole flavor or image, as it does for
+builds, and the zone with the server uses that. A zone accepts such actions from parents only.
 """
 
 import re
@@ -34,24 +34,26 @@ async def flavor_called(call: Call, args: object) -> Flavor:
     """Return the flavor of this zone that the arguments of `resize` name.
 
     Raises:
-        InvalidInputError: it does not exist, or the caller may not use it.
+        InvalidInputError: the flavor does not exist, or it is private and the caller is not an
+            administrator; or the arguments are malformed.
     """
     key = str(read(args, Resize, _RESIZE).flavor_ref)
     try:
         flavor = await call.parts.flavors.get(key)
     except NotFoundError:
         flavor = None
-    # A private flavor is refused like a missing one, so that the response does not reveal it.
+    # A private flavor is refused like a missing one, so that the response does not reveal that it
+    # exists.
     if flavor is None or not (flavor.is_public or call.identity.is_admin):
         raise InvalidInputError("resize.flavorRef", f"flavor {key[:80]!r} could not be found")
     return flavor
 
 
 async def resized_to(call: Call) -> Flavor | None:
-    """Return the new flavor of a request that resizes a server in a child zone, or None.
+    """Return the new flavor if a request resizes a server in a child zone, otherwise None.
 
     Raises:
-        InvalidInputError: see `body_below`.
+        InvalidInputError: as in `body_below`.
     """
     name, args = _action(call)
     if name != _RESIZE:
@@ -60,7 +62,7 @@ async def resized_to(call: Call) -> Flavor | None:
 
 
 def action_asked(call: Call) -> str | None:
-    """Return the name of the requested action, or None for other requests."""
+    """Return the name of the requested action, or None if the request is not for an action."""
     return _action(call)[0]
 
 
@@ -75,10 +77,11 @@ def stated_flavor(args: object) -> Flavor:
     """Return the new flavor in a parent's `resize`.
 
     Raises:
-        InvalidInputError: it is only named, or it selects hosts by an attribute that names them.
+        InvalidInputError: the arguments have no valid flavor, or the flavor selects hosts by an
+            attribute that names them.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
-    # The rest of the arguments is validated with the schema for tenants, which requires the name.
+    # The other arguments are validated with the schema for tenants, which requires `flavorRef`.
     read({**rest, "flavorRef": flavor.flavor_id or "-"}, Resize, _RESIZE)
     _check(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
     _check_names_no_hosts(flavor, "resize.flavor")
@@ -89,7 +92,7 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
     """Return the image in a parent's `rebuild`, and the arguments with its id as `imageRef`.
 
     Raises:
-        InvalidInputError: the image is only named.
+        InvalidInputError: the arguments have no valid image.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
     _check(NAME, image.image_id, "rebuild.image.image_id")
@@ -100,14 +103,14 @@ async def body_below(call: Call) -> bytes:
     """Return the request's body for the child that has the server.
 
     Raises:
-        InvalidInputError: it names a flavor or an image that does not exist, or a flavor that
-            selects hosts by an attribute that names them.
+        InvalidInputError: the flavor or image does not exist or is malformed, or the flavor selects
+            hosts by an attribute that names them.
     """
     name, args = _action(call)
     if name is None:
         return call.raw_body
-    # A parent has already replaced the name. The body is checked here too, so that this zone never
-    # forwards what it would refuse for its own servers.
+    # A parent has already replaced the id. This zone checks the body as well, so that it forwards
+    # nothing that it would refuse for its own servers.
     if call.identity.parent is not None:
         if name == _RESIZE:
             stated_flavor(args)
@@ -125,15 +128,19 @@ async def body_below(call: Call) -> bytes:
 
 
 def _body(name: str, args: object, named: str, field: str, meant: object) -> bytes:
-    """Return an action's body with the field `named` replaced by the object it refers to."""
+    """Return an action's body with the field `named` replaced by `field`, which has the object."""
     rest = {key: one for key, one in cast("dict[str, object]", args).items() if key != named}
     return encode({name: {**rest, field: meant}})
 
 
 def _stated(args: object, field: str, kind: type[T], action: str) -> tuple[T, dict[str, object]]:
-    """Return the object in a field of a parent's action, and the other arguments."""
+    """Return the object in a field of a parent's action, and the other arguments.
+
+    Raises:
+        InvalidInputError: the field is missing or malformed.
+    """
     if not isinstance(args, dict) or field not in args:
-        reason = f"a parent says what the {field} is; its name may mean another one here"
+        reason = f"is required from parent zones, as a whole {field}; an id is not enough"
         raise InvalidInputError(f"{action}.{field}", reason)
     rest = dict(cast("dict[str, object]", args))
     try:
@@ -149,8 +156,8 @@ def _check(pattern: re.Pattern[str], key: str, field: str) -> None:
 
 
 def _check_names_no_hosts(flavor: Flavor, field: str) -> None:
-    # Whether a resize succeeds would reveal whether the child has a host of that name.
+    # The outcome of the resize would reveal whether the child has a host with that name.
     request = Request("-", ("-",), flavor, project_id="", user_id="")
     if host_naming_field(request) is not None:
-        reason = "selects hosts by an attribute that names them, which no zone does for another"
+        reason = "must not select the hosts of a child zone by name, address or uuid"
         raise InvalidInputError(field, reason)

@@ -1,4 +1,4 @@
-"""The table of server actions with their permissions, and the handlers of the short ones."""
+"""The table of server actions with their permissions, and handlers for some of them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Final, NamedTuple
@@ -21,7 +21,7 @@ from berth.services.servers.consoles import read_console
 
 
 class ConsoleOutput(Model):
-    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null returns all of them."""
+    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null stands for all lines."""
 
     length: (
         Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -31,9 +31,13 @@ class ConsoleOutput(Model):
 
 
 async def show_console(call: Call, instance: Instance, args: object) -> Answer:
-    """Return the last lines of a server's serial console."""
-    asked = read(args, ConsoleOutput, "os-getConsoleOutput").length
-    lines = -1 if asked is None else int(asked)
+    """Return the last lines of a server's serial console.
+
+    Raises:
+        HttpError: 409 when the console cannot be read.
+    """
+    length = read(args, ConsoleOutput, "os-getConsoleOutput").length
+    lines = -1 if length is None else int(length)
     try:
         text = await read_console(call.parts.bus, instance, None if lines < 0 else lines)
     except DriverError as error:
@@ -44,7 +48,7 @@ async def show_console(call: Call, instance: Instance, args: object) -> Answer:
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 
-# Microversion 2.73 adds `locked_reason`. Before it the arguments are ignored, as in Nova.
+# Microversion 2.73 adds `locked_reason`. Before, the arguments are ignored, as in Nova.
 _LOCK_REASON: Final = (2, 73)
 
 
@@ -52,8 +56,8 @@ class ActionHandler(NamedTuple):
     """The handler of an action and the permission that it requires.
 
     Attributes:
-        handler: takes the call, the server and the unparsed arguments.
-        is_admins: whether only administrators may request it.
+        handler: receives the call, the instance and the unparsed arguments.
+        is_admins: whether only administrators may request the action.
     """
 
     handler: _Handler
@@ -61,16 +65,16 @@ class ActionHandler(NamedTuple):
 
 
 async def act_on_server(call: Call) -> Answer:
-    """Run an action on a server."""
+    """Request an action on a server."""
     ((name, args),) = call.body(ServerAction).items()
-    # The server is looked up before the action is checked. An unknown server is 404 whatever the
-    # action, and that 404 is what forwards the request to a child zone.
+    # The server is looked up before the action is checked, so the response for an unknown server is
+    # always 404. The `NotFoundError` also makes `forwarding` send the request to a child zone.
     instance = await server_of(call)
     action = ACTIONS.get(name)
     if action is None:
         if name in _ABSENT:
             raise HttpError(501, f"The action {name} is not supported: {_ABSENT[name]}.")
-        raise InvalidInputError("body", f"unknown action {name[:80]!r}")
+        raise InvalidInputError("body", f"{name[:80]!r} is not a server action")
     if action.is_admins:
         check_admin(call, f"The action {name}")
     return await action.handler(call, instance, args)
@@ -103,7 +107,9 @@ async def _lock(call: Call, instance: Instance, args: object) -> Answer:
 
 async def _unlock(call: Call, instance: Instance, _: object) -> Answer:
     if not may_unlock(instance, caller_of(call)):
-        raise HttpError(403, "An administrator has locked the server.")
+        raise HttpError(
+            403, "An administrator has locked the server; only administrators may unlock it."
+        )
     await call.parts.operations.unlock(instance.uuid, caller_of(call))
     return Answer()
 
@@ -150,9 +156,9 @@ _NO_NETWORK: Final = "Berth has no networks"
 _NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
 _NO_GUEST: Final = "Berth does not access guests"
 _NO_CONSOLE: Final = "Berth has no graphical consoles"
-_NOT_YET: Final = "it is planned, but not available yet"
-# Nova's actions that Berth does not have, with the reason. They answer 501, so that clients can
-# tell an unsupported action from a misspelt one (400).
+_NOT_YET: Final = "Berth does not implement it yet"
+# Nova's actions that Berth does not have, and the reasons. The response is 501, so that clients can
+# tell an unsupported action from a misspelt one, which gets 400.
 _ABSENT: Final[Mapping[str, str]] = {
     "addFixedIp": _NO_NETWORK,
     "addFloatingIp": _NO_NETWORK,

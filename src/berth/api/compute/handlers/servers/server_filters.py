@@ -1,4 +1,4 @@
-"""Filters of server lists that the ledger's query does not support."""
+"""Filters server lists by parameters that the ledger's query does not support."""
 
 from collections.abc import Callable
 from typing import Final
@@ -19,8 +19,8 @@ Accepts = Callable[[Instance], bool]
 _STRICT: Final = (2, 75)
 _LOCKED: Final = (2, 73)
 _BEFORE: Final = (2, 66)
-# Nova's filters that Berth does not have. Nova ignores filters that a caller may not use; ignoring
-# these would return every server to a caller that expects a few.
+# Nova's filters that Berth does not have. If they were ignored, a caller that expects a few servers
+# would get all of them.
 _TAKEN: Final = frozenset(
     {
         "access_ip_v4",
@@ -53,92 +53,97 @@ _KNOWN = frozenset(ServersQuery.__struct_encode_fields__)
 
 
 def check_parameters(call: Call) -> None:
-    """Refuse parameters that would have no effect, so that a client never gets too many servers.
+    """Refuse filters that Berth lacks, so that a client does not get more servers than it expects.
 
-    Nova's parameters that Berth does not have are refused in every microversion, unknown ones from
-    2.75 on.
+    Nova's filters that Berth does not have are refused in every microversion; other unknown
+    parameters are refused from 2.75 on, and ignored before.
 
     Raises:
-        InvalidInputError: a parameter has no effect; the error names it.
+        InvalidInputError: a parameter is refused; the error names it.
     """
     for name, _ in call.query_items():
         if name in _TAKEN:
-            raise InvalidInputError(name, "is no filter that Berth has; leave it out")
+            raise InvalidInputError(name, "is a filter that Berth does not support; leave it out")
         if name not in _KNOWN and call.version >= _STRICT:
             raise InvalidInputError(name, "is not a parameter of this list; leave it out")
 
 
-def _state_tests(asked: ServersQuery) -> list[Accepts]:
+def _state_tests(parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if (wanted := asked.vm_state) is not None:
+    if (wanted := parameters.vm_state) is not None:
         tests.append(lambda instance: vm_state(instance.status) == wanted.lower())
-    if (task := asked.task_state) is not None:
+    if (task := parameters.task_state) is not None:
         tests.append(lambda instance: instance.task is not None and instance.task.value == task)
-    if (power := asked.power_state) is not None:
+    if (power := parameters.power_state) is not None:
         tests.append(lambda instance: power_state(instance.status) == power)
-    if (uuid := asked.uuid) is not None:
+    if (uuid := parameters.uuid) is not None:
         tests.append(lambda instance: instance.uuid == uuid)
     return tests
 
 
-def _place_tests(call: Call, asked: ServersQuery) -> list[Accepts]:
+def _place_tests(call: Call, parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if (zone := asked.availability_zone) is not None:
+    if (zone := parameters.availability_zone) is not None:
         writer = ServerWriter(call)
         tests.append(lambda instance: writer.zone(instance) == zone)
-    if (key := asked.key_name) is not None:
+    if (key := parameters.key_name) is not None:
         tests.append(lambda instance: extra_of(instance).get("key_name") == key)
-    if asked.locked is not None and call.version >= _LOCKED:
-        is_locked = flag(asked.locked, "locked")
+    if parameters.locked is not None and call.version >= _LOCKED:
+        is_locked = flag(parameters.locked, "locked")
         tests.append(lambda instance: (LOCKED in instance.extra) is is_locked)
-    _, before_s = period_of(asked, is_paged=True, has_end=call.version >= _BEFORE)
+    _, before_s = period_of(parameters, is_paged=True, has_end=call.version >= _BEFORE)
     if before_s is not None:
         tests.append(lambda instance: instance.updated_at_s <= before_s)
     return tests
 
 
-def accepts(call: Call, asked: ServersQuery, words: set[str] | None) -> Accepts | None:
-    """Return a test for the filters that the ledger's query lacks, or None without such filters.
+def accepts(call: Call, parameters: ServersQuery, words: set[str] | None) -> Accepts | None:
+    """Return a function that tests an instance against the filters that the ledger's query lacks.
+
+    The result is None if the request has no such filters.
 
     Args:
         call: the request.
-        asked: its query.
-        words: the requested statuses as clients see them, or None for any.
+        parameters: the query of the request.
+        words: the requested statuses as clients see them, in upper case, or None for any.
 
     Raises:
         InvalidInputError: a parameter is malformed.
     """
     tests: list[Accepts] = []
-    if asked.name:
-        tests.append(_named(pattern_of(asked.name)))
-    # The ledger selects by the stored status; the shown one also depends on the running task.
+    if parameters.name:
+        tests.append(_named(pattern_of(parameters.name)))
+    # The ledger filters by the stored status. The status that clients see also depends on the
+    # running task.
     if words is not None:
         tests.append(lambda instance: status_shown(instance.status, instance.task) in words)
-    if asked.image:
-        tests.append(lambda instance: bool(instance.image) and _image_id(instance) == asked.image)
-    if asked.flavor:
-        tests.append(lambda instance: instance.flavor.flavor_id == asked.flavor)
-    if asked.user_id:
-        tests.append(lambda instance: instance.user_id == asked.user_id)
-    tests += [*_state_tests(asked), *_place_tests(call, asked), *_tag_tests(asked)]
+    if parameters.image:
+        tests.append(
+            lambda instance: bool(instance.image) and _image_id(instance) == parameters.image
+        )
+    if parameters.flavor:
+        tests.append(lambda instance: instance.flavor.flavor_id == parameters.flavor)
+    if parameters.user_id:
+        tests.append(lambda instance: instance.user_id == parameters.user_id)
+    tests += [*_state_tests(parameters), *_place_tests(call, parameters), *_tag_tests(parameters)]
     if not tests:
         return None
     return lambda instance: all(test(instance) for test in tests)
 
 
-def _tag_tests(asked: ServersQuery) -> list[Accepts]:
+def _tag_tests(parameters: ServersQuery) -> list[Accepts]:
     tests: list[Accepts] = []
-    if asked.tags:
-        wanted = set(asked.tags.split(","))
+    if parameters.tags:
+        wanted = set(parameters.tags.split(","))
         tests.append(lambda instance: wanted <= _tags(instance))
-    if asked.tags_any:
-        some = set(asked.tags_any.split(","))
+    if parameters.tags_any:
+        some = set(parameters.tags_any.split(","))
         tests.append(lambda instance: bool(some & _tags(instance)))
-    if asked.not_tags:
-        together = set(asked.not_tags.split(","))
+    if parameters.not_tags:
+        together = set(parameters.not_tags.split(","))
         tests.append(lambda instance: not together <= _tags(instance))
-    if asked.not_tags_any:
-        unwanted = set(asked.not_tags_any.split(","))
+    if parameters.not_tags_any:
+        unwanted = set(parameters.not_tags_any.split(","))
         tests.append(lambda instance: not unwanted & _tags(instance))
     return tests
 

@@ -1,4 +1,4 @@
-"""Handlers of server lists, with filters, sorting and paging over this zone and its children."""
+"""Handlers for server lists, with filters, sorting and paging over this zone and its children."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,14 +27,14 @@ from berth.ports.ledger import InstanceQuery
 
 Links = tuple[Link, ...] | UnsetType
 
-# Instances read per query of the ledger. With a filter, a small page still reads this many, since
-# most of them may be rejected; the maximum bounds the memory and the time of one query.
+# A query of the ledger reads at least the first number of instances if a filter may reject most of
+# them, and at most the second number, which bounds the memory and the time of the query.
 _FETCHED_AT_LEAST = 100
 _FETCHED_AT_MOST = 5_000
 
 
 async def list_servers(call: Call) -> Answer:
-    """List servers with id, name and links: newest first or as requested, then child zones'."""
+    """List servers with id, name and links, sorted as requested; those of child zones are last."""
     page = await _page(call)
     writer = ServerWriter(call)
     lines = [writer.line(instance) for instance in page.own]
@@ -43,7 +43,7 @@ async def list_servers(call: Call) -> Answer:
 
 
 async def list_servers_in_detail(call: Call) -> Answer:
-    """List servers with all fields: newest first or as requested, then child zones'."""
+    """List servers with all fields, sorted as requested; those of child zones are last."""
     page = await _page(call)
     writer = ServerWriter(call)
     views = [writer.view(instance) for instance in page.own]
@@ -52,7 +52,11 @@ async def list_servers_in_detail(call: Call) -> Answer:
 
 
 class _Page(NamedTuple):
-    """One page: this zone's instances, the link to the next page, and the children's servers."""
+    """One page of a list.
+
+    `own` are the instances of this zone. `links` leads to the next page; it is UNSET on the last
+    page. `below` has the servers of the children, or is None if these were not asked.
+    """
 
     own: Sequence[Instance] = ()
     links: Links = UNSET
@@ -63,7 +67,8 @@ def _with_those_below(answer: ServerLinesAnswer | ServersAnswer, page: _Page) ->
     below = page.below
     if below is None:
         return Answer(answer)
-    # An instance in transfer is in both lists until its whole request has arrived in the child.
+    # An instance in transfer is in both lists until its whole request has arrived in the child, so
+    # the child's entry is dropped.
     own = {instance.uuid for instance in page.own}
     others = [server for server in below.servers if server["id"] not in own]
     body: dict[str, object] = {"servers": [*answer.servers, *others]}
@@ -79,14 +84,14 @@ async def _page(call: Call) -> _Page:
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
     statuses = _statuses(words)
-    # An unknown status matches nothing; as in Nova the answer is an empty list, not an error.
+    # An unknown status matches nothing. As in Nova, the response is then an empty list.
     if limit == 0 or statuses == set():
         return _Page()
     query = _query(call, asked, statuses)
     below = await below_of(call, query)
     found: list[Instance] = []
-    # A marker in a child means that earlier pages have listed all of this zone's own servers.
-    # One more than the limit is read, to know whether there is a next page.
+    # If the marker is in a child, earlier pages have listed all of this zone's own servers.
+    # Otherwise one more instance than the limit is read, to find out whether there is a next page.
     if below is None or below.zone_of(asked.marker) is None:
         test = accepts(call, asked, words)
         if sorting is None:
@@ -94,8 +99,8 @@ async def _page(call: Call) -> _Page:
         else:
             found = (await _find_sorted(call, query, test, sorting))[: limit + 1]
     if len(found) > limit or (below is not None and len(found) == limit):
-        # A page that this zone fills alone needs no request to its children. A page that is exactly
-        # full links to the next one, which begins with them.
+        # If this zone's own servers fill the page, its children are not asked. If they fill it
+        # exactly, the page links to the next one, which begins with the children's servers.
         return _Page(found[:limit], next_page(call, found[limit - 1].uuid, limit))
     if below is None:
         return _Page(found)
@@ -109,19 +114,19 @@ async def _page(call: Call) -> _Page:
 async def _find_sorted(
     call: Call, query: InstanceQuery, accepts: Accepts | None, sorting: Sorting
 ) -> list[Instance]:
-    """Return the accepted instances after the marker, sorted.
+    """Return all accepted instances after the marker, sorted.
 
     Raises:
-        InvalidInputError: there are too many to sort, or the marker is unknown.
+        InvalidInputError: there are more than `SORTED_MAX`, or the marker is unknown.
     """
-    # The ledger has one order only. Another one needs all instances in memory for each page, and
-    # the marker is applied after sorting, not in the query.
+    # The ledger supports only one order. For another order, each page needs all instances in
+    # memory, and the marker is applied after sorting and not in the query.
     uuid = query.marker
     marker = None if uuid is None else await marker_of(call, uuid, query.project_id)
     found = await _find(call, replace(query, marker=None), accepts, SORTED_MAX + 1)
     if len(found) > SORTED_MAX:
         raise InvalidInputError(
-            "sort_key", f"cannot sort more than {SORTED_MAX} servers; use a filter to list fewer"
+            "sort_key", f"cannot sort more than {SORTED_MAX} servers; filter the list"
         )
     return sorting.sort(found) if marker is None else sorting.after(found, marker)
 
@@ -129,7 +134,11 @@ async def _find_sorted(
 async def _find(
     call: Call, query: InstanceQuery, accepts: Accepts | None, wanted: int
 ) -> list[Instance]:
-    """Return up to `wanted` accepted instances, reading the ledger in batches."""
+    """Return up to `wanted` accepted instances in the ledger's order, read in batches.
+
+    Raises:
+        InvalidInputError: the marker is unknown.
+    """
     found: list[Instance] = []
     marker = query.marker
     fetched = wanted if accepts is None else max(wanted, _FETCHED_AT_LEAST)
@@ -148,11 +157,11 @@ async def _find(
 
 def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> InstanceQuery:
     is_admin = call.identity.is_admin
-    # As in Nova, `host` is ignored for other callers: filtering by it would reveal where servers
-    # run.
     since_s = None if asked.changes_since is None else moment(asked.changes_since, "changes-since")
     return InstanceQuery(
         project_id=_project(call, asked),
+        # As in Nova, `host` is ignored unless the caller is an administrator, because the filter
+        # would reveal where servers run.
         host=(asked.host or None) if is_admin else None,
         status=next(iter(statuses)) if statuses and len(statuses) == 1 else None,
         reservation_id=asked.reservation_id or None,
@@ -163,7 +172,11 @@ def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> Ins
 
 
 def _project(call: Call, asked: ServersQuery) -> str | None:
-    """Return the project whose servers are listed, or None for all projects."""
+    """Return the project whose servers are listed, or None for all projects.
+
+    Raises:
+        HttpError: 403 when `all_tenants` is true and the caller is not an administrator.
+    """
     # As in Nova, `all_tenants` without a value means true.
     everywhere = asked.all_tenants is not None and (
         asked.all_tenants == "" or flag(asked.all_tenants, "all_tenants")
@@ -178,7 +191,11 @@ def _project(call: Call, asked: ServersQuery) -> str | None:
 def _deleted(
     call: Call, asked: ServersQuery, statuses: set[Status] | None, since_s: float | None
 ) -> bool | None:
-    """Return whether to list deleted servers (True), existing ones (False) or both (None)."""
+    """Return whether to list deleted servers (True), existing ones (False) or both (None).
+
+    Raises:
+        HttpError: 403 when the caller asks for deleted servers and is not an administrator.
+    """
     wanted = asked.deleted is not None and flag(asked.deleted, "deleted")
     if (wanted or statuses == {Status.DELETED}) and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may list deleted servers.")
@@ -186,13 +203,14 @@ def _deleted(
         return True
     if statuses and Status.DELETED in statuses:
         return None
-    # A client that follows changes has to learn of deletions, so both are listed by default.
+    # A client that follows changes has to learn of deletions, so a list with a period of change has
+    # deleted servers as well, unless `deleted` is given.
     is_of_period = since_s is not None or asked.changes_before is not None
     return None if is_of_period and asked.deleted is None else False
 
 
 def _status_words(call: Call) -> set[str] | None:
-    """Return the requested statuses as clients see them, or None for any."""
+    """Return the requested statuses in upper case, as clients see them, or None for any."""
     asked = {value.upper() for name, value in call.query_items() if name == "status"}
     return asked or None
 

@@ -1,4 +1,4 @@
-"""Handlers of server metadata."""
+"""Handlers for server metadata."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,7 +49,7 @@ async def update_metadata_item(call: Call) -> Answer:
     given = call.body(MetadataItemBody).meta
     key = call.key("key")
     if key not in given:
-        raise InvalidInputError("meta", f"must have the single key {key[:80]!r} of the path")
+        raise InvalidInputError("meta", f"must have only the key {key[:80]!r}, as in the path")
     await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataItemAnswer(meta=given))
 
@@ -58,8 +58,8 @@ async def delete_metadata_item(call: Call) -> Answer:
     """Delete one metadata item of a server."""
     key = call.key("key")
 
-    # Checked inside the change, which runs again on every conflict: another request may have
-    # removed the item in the meantime.
+    # The check is part of the change, which runs again after each conflict, because another request
+    # may have removed the item in the meantime.
     def without(old: Instance) -> Instance:
         if key not in old.metadata:
             raise NotFoundError("metadata item", key)
@@ -71,7 +71,7 @@ async def delete_metadata_item(call: Call) -> Answer:
 
 
 def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
-    # As in Nova, a locked server's metadata can be changed by administrators only.
+    # As in Nova, only administrators can change the metadata of a locked server.
     check_lock(old, caller_of(call))
     if len(metadata) > _ITEMS_MAX:
         raise HttpError(403, f"A server has at most {_ITEMS_MAX} metadata items.")

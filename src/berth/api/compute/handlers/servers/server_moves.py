@@ -1,4 +1,4 @@
-"""Handlers of the actions that move a server to another host."""
+"""Handlers for the actions that resize a server or move it to another host."""
 
 from typing import Final
 
@@ -30,10 +30,10 @@ from berth.domain.errors import (
 )
 from berth.services.servers.moves import MoveTarget
 
-# Microversions: 2.14 drops `onSharedStorage` and the password of evacuations; 2.25 allows
-# `block_migration` = `auto` and drops `disk_over_commit`; 2.29 and 2.30 add `force` to evacuations
-# and live migrations; 2.56 lets cold migrations name a host; 2.77 lets unshelve name a zone, 2.91 a
-# host; from 2.95 on an evacuated server stays off.
+# Microversions: 2.14 removes `onSharedStorage` and the password in the response from evacuations;
+# 2.25 allows `block_migration` = `auto` and removes `disk_over_commit`; 2.29 adds `force` to
+# evacuations, and 2.30 to live migrations; 2.56 lets cold migrations name a host; 2.77 lets
+# unshelve name a zone, and 2.91 a host; from 2.95 on, an evacuated server stays off.
 _COLD_HOST: Final = (2, 56)
 _AUTO_BLOCKS: Final = (2, 25)
 _FORCE_LIVE: Final = (2, 30)
@@ -46,7 +46,7 @@ _UNSHELVE_HOST: Final = (2, 91)
 
 async def resize(call: Call, instance: Instance, args: object) -> Answer:
     """Resize a server to another flavor."""
-    # A parent sends the whole flavor; see `named_actions`.
+    # A parent zone sends the whole flavor; see `named_actions`.
     is_stated = call.identity.parent is not None
     flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
     await call.parts.operations.resize(instance.uuid, flavor, caller_of(call))
@@ -54,21 +54,21 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def confirm(call: Call, instance: Instance, _: object) -> Answer:
-    """Confirm a resize or cold migration, which frees the resources on the source host."""
+    """Confirm a resize or cold migration, and free the resources on the source host."""
     down_s = call.parts.service_down_time_s
     await call.parts.operations.confirm(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer(status=204)
 
 
 async def revert(call: Call, instance: Instance, _: object) -> Answer:
-    """Revert a resize or cold migration, which returns the server to its source host."""
+    """Revert a resize or cold migration, and return the server to its source host."""
     down_s = call.parts.service_down_time_s
     await call.parts.operations.revert(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer()
 
 
 async def migrate(call: Call, instance: Instance, args: object) -> Answer:
-    """Migrate a server cold: it is stopped for the move."""
+    """Migrate a server cold; it is stopped during the move."""
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.56.
     if call.version >= _COLD_HOST and args is not None:
@@ -78,30 +78,32 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
-    """Migrate a server live, while it runs."""
-    asked, version = read(args, MigrateLive, "os-migrateLive"), call.version
-    _check_disks(asked, version)
-    host = asked.host
-    forced = is_forced(asked.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
+    """Migrate a server live; it runs during the move."""
+    arguments, version = read(args, MigrateLive, "os-migrateLive"), call.version
+    _check_disks(arguments, version)
+    host = arguments.host
+    forced = is_forced(arguments.force, "os-migrateLive.force", host, version, _FORCE_LIVE)
     target = MoveTarget(host=host, forced=forced)
     try:
         await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
     except InstanceStateError as error:
-        # Nova's message names the action as in the body; the service knows another name for it.
+        # Nova's message has the name of the action in the body; the service uses another name.
         name = "os-migrateLive"
         raise InstanceStateError(name, instance.uuid, error.attribute, error.state) from error
     return Answer()
 
 
-def _check_disks(asked: MigrateLive, version: Version) -> None:
-    """Validate the arguments about disks, which have no effect: the hosts decide by themselves."""
+def _check_disks(arguments: MigrateLive, version: Version) -> None:
+    """Validate the arguments that concern disks; they have no effect, because the hosts decide."""
     name = "os-migrateLive"
-    if not (asked.block_migration == "auto" and version >= _AUTO_BLOCKS):
-        flag(asked.block_migration, f"{name}.block_migration")
-    over = asked.disk_over_commit
+    if not (arguments.block_migration == "auto" and version >= _AUTO_BLOCKS):
+        flag(arguments.block_migration, f"{name}.block_migration")
+    over = arguments.disk_over_commit
     if version >= _AUTO_BLOCKS:
         if over is not UNSET:
-            raise InvalidInputError(f"{name}.disk_over_commit", "was removed in microversion 2.25")
+            raise InvalidInputError(
+                f"{name}.disk_over_commit", "was removed in microversion 2.25; leave it out"
+            )
     elif over is UNSET:
         raise InvalidInputError(f"{name}.disk_over_commit", "is required before microversion 2.25")
     else:
@@ -109,14 +111,14 @@ def _check_disks(asked: MigrateLive, version: Version) -> None:
 
 
 async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
-    """Evacuate a server from a host that is down: rebuild it on another one."""
-    asked, version = read(args, Evacuate, "evacuate"), call.version
-    keeps_disk = _is_on_shared_storage(asked, version)
-    # The order of the checks and their texts are Nova's.
-    if keeps_disk and asked.admin_pass is not UNSET:
+    """Evacuate a server from a host that is down, by rebuilding it on another host."""
+    arguments, version = read(args, Evacuate, "evacuate"), call.version
+    keeps_disk = _is_on_shared_storage(arguments, version)
+    # These checks have the order and the texts of Nova's.
+    if keeps_disk and arguments.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
-    host = None if asked.host is UNSET else asked.host
-    forced = is_forced(asked.force, "evacuate.force", host, version, _FORCE_EVACUATE)
+    host = None if arguments.host is UNSET else arguments.host
+    forced = is_forced(arguments.force, "evacuate.force", host, version, _FORCE_EVACUATE)
     hosts = call.parts.replica.hosts
     if host is not None and not hosts.rows_of_folded_name(host.casefold()):
         raise HttpError(404, f"Compute host {host} not found.")
@@ -127,17 +129,18 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
     )
-    # The field is required before 2.14. Berth sets no passwords, so it returns the one it was sent.
+    # The response has `adminPass` before 2.14. Berth sets no passwords, so it returns the password
+    # in the request.
     if version >= _NO_PASSWORD:
         return Answer(status=200)
-    return Answer({"adminPass": asked.admin_pass or None}, status=200)
+    return Answer({"adminPass": arguments.admin_pass or None}, status=200)
 
 
-def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
-    name, value = "evacuate.onSharedStorage", asked.on_shared_storage
+def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:
+    name, value = "evacuate.onSharedStorage", arguments.on_shared_storage
     if version >= _NO_PASSWORD:
         if value is not UNSET:
-            raise InvalidInputError(name, "was removed in microversion 2.14")
+            raise InvalidInputError(name, "was removed in microversion 2.14; leave it out")
         return False
     if value is UNSET:
         raise InvalidInputError(name, "is required before microversion 2.14")
@@ -145,7 +148,7 @@ def _is_on_shared_storage(asked: Evacuate, version: Version) -> bool:
 
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
-    """Unshelve a server, on any host or in a named zone or host."""
+    """Unshelve a server on any host, in a named zone, or on a named host."""
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
@@ -155,32 +158,34 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
     return Answer()
 
 
-def _where_to_unshelve(call: Call, asked: Unshelve) -> MoveTarget:
-    zone = asked.availability_zone
-    # A null zone, from 2.91 on, removes the pinned one; it is an empty text in `MoveTarget`.
-    check_since(asked.host, "unshelve.host", call.version, _UNSHELVE_HOST)
+def _where_to_unshelve(call: Call, arguments: Unshelve) -> MoveTarget:
+    zone = arguments.availability_zone
+    # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget` has an
+    # empty text for it.
+    check_since(arguments.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
         raise InvalidInputError(
             "unshelve.availability_zone", "is required before microversion 2.91"
         )
-    if asked.host:
+    if arguments.host:
         check_admin(call, "Naming a host")
-    return MoveTarget(host=asked.host or None, zone=None if zone is UNSET else zone or "")
+    return MoveTarget(host=arguments.host or None, zone=None if zone is UNSET else zone or "")
 
 
 async def _check_place(call: Call, instance: Instance, target: MoveTarget) -> None:
-    """Refuse a zone or host that no scheduler could choose, before the instance is changed.
+    """Refuse an unknown zone, or a host outside the zone, before the instance is changed.
 
     Raises:
         InvalidInputError: the zone does not exist.
-        ConflictError: the host is not in the requested or pinned zone.
+        ConflictError: the host is not in the requested zone or, if none is requested, in the zone
+            that the server is pinned to.
     """
     await call.parts.instances.check_zone(target.zone or None)
     zone = instance.requested_zone if target.zone is None else target.zone or None
     if target.host is None or zone is None:
         return
     hosts = call.parts.replica.hosts
-    # An unknown host has no rows here; the service refuses it when it accepts the unshelve.
+    # An unknown host has no rows. The service refuses it when it begins the unshelve.
     for row in hosts.rows_of_folded_name(target.host.casefold()):
         if zone not in zones_of(call.parts, hosts.name(row)):
             text = f"host {target.host[:80]!r} is not in the availability zone {zone[:80]!r}"

@@ -1,4 +1,4 @@
-"""Translation of the body of POST /servers into a `CreateOrder`."""
+"""Translates the body of POST /servers into a `CreateOrder`."""
 
 import uuid
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from berth.domain.compute.request import COUNT_MAX, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.servers.instances import CreateOrder
 
-# Namespace of the request ids that are derived from idempotency keys. It must never change: a
-# repeated request would no longer find the servers of the first one.
+# The namespace of the request ids that are derived from idempotency keys. If it changed, a repeated
+# request would no longer find the servers of the first one.
 _KEYS = uuid.UUID("b3f0a1de-6a0e-5f0c-9a53-0a6f3a7a1c55")
 _KEY_MAX = 255
-# Nova's internal hints, such as `_nova_check_type` (nova-behaviour.md 2.2).
+# The prefix of Nova's internal hints, such as `_nova_check_type` (nova-behaviour.md 2.2).
 _OWN_HINTS = "_nova_"
 _SERVER_HINTS = frozenset({"same_host", "different_host"})
 _HINTS = "hints."
 _NETWORKS_REQUIRED = (2, 37)
 _PERSONALITY_GONE = (2, 57)
-# Attribute, field and the microversion that added it.
+# Attributes of `NewServer`, the fields that they stand for, and the microversions that add these.
 _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("description", "description", (2, 19)),
     ("tags", "tags", (2, 52)),
@@ -48,7 +48,7 @@ _SERVICE_FIELDS = {
 
 
 class Asked(NamedTuple):
-    """An order, and the fields that shape the response to it."""
+    """An order, and the fields of its request that determine the response."""
 
     order: CreateOrder
     reservation_only: bool
@@ -63,11 +63,11 @@ async def read_order(
     Args:
         call: the request.
         version: the microversion whose fields are accepted, or None to accept all fields.
-        body: the parsed body, if the caller has already parsed it.
+        body: the parsed body, or None to parse that of the request.
 
     Raises:
         InvalidInputError: a field is invalid; the error names the field and the reason.
-        HttpError: the order needs an administrator (403).
+        HttpError: 403 when the order has a field that only administrators may use.
     """
     body = body or call.body(NewServerBody)
     server = body.server
@@ -77,7 +77,7 @@ async def read_order(
     check_attachments(server)
     request_id, may_repeat = _request_id(call)
     hints = _hints(body)
-    # As in Nova, a reference is an id or a link that ends in one.
+    # As in Nova, a reference is an id or a link that ends in an id.
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     await _check_access(call, flavor_id, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
@@ -105,18 +105,18 @@ async def read_order(
 
 
 def named_as_sent(error: InvalidInputError) -> InvalidInputError:
-    """Return an error of the service with the field named as in the request."""
+    """Return an error of the service with its field named as in the request."""
     field = _SERVICE_FIELDS.get(error.field)
-    if error.field.startswith(_HINTS):  # a hint that a rule could not parse
+    if error.field.startswith(_HINTS):
         field = f"os:scheduler_{error.field}"
     return error if field is None else InvalidInputError(field, error.reason)
 
 
 def image_called(call: Call, image_id: str, field: str) -> Image:
-    """Return an image by its id; without configured images, any id is accepted.
+    """Return the configured image with an id; without configured images, any id is accepted.
 
     Raises:
-        InvalidInputError: images are configured, and this is not one of them.
+        InvalidInputError: images are configured, and none has the id.
     """
     images = call.parts.images
     image = images.get(image_id)
@@ -128,16 +128,18 @@ def image_called(call: Call, image_id: str, field: str) -> Image:
 
 
 def _check_version(server: NewServer, version: Version) -> None:
-    # Most clients send a new version, for which the loop over the fields is skipped.
+    # From the newest of these microversions on, the loop over the fields is skipped.
     for attribute, name, since in _SINCE if version < _NEWEST else ():
         if version < since and getattr(server, attribute) is not UNSET:
             reason = f"requires microversion {text_of(since)} or later"
             raise InvalidInputError(f"server.{name}", reason)
     if version >= _PERSONALITY_GONE and server.personality is not UNSET:
-        raise InvalidInputError("server.personality", "was removed in microversion 2.57")
+        raise InvalidInputError(
+            "server.personality", "was removed in microversion 2.57; leave it out"
+        )
     networks = server.networks
     if version >= _NETWORKS_REQUIRED and networks is UNSET:
-        reason = "is required from microversion 2.37 on: none, auto or a list"
+        reason = "is required from microversion 2.37 on; use none, auto or a list"
         raise InvalidInputError("server.networks", reason)
     if isinstance(networks, str) and (
         version < _NETWORKS_REQUIRED or networks not in {"none", "auto"}
@@ -148,13 +150,16 @@ def _check_version(server: NewServer, version: Version) -> None:
 def _request_id(call: Call) -> tuple[str, bool]:
     """Return the request id of the order, and whether the order may be repeated.
 
-    An Idempotency-Key determines the id, so that a repetition finds the servers of the first one.
+    An Idempotency-Key determines the id, so that a repeated request finds the servers of the first.
+
+    Raises:
+        InvalidInputError: the Idempotency-Key is malformed.
     """
     key = call.header(b"idempotency-key")
     if key is None:
         return call.request_id, False
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
-        reason = f"must be 1 to {_KEY_MAX} printable ASCII characters"
+        reason = f"must consist of 1 to {_KEY_MAX} printable ASCII characters"
         raise InvalidInputError("Idempotency-Key", reason)
     # Keys of two projects must never collide. A key has no newline, so the pair is unambiguous.
     name = f"{call.identity.project_id}\n{key}"
@@ -163,24 +168,33 @@ def _request_id(call: Call) -> tuple[str, bool]:
 
 
 def _count_min(server: NewServer) -> int:
-    """Return the least number of servers to create if the quota does not allow max_count."""
+    """Return the least number of servers to create if the quota does not allow `max_count`."""
     return 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
 
 
 def _count(server: NewServer) -> int:
-    """Return the number of servers to create; the scheduler places all of them or none."""
+    """Return the number of servers to create, if the quota allows them.
+
+    Raises:
+        InvalidInputError: a count is out of range, `min_count` is above `max_count`, or more than
+            one server would have the requested host name.
+    """
     low = _count_min(server)
     if server.max_count is UNSET:
         field, count = "server.min_count", low
     else:
         field, count = "server.max_count", whole(server.max_count, "server.max_count", low=1)
     if count < low:
-        raise InvalidInputError("server.min_count", "must be less than or equal to max_count")
+        raise InvalidInputError(
+            "server.min_count", f"{low} must be at most max_count, which is {count}"
+        )
     if count > COUNT_MAX:
-        raise InvalidInputError(field, f"{count} must be 1 to {COUNT_MAX}")
-    # All servers of the request would have the same host name.
+        raise InvalidInputError(field, f"{count} must be between 1 and {COUNT_MAX}")
     if count > 1 and server.hostname is not UNSET:
-        raise InvalidInputError("server.hostname", "is for one server, and more are asked for")
+        raise InvalidInputError(
+            "server.hostname",
+            "is allowed for one server only, since each would have this host name",
+        )
     return count
 
 
@@ -188,7 +202,7 @@ def _image(call: Call, server: NewServer) -> Image | None:
     ref = "" if server.image_ref is UNSET else server.image_ref
     if ref:
         return image_called(call, ref.rstrip("/").rpartition("/")[2], "server.imageRef")
-    # Clients that boot from an image through a block device name it there instead of in imageRef.
+    # A client that boots from an image through a block device names the image in that device.
     devices = () if server.block_device_mapping_v2 is UNSET else server.block_device_mapping_v2
     for index, device in enumerate(devices):
         image_id = device.image_id or device.uuid
@@ -205,14 +219,14 @@ def _zone(call: Call, server: NewServer) -> str | None:
     zone = server.availability_zone
     if zone is UNSET or not zone:
         return None
-    # `ZONE:HOST[:NODE]` forces the host past most filters, while `host` is checked by all of them.
-    # Both together would contradict each other.
+    # `ZONE:HOST[:NODE]` forces a host and skips most filters, while all filters check `host`. The
+    # two would contradict each other.
     if ":" in zone:
         _admins_only(call, "availability_zone with a host")
         if server.host is not UNSET or server.hypervisor_hostname is not UNSET:
             raise InvalidInputError(
                 "server.availability_zone",
-                "must not name a host beside host or hypervisor_hostname",
+                "must not name a host together with host or hypervisor_hostname",
             )
     return zone
 
@@ -247,8 +261,8 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
             continue
         for key, value in given.items():
             if key.startswith(_OWN_HINTS):
-                # These hints make the scheduler run only some of its filters, so a client could
-                # use them to bypass the rest.
+                # A hint with this prefix makes the scheduler run only some of its filters, so a
+                # client could use it to bypass the others.
                 raise InvalidInputError(f"{prefix}.{key}", "is reserved; leave it out")
             match value:
                 case str():
@@ -256,7 +270,9 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
                 case list():
                     hints[key] = tuple(value)
                 case _:
-                    raise InvalidInputError(f"{prefix}.{key}", "must be a text or a list of texts")
+                    raise InvalidInputError(
+                        f"{prefix}.{key}", "must be a string or a list of strings"
+                    )
             if key in _SERVER_HINTS:
                 hints[key] = tuple(_server_id(one, f"{prefix}.{key}") for one in hints[key])
     return hints
@@ -265,28 +281,33 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
 def _server_id(text: str, field: str) -> str:
     """Return the canonical form of a server's id in a hint.
 
-    An invalid id is refused, because the filter would never find the server and the hint would
-    have no effect.
+    Raises:
+        InvalidInputError: the text is not a uuid; the filter would never find such a server.
     """
     try:
         return str(uuid.UUID(text))
     except ValueError as error:
-        raise InvalidInputError(field, f"{text[:80]!r} is no id of a server") from error
+        raise InvalidInputError(
+            field, f"{text[:80]!r} is not the id of a server; use its uuid"
+        ) from error
 
 
 async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse private flavors and groups of other projects, as if they did not exist."""
+    """Refuse private flavors and groups of other projects as if they did not exist.
+
+    Administrators may use both.
+    """
     if call.identity.is_admin:
         return
     replica = call.parts.replica
     group = hints.get("group", ("",))[0] if hints.get("group") else ""
-    # Catching up costs a round trip, so it happens only for names that the replica does not know;
-    # they may be new. An unknown name is left to the service, which refuses it.
+    # Catching up costs a round trip, so it happens only if the replica does not know the flavor or
+    # the group, which may be new. If they are still unknown, the service refuses them.
     if flavor_id not in replica.flavors or (group and group not in replica.hosts.server_groups):
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
     if flavor is not None and not flavor.is_public:
-        raise InvalidInputError("flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+        raise InvalidInputError("server.flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
     found = replica.hosts.server_groups.get(group)
     if found is not None and found.project_id != call.identity.project_id:
         raise InvalidInputError(
@@ -295,7 +316,7 @@ async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[st
 
 
 def _extra(server: NewServer) -> Extra:
-    """Return the fields that are stored for responses and drivers, and that no rule reads."""
+    """Return the fields that Berth stores for responses and drivers; no rule reads them."""
     extra: Extra = {}
     if server.description is not UNSET:
         extra["description"] = server.description
@@ -306,7 +327,7 @@ def _extra(server: NewServer) -> Extra:
     if _flag(server.config_drive, "config_drive"):
         extra["config_drive"] = True
     if server.tags is not UNSET:
-        # Tags are a set in Nova; the order of the request is kept.
+        # Repeated tags are dropped, and the order of the request is kept.
         extra["tags"] = list(dict.fromkeys(server.tags))
     if server.security_groups is not UNSET:
         extra["security_groups"] = [group.name for group in server.security_groups]

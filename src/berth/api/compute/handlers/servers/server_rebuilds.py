@@ -1,4 +1,4 @@
-"""Handler of the action `rebuild`, which recreates a server from an image on its host."""
+"""The handler for the action `rebuild`, which recreates a server from an image on its host."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,11 +19,10 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError
-from berth.scheduling.evaluation.explain import without_reasons
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
 _USER_DATA: Final = (2, 57)
-# The microversions that added fields to rebuilds, partly later than to creation.
+# The microversions that add fields to rebuilds.
 _SINCE: Final[Mapping[str, Version]] = {
     "description": (2, 19),
     "key_name": (2, 54),
@@ -35,39 +34,43 @@ _KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certifica
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
-    """Rebuild a server from an image, on the host that it is on."""
+    """Rebuild a server from an image on the host that it is on."""
     stated = None
     if call.identity.parent is not None:
         stated, args = stated_image(args)
-    asked = read(args, Rebuild, "rebuild")
+    arguments = read(args, Rebuild, "rebuild")
     for field, since in _SINCE.items():
-        check_since(getattr(asked, field), f"rebuild.{field}", call.version, since)
-    check_values(asked, "rebuild", call.version)
-    if asked.personality is not UNSET and call.version >= _USER_DATA:
-        raise InvalidInputError("rebuild.personality", "was removed in microversion 2.57")
-    if asked.preserve_ephemeral is not UNSET:
-        flag(asked.preserve_ephemeral, "rebuild.preserve_ephemeral")
-    image = stated or image_called(call, asked.image_ref, "rebuild.imageRef")
+        check_since(getattr(arguments, field), f"rebuild.{field}", call.version, since)
+    check_values(arguments, "rebuild", call.version)
+    if arguments.personality is not UNSET and call.version >= _USER_DATA:
+        raise InvalidInputError(
+            "rebuild.personality", "was removed in microversion 2.57; leave it out"
+        )
+    if arguments.preserve_ephemeral is not UNSET:
+        flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
+    image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
     _check_image(call, instance, image)
-    fields = _fields(instance, asked)
+    fields = _fields(instance, arguments)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
     return await _answer(call, instance.uuid)
 
 
-def _fields(instance: Instance, asked: Rebuild) -> dict[str, object]:
-    """Return the fields of the instance's record that change together with the image."""
+def _fields(instance: Instance, arguments: Rebuild) -> dict[str, object]:
+    """Return the fields of the instance's record that the rebuild changes, besides the image."""
     extra = dict(extra_of(instance))
-    extra |= {name: getattr(asked, name) for name in _KEPT if getattr(asked, name) is not UNSET}
+    extra |= {
+        name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not UNSET
+    }
     fields: dict[str, object] = {"extra": extra}
-    if asked.name is not UNSET:
-        fields["name"] = asked.name
-    if asked.metadata is not UNSET:
-        fields["metadata"] = asked.metadata
+    if arguments.name is not UNSET:
+        fields["name"] = arguments.name
+    if arguments.metadata is not UNSET:
+        fields["metadata"] = arguments.metadata
     return fields
 
 
 async def _answer(call: Call, uuid: str) -> Answer:
-    # Read again, so that the response shows the task and the values that were stored.
+    # The instance is read again, so that the response shows the task and the stored values.
     rebuilt = await call.parts.instances.get(uuid)
     view = ServerWriter(call).view(rebuilt, alone=True)
     if call.version >= _USER_DATA:
@@ -80,9 +83,10 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     """Check that the instance's host passes the filters that a new image may violate.
 
     Raises:
-        ConflictError: a filter refuses the host; the message names it.
+        ConflictError: a filter removes the host; the message names the filter, except to a parent
+            zone.
     """
-    # As in Nova, a rebuild from the same image is not checked again: the host runs it already.
+    # As in Nova, a rebuild from the same image is not checked, because the host already runs it.
     if instance.host is None or instance.image == image:
         return
     request = Request(
@@ -98,7 +102,9 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
     )
     refusal = call.parts.decision_service.decide(request).refusal
     if refusal is not None:
-        # The reason may name hosts and aggregates, which a parent zone must not learn.
-        is_abroad = call.identity.parent is not None
-        why = without_reasons(refusal.message) if is_abroad else refusal.message
-        raise ConflictError(f"the host of the instance does not allow this image: {why}")
+        # The first entry is the restriction to the instance's host; the others are filters. Their
+        # names reveal this zone's policy, so a parent zone gets none.
+        names = [one.name for one in refusal.filters[1:] if one.after < one.before]
+        if call.identity.parent is not None or not names:
+            raise ConflictError("the instance's host rejects the image; rebuild with another one")
+        raise ConflictError(f"the instance's host rejects the image: removed by {', '.join(names)}")

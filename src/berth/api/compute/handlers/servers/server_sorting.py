@@ -1,4 +1,4 @@
-"""Sorting of server lists by Nova's sort keys."""
+"""Sorts server lists by Nova's sort keys."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
@@ -11,13 +11,13 @@ from berth.services.requests.permissions import LOCKED, vm_state
 
 _Value = str | float | None
 _Read = Callable[[Instance], _Value]
-# A function that reads the value to compare, and whether the order is descending.
+# A function that returns the value to compare, and whether the order is descending.
 _Part = tuple[_Read, bool]
 
 SORTED_MAX: Final = 50_000
-"""Maximum number of servers in a list that is not in the ledger's order.
+"""The maximum number of servers in a list that does not have the ledger's order.
 
-Each page of such a list reads and sorts all of them.
+Each page of such a list reads and sorts all servers.
 """
 
 _NEWEST_FIRST: Final = (("created_at", True), ("uuid", True))
@@ -61,16 +61,16 @@ _ZONE: Final = "availability_zone"
 
 
 class Sorting:
-    """An order of servers: keys from the most to the least significant, ending with the uuid."""
+    """An order of servers by several keys, from the most to the least significant."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         self._parts = parts
 
     def sort(self, instances: Iterable[Instance]) -> list[Instance]:
-        """Return instances in this order; a missing value sorts before all others."""
+        """Return instances in this order; in ascending order, a missing value comes first."""
         found = list(instances)
-        # Python's sort is stable, so sorting by the least significant key first gives the order
-        # of all keys, each with its own direction.
+        # Python's sort is stable. Sorting by one key after the other, the least significant first,
+        # therefore sorts by all keys, each with its own direction.
         for read, is_falling in reversed(self._parts):
             found.sort(key=lambda one: _comparable(read(one)), reverse=is_falling)
         return found
@@ -78,20 +78,20 @@ class Sorting:
     def after(self, instances: Iterable[Instance], marker: Instance) -> list[Instance]:
         """Return the instances that come after the marker, in this order.
 
-        The marker itself may be missing among the instances.
+        The marker need not be among the instances.
         """
-        # Inserting the marker finds its place even when it no longer matches the filter.
+        # The marker may no longer match the filter, so it is inserted to find its place.
         others = (one for one in instances if one.uuid != marker.uuid)
         found = self.sort([marker, *others])
         return found[[one.uuid for one in found].index(marker.uuid) + 1 :]
 
 
 def sorting_of(call: Call) -> Sorting | None:
-    """Return the order that a request asks for, or None for the ledger's own: newest first.
+    """Return the requested order, or None for the ledger's own order, which is newest first.
 
-    As in Nova, directions apply to keys one by one, and a missing direction is the first one or
-    `desc`. The time of creation and the uuid are the least significant keys. Keys for
-    administrators are ignored for other callers.
+    As in Nova, the n-th direction is for the n-th key. A key without one gets the first direction,
+    or `desc` if there is none. The time of creation and the uuid are the least significant keys.
+    Keys for administrators are ignored in requests of other callers.
 
     Raises:
         InvalidInputError: a key or direction is unknown, or there are more directions than keys.
@@ -101,30 +101,32 @@ def sorting_of(call: Call) -> Sorting | None:
     if any(word not in _DIRECTIONS for word in words):
         raise InvalidInputError("sort_dir", "must be asc or desc")
     if len(words) > max(len(keys), 1):
-        raise InvalidInputError("sort_dir", "is given more often than sort_key")
+        raise InvalidInputError(
+            "sort_dir", "appears more often than sort_key; use at most one for each"
+        )
     known = {*_READS, _ZONE} - (set() if call.version >= _LOCKED else {"locked"})
     if strangers := [key for key in keys if key not in known]:
         names = ", ".join(sorted(known))
         raise InvalidInputError("sort_key", f"{strangers[0]!r} is unknown; use one of {names}")
     default = _DIRECTIONS[words[0]] if words else True
-    asked = dict.fromkeys(keys, default) | {
+    directions = dict.fromkeys(keys, default) | {
         key: _DIRECTIONS[word] for key, word in zip(keys, words, strict=False)
     }
     if not call.identity.is_admin:
-        asked = {key: one for key, one in asked.items() if key not in _FOR_ADMINISTRATORS}
-    # The uuid makes the order total, which paging by marker needs.
+        directions = {key: one for key, one in directions.items() if key not in _FOR_ADMINISTRATORS}
+    # Paging by marker requires a total order, which the uuid ensures.
     for key, _ in _NEWEST_FIRST:
-        asked.setdefault(key, default)
-    if tuple(asked.items()) == _NEWEST_FIRST:
+        directions.setdefault(key, default)
+    if tuple(directions.items()) == _NEWEST_FIRST:
         return None
-    return Sorting([(_read_of(call, key), is_falling) for key, is_falling in asked.items()])
+    return Sorting([(_read_of(call, key), is_falling) for key, is_falling in directions.items()])
 
 
 async def marker_of(call: Call, uuid: str, project_id: str | None) -> Instance:
-    """Return the instance that precedes a page.
+    """Return the instance after which a page begins.
 
     Raises:
-        InvalidInputError: the project has no such instance.
+        InvalidInputError: the instance does not exist, or belongs to another project.
     """
     try:
         marker = await call.parts.instances.get(uuid)
@@ -139,6 +141,6 @@ def _read_of(call: Call, key: str) -> _Read:
     return ServerWriter(call).zone if key == _ZONE else _READS[key]
 
 
-# Pairs, since None does not compare with other values.
+# None does not compare with other values, so pairs are compared; None comes first.
 def _comparable(value: _Value) -> tuple[bool, str | float]:
     return (False, "") if value is None else (True, value)

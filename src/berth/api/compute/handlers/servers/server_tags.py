@@ -1,4 +1,4 @@
-"""Handlers of server tags, which microversion 2.26 adds."""
+"""Handlers for server tags, which microversion 2.26 adds."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
 
-# Both limits are Nova's.
+# Nova has the same limits.
 _TAGS_MAX = 50
 _LENGTH_MAX = 60
 
@@ -34,13 +34,13 @@ async def delete_tags(call: Call) -> Answer:
 
 
 async def check_tag(call: Call) -> Answer:
-    """Check whether a server has a tag: 204 if it has, else 404."""
+    """Respond with 204 if a server has a tag, otherwise with 404."""
     _check_has(await server_of(call), call.key("tag"))
     return Answer()
 
 
 async def add_tag(call: Call) -> Answer:
-    """Add a tag to a server: 201, or 204 if the server already has it."""
+    """Add a tag to a server; respond with 201, or with 204 if the server already has the tag."""
     tag = call.key("tag")
     _check_form(tag)
     had = tag in _tags(await server_of(call))
@@ -49,10 +49,10 @@ async def add_tag(call: Call) -> Answer:
 
 
 async def delete_tag(call: Call) -> Answer:
-    """Delete a tag of a server."""
+    """Delete a tag of a server, which must have it."""
     tag = call.key("tag")
 
-    # Checked inside the change, which runs again on every conflict.
+    # The check is part of the change, which runs again after each conflict.
     def without(old: Instance) -> Instance:
         _check_has(old, tag)
         return _with(old, [one for one in _tags(old) if one != tag])
@@ -79,6 +79,8 @@ def _check_has(instance: Instance, tag: str) -> None:
 
 
 def _check_form(tag: str) -> None:
-    """Refuse a tag that the `tags` filter could not name, since commas separate tags there."""
+    """Refuse a tag that is too long, or that has a comma, which separates tags in filters."""
     if len(tag) > _LENGTH_MAX or "," in tag:
-        raise InvalidInputError("tag", f"must be 1 to {_LENGTH_MAX} characters without a comma")
+        raise InvalidInputError(
+            "tag", f"must consist of 1 to {_LENGTH_MAX} characters other than commas"
+        )

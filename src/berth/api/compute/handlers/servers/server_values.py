@@ -1,4 +1,4 @@
-"""Checks of server fields that the schemas cannot express."""
+"""Checks the fields of servers beyond what the schemas express."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ from berth.api.microversion import Version
 from berth.api.values import check_edges
 from berth.domain.errors import InvalidInputError
 
-# Microversion 2.94 allows fully qualified host names; before it a name is one DNS label.
+# Microversion 2.94 allows fully qualified host names; before, a host name is one DNS label.
 _FULL_HOSTNAMES: Final = (2, 94)
 _LABEL_MAX: Final = 63
 _LABEL: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]*")
@@ -23,45 +23,47 @@ _LOCAL: Final = "local"
 
 
 def check_values(
-    asked: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
+    fields: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
 ) -> None:
-    """Refuse field values that Nova refuses.
+    """Refuse field values that Nova refuses, and the name of a key pair.
 
     Args:
-        asked: the part of the request with the fields.
+        fields: the part of the body that has the fields.
         prefix: the name of that part (`server`, `rebuild`).
-        version: the microversion, or None for the newest.
+        version: the microversion of the request, or None for the newest.
 
     Raises:
         InvalidInputError: a value is invalid; the error names the field and the reason.
     """
-    check_edges(asked.name, f"{prefix}.name")
-    if asked.hostname is not UNSET:
-        _check_hostname(asked.hostname, f"{prefix}.hostname", version)
-    # In an update, an empty address removes the current one.
-    may_be_empty = isinstance(asked, ServerChange)
+    check_edges(fields.name, f"{prefix}.name")
+    if fields.hostname is not UNSET:
+        _check_hostname(fields.hostname, f"{prefix}.hostname", version)
+    # As in Nova, an update accepts an empty address.
+    may_be_empty = isinstance(fields, ServerChange)
     for text, field, kind in (
-        (asked.access_ipv4, "accessIPv4", IPv4Address),
-        (asked.access_ipv6, "accessIPv6", IPv6Address),
+        (fields.access_ipv4, "accessIPv4", IPv4Address),
+        (fields.access_ipv6, "accessIPv6", IPv6Address),
     ):
         if text is not UNSET and not (may_be_empty and not text):
             _check_address(text, f"{prefix}.{field}", kind)
-    if isinstance(asked, ServerChange):
+    if isinstance(fields, ServerChange):
         return
-    if asked.user_data is not UNSET and asked.user_data is not None:
-        _check_base64(asked.user_data, f"{prefix}.user_data")
-    if isinstance(asked, NewServer) and asked.key_name is not UNSET and asked.key_name:
-        raise InvalidInputError(f"{prefix}.key_name", "does not exist: Berth keeps no key pairs")
-    certificates = asked.trusted_image_certificates
+    if fields.user_data is not UNSET and fields.user_data is not None:
+        _check_base64(fields.user_data, f"{prefix}.user_data")
+    if isinstance(fields, NewServer) and fields.key_name is not UNSET and fields.key_name:
+        raise InvalidInputError(
+            f"{prefix}.key_name", "names a key pair, but Berth keeps no key pairs; leave it out"
+        )
+    certificates = fields.trusted_image_certificates
     if certificates is not UNSET and certificates is not None:
         _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
 
 
 def check_attachments(server: NewServer) -> None:
-    """Refuse volumes, networks and ports, which the server would silently lack.
+    """Refuse volumes, networks and ports, because the server would lack them.
 
     Raises:
-        InvalidInputError: a field requests one of them; the error names the field.
+        InvalidInputError: a field names one of these; the error names the field.
     """
     if server.networks is not UNSET and not isinstance(server.networks, str):
         for index, network in enumerate(server.networks):
@@ -69,7 +71,7 @@ def check_attachments(server: NewServer) -> None:
                 text is not UNSET and text
                 for text in (network.uuid, network.port, network.fixed_ip)
             ):
-                reason = "does not exist: Berth has no networks; use none or auto"
+                reason = "names a network, but Berth has no networks; use none or auto"
                 raise InvalidInputError(f"server.networks[{index}]", reason)
     if server.block_device_mapping is not UNSET:
         for index, old in enumerate(server.block_device_mapping):
@@ -82,14 +84,14 @@ def check_attachments(server: NewServer) -> None:
 
 
 def _is_volume(device: BlockDevice) -> bool:
-    """Return whether a device is a volume, by its source or by a destination other than local."""
+    """Return whether a device has a volume as its source, or a destination other than `local`."""
     if device.volume_id or device.snapshot_id or device.source_type in {"volume", "snapshot"}:
         return True
     return device.destination_type not in {None, "", _LOCAL}
 
 
 def _refuse_volume(field: str) -> None:
-    raise InvalidInputError(field, "requests a volume, and Berth has no volumes")
+    raise InvalidInputError(field, "requests a volume, but Berth has no volumes; leave it out")
 
 
 def _check_hostname(text: str, field: str, version: Version | None) -> None:
@@ -97,8 +99,12 @@ def _check_hostname(text: str, field: str, version: Version | None) -> None:
     pattern = _NAMES if may_be_full else _LABEL
     is_short = may_be_full or len(text) <= _LABEL_MAX
     if not (is_short and pattern.fullmatch(text) and text[-1].isalnum()):
-        what = "a host name" if may_be_full else f"one label of at most {_LABEL_MAX} characters"
-        reason = f"must be {what}: letters and digits, with hyphens between them"
+        what = (
+            "letters, digits, hyphens and dots"
+            if may_be_full
+            else f"at most {_LABEL_MAX} letters, digits and hyphens"
+        )
+        reason = f"must consist of {what}, with a letter or digit at both ends"
         raise InvalidInputError(field, reason)
 
 
@@ -106,7 +112,7 @@ def _check_address(text: str, field: str, kind: type[IPv4Address | IPv6Address])
     try:
         kind(text)
     except ValueError as error:
-        raise InvalidInputError(field, f"{text[:80]!r} is not an address") from error
+        raise InvalidInputError(field, f"{text[:80]!r} is not a valid address") from error
 
 
 def _check_base64(text: str, field: str) -> None:
@@ -118,6 +124,8 @@ def _check_base64(text: str, field: str) -> None:
 
 def _check_certificates(ids: Sequence[str], field: str) -> None:
     if not ids or "" in ids:
-        raise InvalidInputError(field, "must name at least one certificate, or be null")
+        raise InvalidInputError(
+            field, "must name at least one certificate and no empty id, or be null"
+        )
     if len(set(ids)) != len(ids):
-        raise InvalidInputError(field, "names a certificate more than once")
+        raise InvalidInputError(field, "names a certificate more than once; name each once")

@@ -1,4 +1,4 @@
-"""Handlers that create, show, update and delete servers."""
+"""Handlers for requests to create, show, update and delete servers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,16 +25,16 @@ from berth.services.servers.instances import AcceptedCreate
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
-# Attempts to save a change when other writers keep changing the same record. The limit only keeps a
-# request from retrying for ever.
+# A change is given up after this many attempts to save it, so that a request does not retry for
+# ever while other writers keep changing the same record.
 _SAVE_TRIES = 25
 
 
 async def create_servers(call: Call) -> Answer:
     """Create servers, all or none, or one by one if the settings say so.
 
-    If no host has room, the request still succeeds: the servers get the status ERROR and a fault
-    with the reason. A parent zone sends a batch of instances with their offers instead.
+    If no host has room, the request still succeeds, and the servers get the status ERROR and a
+    fault with the reason. A parent zone sends instances with their offers instead.
     """
     if call.identity.parent is not None:
         return await build_by_offers(call)
@@ -44,7 +44,7 @@ async def create_servers(call: Call) -> Answer:
         accepted = await call.parts.instances.create(order)
     except InvalidInputError as error:
         raise named_as_sent(error) from error
-    # With an Idempotency-Key the servers may be those of an earlier request.
+    # With an Idempotency-Key, the servers may be those of an earlier request.
     if asked.order.may_repeat:
         _check_same(asked, accepted)
     linker = linker_of(call)
@@ -53,7 +53,7 @@ async def create_servers(call: Call) -> Answer:
     if asked.reservation_only:
         answer = CreatedAnswer(reservation_id=accepted.reservation_id)
     else:
-        # Nova names the group `default` when the request names none; clients read the list.
+        # Nova's response names the group `default` if the request names none.
         names = asked.security_groups or ("default",)
         answer = CreatedAnswer(
             server=CreatedServer(
@@ -69,7 +69,7 @@ async def show_server(call: Call) -> Answer:
     """Show a server."""
     instance = await server_of(call)
     if instance.group_uuid is not None:
-        await call.parts.follower.catch_up()  # the group may be new, or deleted since
+        await call.parts.follower.catch_up()  # the group may be new or deleted
     return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
 
 
@@ -95,11 +95,12 @@ async def server_of(call: Call) -> Instance:
     """Return the instance that the path names.
 
     Raises:
-        NotFoundError: it does not exist, is deleted, or the caller may not see it.
+        NotFoundError: it does not exist, is deleted, or belongs to a project that the caller may
+            not see.
     """
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
-    # The same 404 for all cases: servers of other projects must look as if they did not exist.
+    # The servers of other projects must look as if they did not exist, so the error is the same.
     is_mine = call.project_id in {None, instance.project_id}
     if instance.status is Status.DELETED or not is_mine:
         raise NotFoundError("instance", key)
@@ -107,15 +108,15 @@ async def server_of(call: Call) -> Instance:
 
 
 async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instance:
-    """Apply a change to the instance that the path names, and retry when the record changes.
+    """Apply a change to the instance that the path names, and return the changed instance.
 
     Args:
         call: the request.
-        change: returns the changed instance; runs again after each conflict.
+        change: returns the changed instance; called again after each conflict.
 
     Raises:
         NotFoundError: it does not exist, or the caller may not see it.
-        ConflictError: the record kept changing through all retries.
+        ConflictError: other writers changed the record during every attempt.
     """
     for _ in range(_SAVE_TRIES):
         instance = change(await server_of(call))
@@ -128,9 +129,10 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
 
 
 def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
-    """Refuse an Idempotency-Key that was used for a different order.
+    """Raise `ConflictError` if an Idempotency-Key was used for a different order.
 
-    Flavor, image and count are compared; the servers' records do not have the whole first request.
+    Only flavor, image and count are compared, because the records of the servers do not have all of
+    the first request.
     """
     order, first = asked.order, accepted.instances[0]
     image_id = order.image.image_id if order.image else None
@@ -140,7 +142,7 @@ def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
         and (first.image.image_id if first.image else None) == image_id
     )
     if not same:
-        raise ConflictError("Idempotency-Key was used for another request; use a new one")
+        raise ConflictError("the Idempotency-Key was used for a different request; use a new key")
 
 
 def _check_version(call: Call, change: ServerChange) -> None:

@@ -1,7 +1,8 @@
-"""Server lists over the zone tree: this zone's own servers first, then those of each child.
+"""Lists the servers of child zones, which come after this zone's own servers.
 
-The marker of a page is a server of this zone or of a child, and so tells where the list continues.
-A zone therefore needs to know only its own servers and those that it has sent to children.
+The marker of a page is a server of this zone or of a child, so it determines where the list
+continues. A zone therefore needs to know only its own servers and those that it has sent to its
+children.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ from urllib.parse import urlencode
 from berth.api.compute.handlers.servers.child_requests import (
     Json,
     ask_child,
+    invalid_response,
     marks_of,
-    odd,
     read_answer,
     server_path,
     time_left_s,
@@ -29,43 +30,49 @@ from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 MISSING: Final = b"x-berth-zones-missing"
-"""The response header that names the children whose servers are missing, all or in part."""
+"""The response header with the names of the children of which servers are missing."""
 
-# Parameters that are not passed on: children are asked for one tenant, with a page of their own.
+# The parameters that are not passed on, because a child is asked for the servers of one tenant, and
+# for a page of its own.
 _OWN_PARAMETERS: Final = frozenset(
     {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host"}
 )
 _OK: Final = 200
-# A child may list servers of the same project that this zone did not send there. Up to so many
-# pages of so many servers are read to find one that it did; then the child counts as unavailable.
+# A child may list servers of the same project that this zone did not send there. After the first
+# page, pages of this many servers are read to find one that this zone sent there; after this many
+# pages without one, the child is treated as unavailable.
 _READ_ON: Final = 1000
 _PAGES_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The servers of a list that are in child zones: their records by instance uuid.
+    """The servers of a list that are in child zones.
 
-    `project_id` owns all of them. `marks` are the loop tokens of the zones that the request has
-    passed through, this one included.
+    `remotes` are the records of these servers by uuid. `project_id` is the project of all of them.
+    `marks` are the loop tokens of the zones that the request has passed through, including this
+    zone.
     """
 
-    errands: Mapping[str, RemoteInstance]
+    remotes: Mapping[str, RemoteInstance]
     project_id: str
     marks: tuple[bytes, ...]
 
     def zone_of(self, marker: str | None) -> int | None:
-        """Return the child in which the list continues after a marker, or None for this zone."""
-        errand = None if marker is None else self.errands.get(marker)
-        return None if errand is None else errand.zone_id
+        """Return the id of the child in which the list continues after a marker.
+
+        The result is None if there is no marker or it is not in a child.
+        """
+        remote = None if marker is None else self.remotes.get(marker)
+        return None if remote is None else remote.zone_id
 
 
 @dataclass(slots=True)
 class BelowPage:
-    """A page of the children's servers, as they show them.
+    """A page of the children's servers, as the children show them.
 
-    `has_more` is set when the list continues after the page; `unanswered` names the children whose
-    servers are missing.
+    `has_more` is true if the list continues after the page. `unanswered` has the names of the
+    children of which servers are missing.
     """
 
     servers: list[Json] = field(default_factory=list["Json"])
@@ -74,18 +81,21 @@ class BelowPage:
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """The response header with the children whose servers are missing, if there are any."""
+        """The header that names the children of which servers are missing; empty if none are."""
         if not self.unanswered:
             return ()
         return ((MISSING, ", ".join(self.unanswered).encode()),)
 
 
 async def below_of(call: Call, query: InstanceQuery) -> Below | None:
-    """Return the servers of a list that children may have, or None when there are none.
+    """Return the servers of a list that children may have, or None if there are none.
 
-    Children are asked on behalf of one project. A list of all projects therefore has this zone's
-    servers only, unless it is limited to a reservation, which belongs to one project. Lists by
-    host and lists of deleted servers never include children.
+    Children are asked on behalf of one project. A list of all projects therefore has only this
+    zone's servers, unless it is limited to a reservation, which belongs to one project. Lists by
+    host and lists of deleted servers never include the servers of children.
+
+    Raises:
+        InvalidInputError: a loop token of the request is malformed, or there are too many.
     """
     is_own_alone = query.host is not None or query.deleted or _lists_deleted(call)
     if call.parts.zones is None or is_own_alone:
@@ -94,28 +104,29 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
         return None
     marks = marks_of(call)
     if call.parts.zones.loop_tokens.is_among(marks):
-        # The request came from this zone through a ring of zones: the children are listed there.
+        # The request came from this zone through a ring of zones. The first request, which this
+        # zone is still serving, lists the children.
         return None
     found = await call.parts.ledger.remote_instances(
         project_id=query.project_id, reservation_id=query.reservation_id
     )
-    # For its owner a withdrawn instance is gone, whether or not the child still has it.
+    # The owner of a withdrawn instance must not see it, even if the child still has it.
     found = [one for one in found if one.stage is not RemoteInstanceStage.WITHDRAWING]
     if not found:
         return None
     owner = found[0].project_id
-    errands = {one.instance_uuid: one for one in found if one.project_id == owner}
-    return Below(errands, owner, (*marks, call.parts.zones.loop_tokens.new()))
+    remotes = {one.instance_uuid: one for one in found if one.project_id == owner}
+    return Below(remotes, owner, (*marks, call.parts.zones.loop_tokens.new()))
 
 
 async def page_below(call: Call, below: Below, *, limit: int, marker: str | None) -> BelowPage:
-    """Return up to `limit` servers of the children, after the marker if a child has it.
+    """Return up to `limit` servers of the children, after the marker if it is in a child.
 
-    Children that do not answer are named in the page; the list does not fail because of them.
+    The page names the children that do not answer; the list does not fail because of them.
     """
     first = below.zone_of(marker)
-    # Pages are stable because the children come in a fixed order, and each child in its own.
-    zone_ids = sorted({one.zone_id for one in below.errands.values()})
+    # The children have a fixed order, and so have the servers of each child, so pages are stable.
+    zone_ids = sorted({one.zone_id for one in below.remotes.values()})
     asked = [zone_id for zone_id in zone_ids if first is None or zone_id >= first]
     answers = await asyncio.gather(
         *(
@@ -126,14 +137,18 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     page = _joined([one for one in answers if one is not None], limit)
     parts = call.parts.zones
     if page.unanswered and parts is not None and call.identity.parent is not None:
-        # Parents must not learn which zones are below this one.
+        # The header must not name the children, because parents must not learn which zones are
+        # below this one.
         page.unanswered = [parts.name]
     return page
 
 
 @dataclass(slots=True)
 class _Answer:
-    """The response of one child; `servers` is None when it did not answer."""
+    """The response of one child; `servers` is None if it did not answer.
+
+    `is_whole` is false if servers of zones below the child are missing.
+    """
 
     name: str
     servers: list[Json] | None = None
@@ -147,11 +162,12 @@ async def _ask(
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(zone_id)
     if parts is None or zone is None:
-        # An operator removed the zone. Reporting it as missing in every list would never end.
+        # An operator removed the zone. If it were reported as missing, every list would do so for
+        # ever.
         return None
     state = parts.watch.states().get(zone_id)
-    # A zone that is known to be down would only use up the timeout. Disabled zones are asked: they
-    # still have servers.
+    # A zone that is known to be down is not asked, because the request would wait until the
+    # timeout. A disabled zone is asked, because it still has servers.
     if state is not None and not state.is_up:
         return _Answer(zone.name)
     try:
@@ -163,21 +179,25 @@ async def _ask(
 
 
 async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _Answer:
-    """Read a child's list up to the first page with a server that this zone has sent there.
+    """Return the first page of a child's list that has a server that this zone has sent there.
 
-    The child may have other servers of the same project, created there without this zone.
+    The child may have other servers of the same project, which were created without this zone. If
+    the list ends before such a page, its last page is returned.
 
     Raises:
-        UnavailableError: the child does not answer, or its response fails validation.
+        UnavailableError: the child does not answer, its response fails validation, or ten pages
+            have no server that this zone has sent there.
     """
     asked = first
     for _ in range(_PAGES_MAX):
         page = await _ask_page(call, below, zone, asked)
-        # A page whose last server is the marker would repeat for ever.
+        # If the last server of a page is the marker, the next page would be the same.
         if page.answer.servers or not page.answer.has_more or page.last in {None, asked.marker}:
             return page.answer
         asked = _Asked(_READ_ON, page.last)
-    raise UnavailableError(f"zone {zone.name} lists too many servers that are unknown to this zone")
+    raise UnavailableError(
+        f"zone {zone.name} lists too many servers that this zone has not sent there"
+    )
 
 
 async def _ask_page(call: Call, below: Below, zone: Zone, asked: "_Asked") -> "_ChildPage":
@@ -204,14 +224,17 @@ def _path(call: Call, limit: int, marker: str | None) -> str:
 
 
 class _Asked(NamedTuple):
-    """The page that a child is asked for."""
+    """The limit and the marker of the page that a child is asked for."""
 
     limit: int
     marker: str | None
 
 
 class _ChildPage(NamedTuple):
-    """A page of a child, and the id of the last server on it, even if unknown to this zone."""
+    """A page of a child, and the uuid of its last server, even if this zone does not know it.
+
+    `last` is None if the page is empty or its last server has no uuid.
+    """
 
     answer: _Answer
     last: str | None
@@ -222,15 +245,20 @@ def _read(
 ) -> _ChildPage:
     """Return the servers in a child's response that this zone has sent there, each once.
 
-    Servers of other projects and unknown servers are dropped, and so is the marker itself: with it
-    on the page, the next page would be the same.
+    Servers of other projects and unknown servers are dropped. The marker is dropped too, because a
+    page that ends with it would be followed by the same page.
+
+    Raises:
+        UnavailableError: the status is not 200, or the body fails validation.
     """
     if answer.status != _OK:
-        raise UnavailableError(f"zone {zone.name} answered a list with status {answer.status}")
+        raise UnavailableError(
+            f"zone {zone.name} responded to a list request with status {answer.status}"
+        )
     body = read_answer(call, zone, answer)
     listed = body.get("servers")
     if not isinstance(listed, list):
-        raise odd(call, zone)
+        raise invalid_response(call, zone)
     servers = cast("list[object]", listed)
     found: dict[str, Json] = {}
     for server in servers[: asked.limit]:
@@ -238,7 +266,7 @@ def _read(
         if uuid is not None and uuid != asked.marker:
             found[uuid] = cast("Json", server)
             if call.operation.path.endswith("/detail"):
-                add_reservation(call, found[uuid], below.errands[uuid])
+                add_reservation(call, found[uuid], below.remotes[uuid])
     read = _Answer(
         zone.name,
         list(found.values()),
@@ -260,11 +288,11 @@ def _sent_there(server: object, below: Below, zone: Zone) -> str | None:
         return None
     shown = cast("Json", server)
     uuid = shown.get("id")
-    errand = below.errands.get(uuid) if isinstance(uuid, str) else None
-    if errand is None or errand.zone_id != zone.zone_id:
+    remote = below.remotes.get(uuid) if isinstance(uuid, str) else None
+    if remote is None or remote.zone_id != zone.zone_id:
         return None
-    is_known = is_theirs(shown, errand.instance_uuid, below.project_id)
-    return errand.instance_uuid if is_known else None
+    is_known = is_theirs(shown, remote.instance_uuid, below.project_id)
+    return remote.instance_uuid if is_known else None
 
 
 def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
@@ -276,7 +304,8 @@ def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
             continue
         left = limit - len(page.servers)
         page.servers += answer.servers[:left]
-        # Once a child's page is cut, later children come on later pages, after its rest.
+        # If a child has more servers than fit, the later children come on later pages, after its
+        # other servers.
         page.has_more = len(answer.servers) > left or bool(answer.servers and answer.has_more)
     return page
 
