@@ -259,7 +259,7 @@ async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
     try:
         try:
             async with asyncio.timeout(_CONNECT_S):
-                await line.wait_until_up()
+                await line.up.wait()
         except TimeoutError as error:
             raise NoBrokerError(f"no RabbitMQ server at {broker.safe_url}") from error
         yield bus

@@ -235,7 +235,7 @@ async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
     task = asyncio.create_task(line.run())
     try:
         async with asyncio.timeout(_CONNECT_S):
-            await line.wait_until_up()
+            await line.up.wait()
         yield bus
     except TimeoutError as error:
         raise NoBrokerError(f"no RabbitMQ server at {broker.safe_url}") from error

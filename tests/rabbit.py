@@ -68,7 +68,7 @@ async def running(line: BrokerConnection) -> AsyncGenerator[None]:
     task = asyncio.create_task(line.run())
     try:
         async with asyncio.timeout(_UP_S):
-            await line.wait_until_up()
+            await line.up.wait()
         yield
     finally:
         task.cancel()

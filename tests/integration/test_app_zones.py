@@ -53,7 +53,7 @@ async def zone_up(folder: Path, **zones: object) -> AsyncGenerator[tuple[Core, Z
         open_drivers(settings, core.clock) as drivers,
     ):
         pool = agent_pool(core, drivers)
-        core.follower.subscribe(pool)
+        core.follower.subscribers.append(pool)
         await pool.register()
         await core.follower.start()
         await pool.adopt()

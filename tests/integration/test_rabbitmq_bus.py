@@ -196,7 +196,7 @@ async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> Non
         line = BrokerConnection(broker, told, Random())
         server = RabbitBus(line, secrets.token_hex(4), now_s=lambda: 1e10)
         running = asyncio.create_task(line.run())
-        await line.wait_until_up()
+        await line.up.wait()
         server.serve(ASK, kept)
         await server.apply_changes()
         await caller.cast(ASK, Letter("x"), timeout_s=5)

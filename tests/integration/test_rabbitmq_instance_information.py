@@ -26,7 +26,7 @@ _HOSTS = ("host-1", "host-2")
 def _tracker(desk: Desk) -> InstanceTracker:
     view, pace = LedgerView(desk.ledger, desk.follower, desk.replica), TrackingPace(_SYNC_S)
     tracker = InstanceTracker(view, desk.policies, desk.clock, desk.told, pace, by_casts=True)
-    desk.follower.subscribe(tracker)
+    desk.follower.subscribers.append(tracker)
     return tracker
 
 

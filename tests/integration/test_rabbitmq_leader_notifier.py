@@ -55,7 +55,7 @@ async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -
                 assert {one["payload"]["number"] for one in told} == {*range(11)}
                 assert len({one["message_id"] for one in told}) == 11
                 proxy.is_closed = False
-                await until(lambda: first_line.is_up)
+                await until(first_line.up.is_set)
                 await asyncio.sleep(0.1)
                 assert not first.leads
 

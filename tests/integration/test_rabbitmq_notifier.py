@@ -127,4 +127,4 @@ async def test_a_broker_behind_tls_is_checked(broker: RabbitBroker, certificate:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert "certificate" in str(told.failures[0][1]).lower()
-        assert not line.is_up
+        assert not line.up.is_set()

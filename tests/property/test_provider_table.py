@@ -140,7 +140,7 @@ def dump(table: ProviderTable) -> dict[str, object]:
             table.uuid(row): table.uuid(table.parent[row]) if table.parent[row] >= 0 else None
             for row in rows
         },
-        "children": {table.uuid(row): uuids(table.children_of(row)) for row in rows},
+        "children": {table.uuid(row): uuids(table.lineage.children_of(row)) for row in rows},
         "traits": {table.uuid(row): table.traits.get(row) for row in rows},
         "aggregates": {
             table.uuid(row): {numbers[number] for number in table.aggregates.get(row)}

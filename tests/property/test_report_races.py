@@ -39,7 +39,7 @@ class Agents(Process):
         super().__init__(ledger)
         clock = FakeClock()
         self.fleet = Replica()
-        self.follower.subscribe(self.fleet)
+        self.follower.subscribers.append(self.fleet)
         self.hosts = Hosts(
             ledger=ledger,
             follower=self.follower,

@@ -127,7 +127,7 @@ class World:
             by_casts=by_casts,
         )
         self.tracker.serve(desk.bus, "scheduler-1")
-        desk.follower.subscribe(self.tracker)
+        desk.follower.subscribers.append(self.tracker)
         self.decision_service = AuditedDeciding(desk.replica, desk.policies, desk.clock)
         self.decision_service.audit = self.audit
         desk.placer._decision_service = self.decision_service

@@ -178,7 +178,7 @@ class Process:
         role = self.role
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         if role.machines:
-            self.follower.subscribe(self.pool)
+            self.follower.subscribers.append(self.pool)
             await self._insist(self.pool.register)
             loops += [("agents", self.pool.run), ("hints", self.pool.listen)]
         await self._insist(self.follower.start)

@@ -198,7 +198,7 @@ class InstanceCaster:
         """
         casts = self._hosts[host]
         uuids = casts.list.uuids if casts.in_full else sorted(casts.changed)
-        found = [(uuid, casts.list.get(uuid)) for uuid in uuids]
+        found = [(uuid, casts.list.entries.get(uuid)) for uuid in uuids]
         present = tuple(one for _, one in found if one is not None)
         gone = tuple(uuid for uuid, one in found if one is None)
         in_full = casts.in_full

@@ -37,7 +37,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
         session=core.ids.uuid(),
         sync_interval_s=tracking.instance_sync_interval_s,
     )
-    core.follower.subscribe(teller)
+    core.follower.subscribers.append(teller)
     return teller
 
 

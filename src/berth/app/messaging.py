@@ -93,6 +93,4 @@ def connect(
         if notifier is not None:
             await notifier.finish()
 
-    return Messaging(
-        bus or local, notifier, common, (("bus", line.run),), finish, lambda: line.is_up
-    )
+    return Messaging(bus or local, notifier, common, (("bus", line.run),), finish, line.up.is_set)

@@ -107,7 +107,7 @@ def provider_replica(follower: Follower) -> ProviderReplica:
     from os_traits import get_traits  # type: ignore[import-untyped] # noqa: PLC0415
 
     replica = ProviderReplica(StandardNames(tuple(STANDARDS), tuple(get_traits())))
-    follower.subscribe(replica)
+    follower.subscribers.append(replica)
     return replica
 
 

@@ -40,7 +40,7 @@ def run_up(settings: Settings) -> None:
             core = await stack.enter_async_context(open_core(settings, "up"))
             drivers = await stack.enter_async_context(open_drivers(settings, core.clock))
             pool = agent_pool(core, drivers)
-            core.follower.subscribe(pool)
+            core.follower.subscribers.append(pool)
             await pool.register()
             providers = provider_replica(core.follower)
             zone = await stack.enter_async_context(open_zone(core))
@@ -108,7 +108,7 @@ def run_agent(settings: Settings) -> None:
                 reason = "is missing; name a host with --host, or use --fake-hosts"
                 raise InvalidInputError("agent.host", reason)
             pool = agent_pool(core, drivers)
-            core.follower.subscribe(pool)
+            core.follower.subscribers.append(pool)
             await pool.register()
             teller = instance_teller(core, drivers)
             await core.follower.start()

@@ -17,7 +17,7 @@ from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 def notify_changes(core: Core) -> None:
     """Subscribe the sender of notifications about committed changes, if they are enabled."""
     if core.messaging.common_notifier is not None:
-        core.follower.subscribe(ChangeNotifications(core.messaging.common_notifier))
+        core.follower.subscribers.append(ChangeNotifications(core.messaging.common_notifier))
 
 
 def instance_tracker(core: Core) -> InstanceTracker | None:
@@ -38,7 +38,7 @@ def instance_tracker(core: Core) -> InstanceTracker | None:
         metrics=core.observation.metrics,
     )
     core.health.further.append(tracker.read)
-    core.follower.subscribe(tracker)
+    core.follower.subscribers.append(tracker)
     return tracker
 
 

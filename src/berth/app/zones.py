@@ -102,7 +102,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
             ),
         )
         # The feed delivers the child zones, so a zone added through the API is polled immediately.
-        core.follower.subscribe(watch)
+        core.follower.subscribers.append(watch)
         core.health.further.append(watch.read)
         yield ZoneContext(settings, keys, parents, zones, forwards, children, watch)
 

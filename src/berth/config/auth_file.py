@@ -7,7 +7,7 @@ are skipped.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from berth.api.auth.authentication import Account
@@ -76,6 +76,9 @@ class AuthFile:
         clock: the monotonic clock; the file's status is checked at most once a second.
         telemetry: receives events of changes and failures.
 
+    Attributes:
+        accounts: the accounts in force, by user.
+
     Raises:
         InvalidInputError: the file is invalid at the start, when there are no earlier accounts.
     """
@@ -87,8 +90,8 @@ class AuthFile:
         self._generation = 0
         self._checked_ns = clock.ticks_ns()
         self._stamp = self._stamp_now()
-        self._accounts: Mapping[str, Account] = self._read()
-        self._dummy_hash = _dummy_hash(self._accounts)
+        self.accounts: Mapping[str, Account] = self._read()
+        self._dummy_hash = _dummy_hash(self.accounts)
 
     @property
     def generation(self) -> int:
@@ -108,14 +111,6 @@ class AuthFile:
         """
         return self._dummy_hash
 
-    def find(self, user: str) -> Account | None:
-        """Return the account of a user, or None if there is none."""
-        return self._accounts.get(user)
-
-    def users(self) -> Collection[str]:
-        """Return the names of all users."""
-        return self._accounts.keys()
-
     def reload_if_touched(self) -> bool:
         """Read the file again if it has changed, and return whether new accounts are in force."""
         stamp = self._stamp_now()
@@ -128,7 +123,7 @@ class AuthFile:
         except InvalidInputError as error:
             self._telemetry.failure("auth_file_refused", error)
             return False
-        self._accounts, self._dummy_hash = accounts, _dummy_hash(accounts)
+        self.accounts, self._dummy_hash = accounts, _dummy_hash(accounts)
         self._generation += 1
         self._telemetry.event("auth_file_read", users=len(accounts))
         return True

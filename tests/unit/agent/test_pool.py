@@ -76,7 +76,7 @@ class Rig:
         self.pool = AgentPool(
             agents, desk.hosts, desk.clock, desk.told, Pace(builds_max=builds_max)
         )
-        desk.follower.subscribe(self.pool)
+        desk.follower.subscribers.append(self.pool)
 
     async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:
         """Put an instance with its room on a host, being built unless told otherwise."""

@@ -74,7 +74,7 @@ class Town:
             metrics=NoMetrics(),
         )
         pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, notices=self.notices)
-        self.desk.follower.subscribe(pool)
+        self.desk.follower.subscribers.append(pool)
         return pool
 
     async def work(self, seconds: float = 120.0) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -176,12 +176,9 @@ class Accounts(Protocol):
         """A bcrypt hash that no password matches, about as expensive to check as a user's."""
         ...
 
-    def find(self, user: str) -> Account | None:
-        """Return the account of a user, or None if there is none."""
-        ...
-
-    def users(self) -> Collection[str]:
-        """Return the names of all users."""
+    @property
+    def accounts(self) -> Mapping[str, Account]:
+        """The accounts by user."""
         ...
 
 
@@ -306,7 +303,7 @@ class HttpBasic:
 
     async def _check(self, digest: bytes, user: str, password: bytes) -> Identity | None:
         generation = self._generation
-        account = self._accounts.find(user)
+        account = self._accounts.accounts.get(user)
         # A password is also hashed for an unknown user, so that timing does not reveal which users
         # exist.
         password_hash = self._accounts.dummy_hash if account is None else account.password_hash

@@ -88,17 +88,16 @@ class AccountDirectory:
     def password_mark(self, name: str) -> str:
         """Return a digest that changes with a user's password; empty for an unknown user."""
         # Tokens contain the digest. The password hash in its place would help to guess passwords.
-        account = self._accounts.find(name)
+        account = self._accounts.accounts.get(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 
     def _read(self) -> dict[str, Person]:
         generation = self._accounts.generation
         # The index is rebuilt only after the accounts have changed.
         if generation != self._generation:
-            accounts = filter(None, map(self._accounts.find, sorted(self._accounts.users())))
             self._people = {
-                one.user: Person(one.user, one.project_id, one.user in self._admins)
-                for one in accounts
+                user: Person(user, account.project_id, user in self._admins)
+                for user, account in sorted(self._accounts.accounts.items())
             }
             projects = {person.project_id for person in self._people.values()}
             self._projects = dict.fromkeys(sorted(projects - {""}))

@@ -162,7 +162,7 @@ class ResourceProviders(ProviderWrites):
         def decide(seen: int) -> Unit:
             table = self._replica.table
             row = row_in(table, uuid)
-            if table.children_of(row):
+            if table.lineage.children_of(row):
                 raise ProviderRefusedError(RefusalRule.HAS_CHILDREN, uuid)
             # The ledger checks usage again in the commit; this check provides the rule for the
             # error.

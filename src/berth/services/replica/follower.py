@@ -40,6 +40,8 @@ class Follower:
     have applied only some of the changes.
 
     Attributes:
+        subscribers: the subscribers in the order in which they get changes. Add more before `start`
+            only, which loads them.
         version: the ledger version that all subscribers are at.
         synced_at_s: Unix seconds when the subscribers were last known to be at the newest version.
         contention_lock: held while a caller decides again after its write was rejected, so the
@@ -52,7 +54,7 @@ class Follower:
         self.contention_lock = asyncio.Lock()
         self._feed = feed
         self._clock = clock
-        self._subscribers = list(subscribers)
+        self.subscribers = list(subscribers)
         self._lock = asyncio.Lock()
         # Set before subscribers are touched and cleared after the last one, so an exception in
         # between leaves it set and the next read loads a snapshot.
@@ -61,10 +63,6 @@ class Follower:
         # succeeded; see `catch_up`.
         self._reads_begun = 0
         self._last_good_read = 0
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Add a subscriber without loading it; call this only before `start`."""
-        self._subscribers.append(subscriber)
 
     async def start(self) -> None:
         """Load the newest snapshot into every subscriber."""
@@ -129,7 +127,7 @@ class Follower:
     def _apply_to_all(self, changes: Sequence[Change]) -> None:
         """Apply changes to every subscriber and advance the version."""
         self._needs_reload = True
-        for subscriber in self._subscribers:
+        for subscriber in self.subscribers:
             subscriber.apply(changes)
         self._needs_reload = False
         self.version = changes[-1].version
@@ -137,7 +135,7 @@ class Follower:
     async def _load(self) -> None:
         snapshot = await self._feed.snapshot(self._clock.now_s())
         self._needs_reload = True
-        for subscriber in self._subscribers:
+        for subscriber in self.subscribers:
             subscriber.load(snapshot)
         self._needs_reload = False
         self.version = snapshot.version

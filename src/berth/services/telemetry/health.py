@@ -104,7 +104,7 @@ class ProcessHealth:
         if fleet is not None:
             # Shown states of instances are counted from the feed, because counting on demand would
             # scan all instances.
-            follower.subscribe(self._shown)
+            follower.subscribers.append(self._shown)
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:

@@ -55,10 +55,6 @@ class DoubtfulLists:
         """Settle the doubt about a list that has been reloaded."""
         self._doubts.pop(host, None)
 
-    def forget(self) -> None:
-        """Settle all doubts."""
-        self._doubts.clear()
-
 
 @dataclass(frozen=True, slots=True)
 class DecisionBasis:

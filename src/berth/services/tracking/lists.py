@@ -66,24 +66,24 @@ def _digest(total: int) -> bytes:
 
 
 class HostList:
-    """The instance list of one host and its digest, as its agent keeps them."""
+    """The instance list of one host and its digest, as its agent keeps them.
+
+    Attributes:
+        entries: the instances and moves by uuid; change them by `put` and `remove` only.
+    """
 
     def __init__(self) -> None:
-        self._here: dict[str, ReportedInstance] = {}
+        self.entries: dict[str, ReportedInstance] = {}
         self._total = 0
 
     def __len__(self) -> int:
         """Return the number of instances and moves."""
-        return len(self._here)
-
-    def get(self, uuid: str) -> ReportedInstance | None:
-        """Return an entry, or None if the list does not have it."""
-        return self._here.get(uuid)
+        return len(self.entries)
 
     @property
     def uuids(self) -> tuple[str, ...]:
         """The uuids of the instances and moves."""
-        return tuple(self._here)
+        return tuple(self.entries)
 
     @property
     def digest(self) -> bytes:
@@ -92,18 +92,18 @@ class HostList:
 
     def put(self, told: ReportedInstance) -> bool:
         """Add or replace an entry, and return whether that changed the list."""
-        old = self._here.get(told.uuid)
+        old = self.entries.get(told.uuid)
         if old == told:
             return False
         if old is not None:
             self._total -= resident_digest(old.resident)
-        self._here[told.uuid] = told
+        self.entries[told.uuid] = told
         self._total += resident_digest(told.resident)
         return True
 
     def remove(self, uuid: str) -> bool:
         """Remove an entry, and return whether the list had it."""
-        old = self._here.pop(uuid, None)
+        old = self.entries.pop(uuid, None)
         if old is None:
             return False
         self._total -= resident_digest(old.resident)

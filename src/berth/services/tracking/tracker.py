@@ -122,7 +122,7 @@ class InstanceTracker:
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
         """Forget all messages and doubts; see `Subscriber.load`."""
-        self._doubts.forget()
+        self._doubts = DoubtfulLists()
         self._waiting.clear()
         self._host_messages.clear()
         self._changes += 1

@@ -46,6 +46,7 @@ class ProviderTable:
 
     Attributes:
         version: the ledger version that the table reflects.
+        lineage: the parent, children and root of each row.
         by_name: the rows of the providers by name, which need not be unique.
         traits: the set of traits of each row.
         aggregates: the set of aggregate ids of each row (see `aggregate_numbers`).
@@ -65,7 +66,7 @@ class ProviderTable:
         self._records = ProviderRecords()
         self._row_of: dict[str, int] = {}
         self.by_name = RowsByText()
-        self._lineage = Lineage()
+        self.lineage = Lineage()
         self._unused: list[int] = []
         self._unattached = UnattachedProviders()
         self._aggregates = NameIds()
@@ -93,12 +94,12 @@ class ProviderTable:
     @property
     def parent(self) -> NDArray[np.int32]:
         """(N,) row of the parent; -1 for roots and unused rows."""
-        return self._lineage.parent[: self._rows]
+        return self.lineage.parent[: self._rows]
 
     @property
     def root(self) -> NDArray[np.int32]:
         """(N,) row of the root of the tree (a root's own row); -1 for unused rows."""
-        return self._lineage.root[: self._rows]
+        return self.lineage.root[: self._rows]
 
     @property
     def generations(self) -> Ints:
@@ -149,10 +150,6 @@ class ProviderTable:
     def alive_rows(self) -> Rows:
         """Return the rows that hold a provider, ascending."""
         return np.flatnonzero(self.alive)
-
-    def children_of(self, row: int) -> tuple[int, ...]:
-        """Return the rows directly below a provider, ascending."""
-        return self._lineage.children_of(row)
 
     @property
     def unattached(self) -> Mapping[str, Provider]:
@@ -230,11 +227,11 @@ class ProviderTable:
                 self._attach(provider.uuid)
             return
         parent = self._parent_row(provider.parent_uuid)
-        if parent == self._lineage.parent.item(row):
+        if parent == self.lineage.parent.item(row):
             self._fill(row, provider)
         # A parent below the provider itself would close a cycle, which has no root. A later event
         # will break the cycle.
-        elif parent is None or self._lineage.is_within(parent, row):
+        elif parent is None or self.lineage.is_within(parent, row):
             self._detach(row)
             self._unattached.put(provider)
         else:
@@ -287,21 +284,21 @@ class ProviderTable:
     def _detach(self, top: int) -> None:
         """Make a provider and its descendants unattached, and free their rows."""
         # The record is built from the columns, so this must precede the clearing of the row.
-        for row in self._lineage.detach(top):
+        for row in self.lineage.detach(top):
             self._unattached.put(self.record(row))
             self._clear(row)
 
     def _place(self, row: int, parent: int) -> None:
-        self._lineage.attach(row, parent)
+        self.lineage.attach(row, parent)
         # The revision depends on the root, which changes for all descendants.
-        for one in self._lineage.subtree(row):
+        for one in self.lineage.subtree(row):
             self._revision[one] = self._next_revision()
         self._forest = self._sharing = None
 
     def _fill(self, row: int, provider: Provider) -> None:
         """Set a row that is in its tree to the ledger's record of the provider."""
         old = self._records.get(row)
-        parent = self._lineage.parent.item(row)
+        parent = self.lineage.parent.item(row)
         above = None if parent == NO_ROW else self.uuid(parent)
         new = self._records.put(row, provider, above)
         self._generation[row] = provider.generation
@@ -363,7 +360,7 @@ class ProviderTable:
         self._alive = grown(self._alive, size)
         self._generation = grown(self._generation, size)
         self._revision = grown(self._revision, size)
-        self._lineage.resize(size)
+        self.lineage.resize(size)
         self._stock.resize(size)
         self.traits.resize(size)
         self.aggregates.resize(size)

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import bcrypt
 import pytest
@@ -25,14 +25,6 @@ class FewAccounts:
             user: Account(user, bcrypt.hashpw(word.encode(), bcrypt.gensalt(COST)), f"{user}s")
             for user, word in passwords.items()
         }
-
-    def find(self, user: str) -> Account | None:
-        """Return an account."""
-        return self.accounts.get(user)
-
-    def users(self) -> Collection[str]:
-        """Return all names."""
-        return self.accounts.keys()
 
 
 class Checks:

@@ -1,6 +1,5 @@
 """Clouds with users, to be logged in to."""
 
-from collections.abc import Collection
 from typing import Any
 
 import bcrypt
@@ -37,14 +36,6 @@ class FewAccounts:
         """Remove a user."""
         del self.accounts[user]
         self.generation += 1
-
-    def find(self, user: str) -> Account | None:
-        """Return an account."""
-        return self.accounts.get(user)
-
-    def users(self) -> Collection[str]:
-        """Return all names."""
-        return self.accounts.keys()
 
 
 class FixedKeys:

@@ -151,7 +151,7 @@ class ZoneStack(Stack):
             rng=Random(1),
             settings=WatchSettings(),
         )
-        self.follower.subscribe(self.watch)
+        self.follower.subscribers.append(self.watch)
         trusted = {parent: (key_of(parent).public_key(),) for parent in parents}
         self.zone_parts = ZoneParts(
             name=name,

@@ -8,10 +8,8 @@ from berth.config.policy_file import parse_policy
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import PolicyError
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
-from berth.scheduling.costs import compute_fill_first, noop
-from berth.scheduling.drivers import availability_zone, caching, least_cost, simple
+from berth.scheduling.drivers import availability_zone, caching, simple
 from berth.scheduling.evaluation.policy import Driver, Plan, Policy
-from berth.scheduling.rules.rule import Normalisation
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of, zone
 
@@ -92,61 +90,6 @@ def test_caching_is_the_filter_scheduler_by_another_name() -> None:
     policy = policy_of(runners_up=3)
     assert plan(caching.build(), asking(count=3)) == plan(policy.driver, asking(count=3))
     assert caching.build().name == "caching"
-
-
-# ---- least cost ---------------------------------------------------------------------------------
-
-
-def test_the_fullest_host_costs_least() -> None:
-    """compute_fill_first is free memory; the lowest sum wins."""
-    policy = policy_of(runners_up=3)
-    policy = replace(policy, costs=(compute_fill_first.build(),))
-    (first,) = plan(least_cost.build(), asking(), policy).placements
-    assert [one.host for one in (first.chosen, *first.runners_up)] == ["b", "c", "a"]
-    (part,) = first.chosen.parts
-    assert (part.weigher, part.raw, part.multiplier) == ("compute_fill_first", 2048.0, -1.0)
-    assert part.normalised == pytest.approx(2048 / 7168)
-
-
-def test_costs_are_weighted_and_added() -> None:
-    """A cost is divided by the greatest one; noop adds the same to all."""
-    policy = replace(
-        policy_of(runners_up=3),
-        costs=(noop.build(weight=2.0), compute_fill_first.build(weight=-0.5)),
-    )
-    (first,) = plan(least_cost.build(), asking(), policy).placements
-    assert [one.host for one in (first.chosen, *first.runners_up)] == ["a", "c", "b"]
-    assert first.chosen.score == pytest.approx(-2.0 + 0.5)
-
-
-def test_costs_as_shares_are_not_divided() -> None:
-    """What they add up to does not depend on which other hosts there are."""
-    costs = (noop.build(weight=2.0), compute_fill_first.build(weight=-0.5))
-    policy = replace(policy_of(), costs=costs, normalisation=Normalisation.SHARE)
-    (first,) = plan(least_cost.build(), asking(), policy).placements
-    _, memory = first.chosen.parts
-    assert memory.raw == memory.normalised == 7168.0
-    assert first.chosen.score == pytest.approx(-2.0 + 0.5 * 7168.0)
-
-
-def test_earlier_instances_of_the_request_cost() -> None:
-    """Filling goes on until the host is full, then the next fullest."""
-    policy = replace(policy_of(), costs=(compute_fill_first.build(),))
-    assert hosts_of(plan(least_cost.build(), asking(count=4), policy)) == ["b", "b", "c", "c"]
-
-
-def test_least_cost_and_costs_belong_together() -> None:
-    """One without the other is refused when the policy is read."""
-    filters = '[[filters]]\nname = "ResourcesFilter"\n'
-    text = f'name = "x"\ndriver = "least_cost"\n{filters}'
-    with pytest.raises(PolicyError, match="need each other"):
-        parse_policy(text, "p")
-    policy = parse_policy(f'{text}[[costs]]\nname = "noop"\nweight = 3\n', "p")
-    assert [(cost.name, cost.weight) for cost in policy.costs] == [("noop", 3.0)]
-    with pytest.raises(PolicyError, match="there is no cost function 'fill'"):
-        parse_policy(f'{text}[[costs]]\nname = "fill"\n', "p")
-    with pytest.raises(PolicyError, match="need each other"):
-        parse_policy(f'name = "x"\n{filters}[[costs]]\nname = "noop"\n', "p")
 
 
 # ---- multi --------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Rig:
             by_casts=by_casts,
             metrics=self.tally,
         )
-        desk.follower.subscribe(self.tracker)
+        desk.follower.subscribers.append(self.tracker)
         desk.placer._tracker = self.tracker
         self.tap = Wiretap()
         self.starts = 0

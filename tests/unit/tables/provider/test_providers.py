@@ -101,7 +101,7 @@ def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
     assert table.unattached.keys() == {"2", "3"}
     table.put(told[1])
     assert len(table) == table.alive_rows().size == 4
-    assert table.children_of(row_of(table, "2")) == (row_of(table, "3"),)
+    assert table.lineage.children_of(row_of(table, "2")) == (row_of(table, "3"),)
 
 
 def test_a_deep_subtree_moves_between_trees() -> None:

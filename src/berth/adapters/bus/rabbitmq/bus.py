@@ -126,7 +126,7 @@ class RabbitBus:
 
         The result is True while connected, unless the shared queue had no consumer when polled.
         """
-        return self._connection.is_up and not self._queue_watch.is_unserved(
+        return self._connection.up.is_set() and not self._queue_watch.is_unserved(
             self._queue_of(command, server)
         )
 
@@ -139,7 +139,6 @@ class RabbitBus:
         channel = await session.channel(confirms=True)
         await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
         await self._consumers.connect(session)
-        self._queue_watch.forget()
         self._spawn(self._queue_watch.run(session))
         self._channel, self._session = channel, session
 

@@ -54,12 +54,14 @@ def broken_not_cancelled() -> Generator[None]:
 class BrokerSession:
     """One connection with its channels, which ends when any channel except a spare one breaks.
 
-    `reason` tells why it ended.
+    Attributes:
+        ended: set when the session has ended.
+        reason: why it ended.
     """
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
-        self._ended = asyncio.Event()
+        self.ended = asyncio.Event()
         self.reason = "it was closed"
         connection.close_callbacks.add(self._on_close)
 
@@ -86,13 +88,9 @@ class BrokerSession:
 
     def end(self, reason: str) -> None:
         """End the session, so that a new one is established; only the first reason is kept."""
-        if not self._ended.is_set():
+        if not self.ended.is_set():
             self.reason = reason
-            self._ended.set()
-
-    async def ended(self) -> None:
-        """Wait until the session has ended."""
-        await self._ended.wait()
+            self.ended.set()
 
     def _on_cancel(self, _: object) -> None:
         self.end("the broker cancelled a consumer, for example because its queue was deleted")
@@ -120,6 +118,9 @@ class BrokerConnection:
         broker: the address and credentials.
         telemetry: receives an event for each connection and each failure, without the password.
         rng: the source of jitter, so that many processes do not reconnect at the same moment.
+
+    Attributes:
+        up: set while a session exists and all listeners have set up their part of it.
     """
 
     def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
@@ -130,21 +131,12 @@ class BrokerConnection:
         for library in ("aio_pika", "aiormq"):
             # The libraries would log each break with a traceback, and unexpected messages in full.
             logging.getLogger(library).setLevel(logging.CRITICAL)
-        self._up = asyncio.Event()
+        self.up = asyncio.Event()
         self._connections = 0
 
     def add(self, listener: SessionListener) -> None:
         """Register a listener. This must happen before `run`."""
         self._listeners.append(listener)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether a session exists and all listeners have set up their part of it."""
-        return self._up.is_set()
-
-    async def wait_until_up(self) -> None:
-        """Wait until `is_up`."""
-        await self._up.wait()
 
     async def run(self) -> None:
         """Connect, and reconnect whenever the session ends, until cancelled."""
@@ -175,12 +167,12 @@ class BrokerConnection:
                     for listener in self._listeners:
                         await listener.on_connected(session)
             self._connections += 1
-            self._up.set()
+            self.up.set()
             self.telemetry.event("broker_connected", broker=self.broker.safe_url)
-            await session.ended()
+            await session.ended.wait()
             raise UnavailableError(f"the connection to the broker broke: {session.reason}")
         finally:
-            self._up.clear()
+            self.up.clear()
             for listener in self._listeners:
                 listener.on_disconnected(session.reason)
             await self._hang_up(connection)

@@ -103,12 +103,10 @@ class QueueWatch:
         self._asked_at_s[queue] = self._now_s()
         return True
 
-    def forget(self) -> None:
-        """Discard the results of all polls, for example after a lost connection."""
-        self._asked_at_s.clear()
-
     async def run(self, session: BrokerSession) -> None:
         """Poll the queues until a poll fails, and end the session then."""
+        # What an earlier session found need not be true any more.
+        self._asked_at_s.clear()
         channel: Channel | None = None
         while True:
             await asyncio.sleep(INTERVAL_S)

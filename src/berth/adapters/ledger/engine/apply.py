@@ -237,7 +237,7 @@ def _put(tx: UnitTransaction, write: Put | Add) -> Rejected | None:
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, ref, record)
     if kind not in KINDS_NOT_IN_FEED:
-        tx.emit(record)
+        tx.events.append(record)
     if isinstance(record, RemoteInstance) and working_set.counted:
         count_in_unit(tx, record)
     return None
@@ -255,7 +255,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     stored = fast_replace(instance, revision=revision + 1)
     tx.set(working_set.revisions, ref, revision + 1)
     tx.set(working_set.change_set.puts, ref, stored)
-    tx.emit(stored)
+    tx.events.append(stored)
     if working_set.counted:
         count_in_unit(tx, stored)
     return None
@@ -313,7 +313,7 @@ def _store(tx: UnitTransaction, provider: Provider, generation: int) -> None:
     limits = {name: InventoryLimits.of(inventory) for name, inventory in inventories.items()}
     tx.set(working_set.capacities, provider.uuid, ProviderCapacity(generation, limits, stored.used))
     tx.set(working_set.change_set.puts, (Kind.PROVIDER, provider.uuid), stored)
-    tx.emit(stored)
+    tx.events.append(stored)
 
 
 def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
@@ -340,7 +340,7 @@ def _remove(tx: UnitTransaction, write: Remove) -> Rejected | None:
         tx.drop(working_set.change_set.seen, key)
     tx.set(working_set.change_set.puts, (kind, key), None)
     if kind not in KINDS_NOT_IN_FEED:
-        tx.emit(RecordRemoved(kind, key))
+        tx.events.append(RecordRemoved(kind, key))
     return None
 
 
@@ -366,7 +366,7 @@ def _record_heartbeats(tx: UnitTransaction, seen: Heartbeats) -> None:
     for host in known:
         tx.set(working_set.change_set.seen, host, seen.at_s)
     if known:
-        tx.emit(HostsAlive(known, seen.at_s))
+        tx.events.append(HostsAlive(known, seen.at_s))
 
 
 _HANDLERS: Final[Mapping[type[Write], Callable[[UnitTransaction, Any], Rejected | None]]] = {

@@ -196,18 +196,24 @@ class WorkingSet:
 
 
 class UnitTransaction:
-    """Applies one unit to the working set. Until it is committed, its changes can be undone."""
+    """Applies one unit to the working set. Until it is committed, its changes can be undone.
 
-    __slots__ = ("_events", "_raised", "_touched", "_undo", "counted", "unit", "working_set")
+    Attributes:
+        working_set: the state that the unit changes.
+        unit: the unit.
+        events: what the change feed delivers of the unit, in order.
+        counted: the footprints before the unit of the projects whose footprints it changes.
+    """
+
+    __slots__ = ("_raised", "_touched", "_undo", "counted", "events", "unit", "working_set")
 
     def __init__(self, working_set: WorkingSet, unit: Unit) -> None:
         self.working_set = working_set
         self.unit = unit
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self._touched: dict[str, tuple[ProviderCapacity, Mapping[str, int], int]] = {}
         self._raised: set[str] = set()
-        # The footprints before the unit of the projects whose footprints it changes.
         self.counted: dict[str, Footprint] = {}
 
     @property
@@ -224,10 +230,6 @@ class UnitTransaction:
         """Remove an entry of a mapping if it exists; `undo` restores it."""
         if key in mapping:
             self._undo.append((mapping, key, mapping.pop(key)))
-
-    def emit(self, event: Event) -> None:
-        """Add an event to the change feed; `commit` appends it."""
-        self._events.append(event)
 
     def spend(
         self, provider_uuid: str, amounts: Mapping[str, int], *, raises: bool = False
@@ -275,7 +277,7 @@ class UnitTransaction:
         """
         working_set = self.working_set
         capacities = working_set.capacities
-        events = self._events
+        events = self.events
         for uuid in self._touched:
             capacity = capacities.get(uuid)
             # A provider that the unit removed has no usage to report.

@@ -7,7 +7,7 @@ at a time. Reads use a pool of connections. A further connection listens for new
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Self, TypeVar
 
@@ -27,7 +27,7 @@ from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.wal.reads import (
     NO_LIMIT,
     Read,
-    SqlReads,
+    SqlLedger,
     read_all,
     read_changes,
     read_head,
@@ -36,8 +36,7 @@ from berth.adapters.ledger.wal.reads import (
 )
 from berth.domain.errors import BerthError, LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
-from berth.domain.ledger.record import Kind, Record
-from berth.domain.ledger.write import Outcome, Unit
+from berth.domain.ledger.record import Record
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -52,7 +51,7 @@ _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
 
 
-class PostgresLedger(SqlReads):
+class PostgresLedger(SqlLedger[PostgresWriter]):
     """A ledger in a PostgreSQL database; use `PostgresLedger.open` to connect to one.
 
     Args:
@@ -124,12 +123,6 @@ class PostgresLedger(SqlReads):
             url, pool, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
         )
 
-    # --- Writer ---
-
-    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """See `Writer.commit`."""
-        return await self._writer.commit(units)
-
     # --- Records ---
 
     async def get(self, noun: type[R], key: str) -> R | None:
@@ -140,10 +133,6 @@ class PostgresLedger(SqlReads):
         """See `RecordReader.all`."""
         limit = NO_LIMIT if limit is None else limit
         return await self._read(read_all(self._queries, noun, limit))
-
-    async def next_id(self, kind: Kind) -> int:
-        """See `RecordReader.next_id`."""
-        return await self._writer.next_id(kind)
 
     # --- Feed ---
 

@@ -8,7 +8,7 @@ the next batch connects again.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -27,8 +27,6 @@ from berth.adapters.ledger.sql.write_requests import (
     units_of,
 )
 from berth.domain.errors import UnavailableError
-from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Outcome, Unit
 
 LOST: Final = (
     OSError,
@@ -112,37 +110,14 @@ class PostgresWriter:
         self._connection: asyncpg.Connection | None = None
         self._task = asyncio.create_task(self._run(), name="berth-ledger")
 
-    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit units and return their outcomes.
-
-        Cancelling the call does not stop the commit.
-
-        Raises:
-            UnavailableError: the ledger is closed, or the server cannot be reached or is busy.
-            LedgerError: these units cannot be stored, or the database is damaged.
-        """
-        answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
-        self._submit(WriteRequest(units, None, answer))
-        return await answer
-
-    async def next_id(self, kind: Kind) -> int:
-        """Return the next id of a kind.
-
-        Raises:
-            UnavailableError: the ledger is closed, or the server cannot be reached or is busy.
-            LedgerError: the database is damaged.
-        """
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._submit(WriteRequest((), kind, answer))
-        return await answer
-
     async def close(self) -> None:
         """Finish the accepted requests, then disconnect."""
         self._closing = True
         self._wake.set()
         await asyncio.shield(self._task)
 
-    def _submit(self, request: WriteRequest) -> None:
+    def submit(self, request: WriteRequest) -> None:
+        """See `WriteQueue.submit`."""
         if self._closing:
             raise UnavailableError("the ledger is closed")
         self._requests.append(request)

@@ -12,7 +12,7 @@ it reaches the other tables (`Transactor`). A process serves its own logged batc
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +30,7 @@ from berth.adapters.ledger.wal.reads import (
     NO_LIMIT,
     LedgerHead,
     Read,
-    SqlReads,
+    SqlLedger,
     read_all,
     read_beside_head,
     read_changes,
@@ -41,7 +41,6 @@ from berth.adapters.ledger.wal.write_ahead_log import DEFERRED_KINDS
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
-from berth.domain.ledger.write import Outcome, Unit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -68,7 +67,7 @@ SELECT version, feed_floor, coalesce((SELECT min(first) FROM daybook) - 1, versi
 _LAGGING_KINDS: Final = DEFERRED_KINDS | {Kind.PROVIDER, Kind.SERVICE}
 
 
-class SqliteLedger(SqlReads):
+class SqliteLedger(SqlLedger[SqliteWriter]):
     """A ledger in one file. `open_ledger` creates the file and migrates its schema.
 
     Args:
@@ -110,12 +109,6 @@ class SqliteLedger(SqlReads):
         self._commit_cache.add(notice)
         self._watch.advance(notice.version)
 
-    # --- Writer ---
-
-    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """See `Writer.commit`."""
-        return await self._writer.commit(units)
-
     # --- Records ---
 
     async def get(self, noun: type[R], key: str) -> R | None:
@@ -138,10 +131,6 @@ class SqliteLedger(SqlReads):
             await self._ensure_checkpointed()
         limit = NO_LIMIT if limit is None else limit
         return await self._read_in_thread(read_all(self._queries, noun, limit))
-
-    async def next_id(self, kind: Kind) -> int:
-        """See `RecordReader.next_id`."""
-        return await self._writer.next_id(kind)
 
     # --- Feed ---
 

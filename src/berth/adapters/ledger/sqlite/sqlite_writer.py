@@ -8,7 +8,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,8 +28,7 @@ from berth.adapters.ledger.sqlite.sqlite_file import connect
 from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.adapters.ledger.wal.commit_cache import CommitNotice
 from berth.domain.errors import BerthError, UnavailableError
-from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Outcome, Unit
+from berth.domain.ledger.write import Outcome
 
 # When batches have been in the log for this long, a checkpoint begins even if no read needs it.
 _CHECKPOINT_AFTER_S: Final = 2.0
@@ -87,30 +86,6 @@ class SqliteWriter:
 
     # --- in the event loop ---
 
-    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit units and return their outcomes.
-
-        Cancelling the call does not stop the commit.
-
-        Raises:
-            UnavailableError: the ledger is closed, locked for too long, or cannot be written.
-            LedgerError: these units cannot be stored, or the ledger is damaged.
-        """
-        answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(WriteRequest(units, None, answer))
-        return await answer
-
-    async def next_id(self, kind: Kind) -> int:
-        """Return the next id of a kind.
-
-        Raises:
-            UnavailableError: the ledger is closed, locked for too long, or cannot be written.
-            LedgerError: the ledger is damaged.
-        """
-        answer: asyncio.Future[int] = self._loop.create_future()
-        self._submit(WriteRequest((), kind, answer))
-        return await answer
-
     async def checkpoint(self) -> None:
         """Write everything that any process has committed before this call to the tables.
 
@@ -119,7 +94,7 @@ class SqliteWriter:
             LedgerError: the ledger is damaged.
         """
         answer: asyncio.Future[list[Outcome]] = self._loop.create_future()
-        self._submit(WriteRequest((), None, answer, checkpoints=True))
+        self.submit(WriteRequest((), None, answer, checkpoints=True))
         await answer
 
     async def close(self) -> None:
@@ -130,7 +105,8 @@ class SqliteWriter:
         await asyncio.shield(self._done)
         self._thread.join()
 
-    def _submit(self, request: WriteRequest) -> None:
+    def submit(self, request: WriteRequest) -> None:
+        """See `WriteQueue.submit`."""
         if self._closing:
             raise UnavailableError("the ledger is closed")
         self._queue.put(request)

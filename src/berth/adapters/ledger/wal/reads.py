@@ -5,10 +5,11 @@ returns the result. A ledger runs the statements with or without `await`, in one
 must see the same state.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from berth.adapters.ledger.engine.codec import (
     changes_of,
@@ -35,6 +36,7 @@ from berth.adapters.ledger.sql.queries import (
 )
 from berth.adapters.ledger.sql.quota_queries import footprint_statement
 from berth.adapters.ledger.sql.row_batch import CHANGES
+from berth.adapters.ledger.sql.write_requests import WriteRequest
 from berth.adapters.ledger.wal.write_ahead_log import unpack_batch
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
@@ -45,6 +47,7 @@ from berth.domain.errors import LedgerError, NotFoundError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
+from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.ledger import InstanceQuery, MigrationQuery
 
@@ -310,15 +313,50 @@ def _decided(record: Record) -> tuple[float, str]:
     return (record.decided_at_s, record.request_id)
 
 
-class SqlReads(ABC):
-    """The reads that all SQL ledgers share; they see every write acknowledged before the call.
+class WriteQueue(Protocol):
+    """Accepts write requests in order; a writer commits them and answers."""
+
+    def submit(self, request: WriteRequest, /) -> None:
+        """Queue a request.
+
+        Raises:
+            UnavailableError: the ledger is closed.
+        """
+        ...
+
+
+W = TypeVar("W", bound=WriteQueue)
+
+
+class SqlLedger(ABC, Generic[W]):
+    """What all SQL ledgers share: writes through a queue, and reads.
+
+    A read sees every write acknowledged before the call.
 
     Args:
         queries: the statements in the SQL of the database.
     """
 
+    _writer: W
+
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
+
+    # --- Writer ---
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """See `Writer.commit`. Cancelling the call does not stop the commit."""
+        answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        self._writer.submit(WriteRequest(units, None, answer))
+        return await answer
+
+    async def next_id(self, kind: Kind) -> int:
+        """See `RecordReader.next_id`."""
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writer.submit(WriteRequest((), kind, answer))
+        return await answer
+
+    # --- Reads ---
 
     @abstractmethod
     async def _read(self, read: Read[T]) -> T:

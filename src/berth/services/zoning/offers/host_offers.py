@@ -54,6 +54,9 @@ class HostOfferMaker:
         random_bytes: returns the given number of random bytes.
         hold_s: seconds for which an offer's room is held; 0 holds nothing.
         life_s: seconds for which an offer may be used, held or not.
+
+    Attributes:
+        held: the room that is held for offers.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -71,7 +74,7 @@ class HostOfferMaker:
         self._replica = replica
         self._follower = follower
         self._decision_service = decision_service
-        self._held = held
+        self.held = held
         self._clock = clock
         self._random_bytes = random_bytes
         self._hold_s = hold_s
@@ -84,7 +87,7 @@ class HostOfferMaker:
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached.
         """
-        self._held.expire(steady_s(self._clock))
+        self.held.expire(steady_s(self._clock))
         decision = self._decide(order)
         if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
             # A refusal must not be based on a table that is older than the order.
@@ -92,7 +95,7 @@ class HostOfferMaker:
         now_s = self._clock.now_s()
         select_id = self._random_bytes(SELECT_ID_BYTES)
         if order.hold and self._hold_s > 0:
-            self._held.hold(
+            self.held.hold(
                 select_id,
                 order.audience,
                 order.request,
@@ -102,10 +105,6 @@ class HostOfferMaker:
             )
         offers = (HostOffer(one.chosen.score, one.provider_uuid) for one in decision.placements)
         return HostOffers(select_id, tuple(offers), now_s + self._life_s, decision)
-
-    def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
-        """See `HeldOffers.release`."""
-        return self._held.release(select_id, audience, keep=keep)
 
     def _decide(self, order: SelectOrder) -> Decision:
         """Decide placements for all instances, or for as many as fit."""

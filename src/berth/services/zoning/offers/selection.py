@@ -211,7 +211,7 @@ class OfferSelector:
                 await asyncio.sleep(0)
             mine = await self._local.offer(order)
             if home_of(order.group) or 0 in without:
-                self._local.release(mine.select_id, order.audience)
+                self._local.held.release(mine.select_id, order.audience)
                 mine = replace(mine, offers=())
             late = len(zones) - len(asked) + await self._wait(asked, order)
         finally:
@@ -361,11 +361,11 @@ class OfferSelector:
         select_id = surplus.select_id
         known = self._given.audience_of(select_id)
         if known is None:
-            return bool(self._local.release(select_id, audience, keep=surplus.keep))
+            return bool(self._local.held.release(select_id, audience, keep=surplus.keep))
         # A parent may release its own selects only.
         if known == audience:
             keep, below = self._given.let_go(surplus)
-            self._local.release(select_id, audience, keep=keep)
+            self._local.held.release(select_id, audience, keep=keep)
             await self._below.add(below)
         return True
 

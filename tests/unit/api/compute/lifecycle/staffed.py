@@ -70,7 +70,7 @@ class Staffed(Stack):
             context = HostContext(name, self.ledger, driver, self.clock, offloads=offloads)
             agents[name] = Agent(name, driver, HostExecutor(context))
         self.pool = AgentPool(agents, self.hosts, self.clock, self.told)
-        self.follower.subscribe(self.pool)
+        self.follower.subscribers.append(self.pool)
         await self.follower.start()
         await self.pool.adopt()
 

@@ -20,7 +20,7 @@ from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.adapters.virt.machine_facts import Linux
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
-from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, RECORD
+from tests.unit.adapters.virt.libvirt.test_libvirt_xml import DISK, HOST, RECORD
 
 ADDRESSES = ("0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0")
 

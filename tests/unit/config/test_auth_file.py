@@ -62,8 +62,8 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert accounts.generation == before
     clock.seconds += 1
     assert accounts.generation == before + 1
-    assert accounts.find("bob") is None
-    assert accounts.find("eve") is not None
+    assert accounts.accounts.get("bob") is None
+    assert accounts.accounts.get("eve") is not None
     assert told.events == ["auth_file_read"]
 
 
@@ -80,7 +80,7 @@ def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path, text: str | No
     for _ in range(3):
         clock.seconds += 1
         assert accounts.generation == 0
-    assert accounts.find("bob") is not None
+    assert accounts.accounts.get("bob") is not None
     assert [name for name, _, _ in told.failures] == ["auth_file_refused"]
     assert BOB not in repr(told)
 

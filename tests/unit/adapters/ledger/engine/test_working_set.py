@@ -48,7 +48,7 @@ def test_usage_is_reported_once_and_last() -> None:
     working_set = working_set_with(used=0)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: 5})
-    tx.emit(make_flavor(1))
+    tx.events.append(make_flavor(1))
     tx.spend("p", {VCPU: -2})
     assert tx.commit() == Committed(8)
     assert working_set.change_set.changes == [
@@ -63,7 +63,7 @@ def test_a_removed_provider_has_no_usage_event() -> None:
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: -5})
     tx.drop(working_set.capacities, "p")
-    tx.emit(RecordRemoved(Kind.PROVIDER, "p"))
+    tx.events.append(RecordRemoved(Kind.PROVIDER, "p"))
     tx.commit()
     assert working_set.change_set.changes == [Change(8, RecordRemoved(Kind.PROVIDER, "p"))]
 

@@ -16,7 +16,7 @@ from berth.adapters.virt.libvirt.migration import address_of, target_of
 from berth.adapters.virt.libvirt.states import hint_of, is_moving, power_of
 from berth.domain.errors import DriverError
 from berth.ports.virt import Power
-from tests.unit.adapters.virt.test_libvirt_xml import DISK, HOST, KERNEL, UUID
+from tests.unit.adapters.virt.libvirt.test_libvirt_xml import DISK, HOST, KERNEL, UUID
 
 RUNNING, PAUSED, SHUT_OFF, CRASHED = 1, 3, 5, 6
 
