@@ -83,7 +83,7 @@ class GeneratorSettings:
         """Refuse settings that are not finite and above 0.
 
         Raises:
-            InvalidInputError: a setting is not; the error names it.
+            InvalidInputError: a setting is not finite or not above 0; the error names it.
         """
         for name in ("hosts", "requests", "days", "load"):
             value = getattr(self, name)
@@ -187,7 +187,7 @@ _FLAVORS = (
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One request without a time; it lives `standing_s` in the opening, otherwise `churn_s`."""
+    """One request without a time; its lifetime is `standing_s` in the opening, else `churn_s`."""
 
     flavor: FlavorSpec
     count: int
@@ -278,8 +278,8 @@ def _balance(asks: Sequence[_Ask], settings: GeneratorSettings, wanted_vcpus: fl
     def churn_vcpus(stretch: float) -> float:
         return sum(ask.vcpus * _presence(ask.churn_s * stretch, window_s) for ask in asks)
 
-    # Lifetimes are stretched before the opening is sized, so that short-lived instances never
-    # crowd out the standing load.
+    # Lifetimes are shortened before the opening is sized, so that short-lived instances never crowd
+    # out the standing load.
     stretch = _largest_below(churn_vcpus, _CHURN_SHARE_MAX * wanted_vcpus)
     vcpus = churn_vcpus(stretch)
     standing_max = int(len(asks) * _STANDING_SHARE_MAX)

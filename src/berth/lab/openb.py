@@ -24,7 +24,7 @@ CPU_MILLI = "CUSTOM_CPU_MILLI"
 """The resource class of CPUs, in 1/1000 core."""
 
 GPU_MILLI = "CUSTOM_GPU_MILLI"
-"""The resource class of GPUs: each GPU is a child provider with 1000 of it."""
+"""The resource class of GPUs, in 1/1000 GPU: each GPU is a child provider with 1000 of it."""
 
 _MILLI = 1000
 

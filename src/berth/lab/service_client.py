@@ -96,7 +96,7 @@ class ServiceClient:
             _check(await self._send("POST", path, {"add_host": {"host": host}}))
 
     async def create(self, body: Mapping[str, object], key: str) -> str:
-        """Create servers and return the request's id, again the same for the same key."""
+        """Create servers and return the request's id; a repeated key returns the same id again."""
         answer = await self._send("POST", "/v2.1/servers", {"server": body}, key=key)
         _check(answer)
         return answer.headers["x-openstack-request-id"]

@@ -70,6 +70,7 @@ async def replay(
     Raises:
         UnavailableError: the service did not answer within the client's retries.
         ServiceError: the service refused a request.
+        TimeoutError: a decision or deletion took longer than a minute.
     """
     options = options or ReplayOptions()
     client = ServiceClient(connection, connections_max=options.concurrency + 16)

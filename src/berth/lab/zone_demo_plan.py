@@ -12,9 +12,9 @@ from berth.lab.workload import FlavorSpec
 
 _MB_PER_GB: Final = 1024
 _AVX: Final = "HW_CPU_X86_AVX512F"
-# The numbers of instances of one request, from which each request's is drawn.
+# The number of instances of each request is drawn from these.
 _SIZES: Final = (8, 15, 25, 40, 60, 90)
-# No request is for more than 1/8 of the instances, so a demo has at least about eight requests.
+# Each request is for at most 1/8 of the instances, so a demo has at least this many requests.
 _REQUESTS_MIN: Final = 8
 
 # Each flavor with its popularity in percent.

@@ -144,7 +144,7 @@ class TreeTenant:
         After two minutes they are returned in their current state.
 
         Raises:
-            UnavailableError: the root does not answer.
+            UnavailableError: the root refuses the request or does not answer.
         """
         deadline_s = time.monotonic() + _WAIT_S
         while True:

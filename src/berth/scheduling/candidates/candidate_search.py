@@ -257,7 +257,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
 def _free_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Return the first arrangement of each anchor, which is known to exist, and what is pending."""
+    """Return the first arrangement of each anchor, which is known to exist, and pending anchors."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
     going_on = () if is_enough else map(ways.after_first, roots.tolist())
@@ -267,7 +267,7 @@ def _free_round(
 def _first_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Return the first arrangement of each anchor that has any, and what is pending."""
+    """Return the first arrangement of each anchor that has any, and the pending anchors."""
     places = np.flatnonzero(~anchors.is_alone)
     roots: list[int] = anchors.rows[places].tolist()
     alone_before: list[int] = (places - np.arange(places.size)).tolist()

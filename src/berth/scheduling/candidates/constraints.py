@@ -42,7 +42,7 @@ class Constraint(Protocol):
         """Exclude rows that cannot give a slot from a depth on, given the choices so far.
 
         Returns:
-            False if these slots certainly cannot all be given.
+            False if these slots certainly cannot all be given, else True.
         """
         ...
 

@@ -212,7 +212,7 @@ def _left(table: ProviderTable, slot: Slot) -> Remaining:
 
 
 def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Remaining:
-    """Return how many providers could give any slot in any of the trees, and count these trees."""
+    """Return how many providers could give any slot in any of the trees, and how many trees."""
     own = no_rows(table)
     for slot in slots:
         own |= slot.own

@@ -1,4 +1,4 @@
-"""Blocked maxima: they find the greatest of many values without a scan when few values change.
+"""Blocked maxima, which find the greatest of many values without a scan when few values change.
 
 The values are cut into blocks, and the maximum of each block, or an upper bound of it, is stored.
 Setting a value costs at most a pass over its block. Finding the best few costs a pass over the

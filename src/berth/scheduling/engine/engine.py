@@ -89,8 +89,9 @@ class Engine:
         """Return the up-to-date profile of a request, or None when it must be evaluated in full.
 
         The result is None if the policy has more than `FILTERS_MAX` filters, if an uncacheable rule
-        applies, if the request has no key, if a value or score is not finite, or if the request has
-        several instances and a filter treats them together.
+        applies, if the request has no key, or if a value or score is not finite. It is also None if
+        the request has several instances and a filter must be asked once for all of them or reads
+        the hosts of their server group.
 
         Args:
             query: the instance to be placed.
@@ -114,7 +115,7 @@ class Engine:
         except (AttributeError, TypeError):
             return None
         # Readings are updated before profiles, because a profile checks their epoch before it uses
-        # their lines. Timed verdicts are too, because a profile reads changed rows from their logs.
+        # their lines. So are timed verdicts, because a profile reads changed rows from their logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():
@@ -169,7 +170,7 @@ class Engine:
         return key
 
     def _flavor_key(self, query: Query) -> Hashable:
-        """Return an id that flavors and images share only if rules cannot tell them apart."""
+        """Return an id of flavor and image; rules cannot distinguish pairs with the same id."""
         return self._flavor_keys.get(query.request, lambda: self._number(query))
 
     def _number(self, query: Query) -> int:

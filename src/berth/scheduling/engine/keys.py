@@ -66,9 +66,9 @@ def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
 
 
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
-    """Return the rows of an affinity group's members, or None for any other group or none.
+    """Return the rows of an affinity group's members and two flags; None for any other request.
 
-    Two flags follow the rows: a member is on a missing host, and the group is split.
+    The flags tell whether a member is on a missing host and whether the group is split.
 
     Only affinity compares rows of members with each other. Under any other policy a rule reads each
     row by itself, the journal reports its changes, and the key need not contain the rows.
@@ -104,7 +104,9 @@ def _exists(path: str) -> bool:
 
 
 def frozen(value: object) -> Hashable:
-    """Return a hashable form of a value; values of one type have equal forms if they are equal.
+    """Return a hashable form of a value.
+
+    Two values of one type have equal forms if and only if they are equal.
 
     Raises:
         TypeError: a part of the value has no such form.

@@ -42,7 +42,7 @@ def are_finite(values: NDArray[np.float64]) -> bool:
 
 
 class Measures:
-    """The values of a profile's weighers, from `Readings` where these have a line for the weigher.
+    """The values of a profile's weighers, taken from `Readings` or else computed.
 
     Attributes:
         own: the indices of weighers without a line, mostly because they read the request; their
@@ -111,8 +111,8 @@ class Measures:
         Args:
             query: a request of the profile.
             row: the row.
-            known: the own values from before instances were placed on the row or removed from it,
-                if they are cached. Only weighers that read volatile columns then compute again.
+            known: the own values from before volatile columns of the row changed, if they are
+                cached. Only weighers that read volatile columns are then asked again.
         """
         self._query = query
         if self._structure != self._hosts.structure:
@@ -143,7 +143,7 @@ class Measures:
             )
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
-        """Return a weigher's values, negated if `sign` is; -inf for rows that do not pass."""
+        """Return a weigher's values, negated if `sign` is -1; -inf for rows that do not pass."""
         values = self.of(index, rows)
         # NaN is not checked here: `check_finite` follows wherever scores are computed.
         return np.where(passes, values if sign > 0 else -values, -np.inf)

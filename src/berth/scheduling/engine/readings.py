@@ -37,7 +37,7 @@ class _OfOne(NamedTuple):
 class Readings:
     """The values of the policy's weighers that read nothing of the request.
 
-    A weigher with multiplier 0 has no line here. Neither has a weigher that does not apply.
+    Weighers with multiplier 0 and weighers that do not apply have no line.
 
     Many weighers have the same value for every host of a fleet. Under Nova's normalisation, and if
     its scale has no fixed end, such a weigher adds nothing to any score, so it is *idle*: no line
@@ -90,7 +90,7 @@ class Readings:
         found = None if positions is None else positions.changed()
         if found is None or not self._read_changed(query, found):
             positions = self._read_all(query)
-        # Assigned last: if a weigher fails half-way, the next call reads everything again.
+        # The cursor is assigned last: if a weigher fails, the next call reads everything again.
         self._positions = positions
 
     def _read_changed(self, query: Query, found: dict[str, list[int]]) -> bool:

@@ -17,7 +17,7 @@ from berth.tables.host.hosts import HostTable
 Small = NDArray[np.uint8]
 
 FILTERS_MAX: Final = 250
-"""The most filters for which every stage, `passed` and that of unused rows included, is a byte."""
+"""The most filters that the engine supports: every stage must fit in a byte."""
 
 
 class Stages:

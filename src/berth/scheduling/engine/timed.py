@@ -98,7 +98,8 @@ class TimedVerdicts:
         self._positions = JournalCursor(self._hosts.journal, self.rule.reads.columns)
         rows = np.arange(len(self._hosts))
         verdicts, until_s = self._verdicts(query, rows), self._holds_until(query, rows)
-        # Assigned together: a failure in between would leave changed verdicts without a log entry.
+        # These are assigned together after both calls. A failure between the calls would otherwise
+        # leave changed verdicts without a log entry.
         self.verdicts, self._evaluated_s, self._until_s = verdicts, query.now_s, until_s
 
     def _verdicts(self, query: Query, rows: Rows) -> Mask:

@@ -1,4 +1,4 @@
-"""Assignments: the resources of its host that an instance gets from the filters."""
+"""Assignments: the resources that an instance gets of its host, from all filters that assign."""
 
 from collections.abc import Sequence
 

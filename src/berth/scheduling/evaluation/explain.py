@@ -24,7 +24,7 @@ def without_reasons(message: str) -> str:
     """Return the message of a refusal without its reasons, as another zone may read it.
 
     The reasons count hosts and reveal how much capacity would suffice. Any other message, such as
-    an agent's report to the owner of an instance, contains neither and is returned unchanged.
+    an agent's report to the owner of an instance, has no such reasons and is returned unchanged.
     """
     # A refusal is recognised by the beginning of its message, because the message crosses processes
     # as text, without the refusal.
@@ -34,7 +34,7 @@ def without_reasons(message: str) -> str:
     return message
 
 
-# The message names this many relaxations; the record has all of them.
+# A message names at most this many relaxations; the record has all of them.
 _SAID_MAX = 3
 
 _REDUCTION = "reduction"

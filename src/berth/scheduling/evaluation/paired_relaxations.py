@@ -43,7 +43,7 @@ def relaxations_in_pairs(
     verdicts: Sequence[Mask],
     allowed: Mask,
 ) -> list[Relaxation]:
-    """Return pairs of changes that would make the request fit together.
+    """Return pairs of changes, each of which would make the request fit.
 
     Args:
         hosts: the table.
@@ -113,7 +113,7 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
     """Return the host with the smallest changes, or None if there is no host.
 
     Of hosts with equally small changes, one that the filters name as nearest is preferred, then the
-    first by name. A filter that proposes the same change for all hosts is not considered.
+    first by name. A filter that proposes the same change for all hosts has no say in this.
     """
     if not offers:
         return None

@@ -39,7 +39,7 @@ class Driver(Protocol):
     def plan(
         self, hosts: HostTable, request: Request, policy: "Policy", *, now_s: float, seed: int
     ) -> Plan:
-        """Choose a host for every instance of the request, or none at all.
+        """Return a plan with a host for every instance of the request, or with a refusal.
 
         The table is the same after the call as before.
 

@@ -29,7 +29,7 @@ def choose_host(
     Args:
         ranked: at least one host.
         subset_size: the number of best hosts to choose among at random.
-        shuffle: shuffle the hosts with the best score before the subset is taken.
+        shuffle: whether to shuffle the hosts with the best score before the subset is taken.
         random_source: the plan's source of randomness.
         shown: the number of runners-up.
 

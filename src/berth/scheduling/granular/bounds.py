@@ -1,4 +1,4 @@
-"""Bounds: which of many hosts can certainly serve all groups, and which of them perhaps.
+"""Bounds: which of many hosts can certainly serve all groups, and which perhaps can.
 
 A few array operations decide most requests. The two answers may differ if groups of different kinds
 compete with each other, or if the unsuffixed group competes with one of them.

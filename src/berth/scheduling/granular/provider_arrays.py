@@ -15,7 +15,7 @@ class ProviderArrays:
     """The providers of K rows: their roots, (K,), and their C children, (C,).
 
     Attributes:
-        count: K.
+        count: the number of rows, K.
         owners: (C,) for each child, the index of its row.
         unsettled: (K,) bool, True for rows on which a child may have to serve the unsuffixed group
             in a way that affects other groups, which only a search can decide.

@@ -1,1 +1,1 @@
-"""Plans: they place all instances of a request. Also inspections, capacity and offer merging."""
+"""Plans for requests, their inspection, the capacity for instances, and the merge of offers."""

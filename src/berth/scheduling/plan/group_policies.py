@@ -86,7 +86,7 @@ def group_violation(
     for uuid, row in rows.items():
         here = hosts.occupants.by_uuid.get(uuid)
         if row is None or (here is not None and here.row == row):
-            # An instance that stays on its host adds no member.
+            # An instance on an unknown host, or one that stays on its host, adds no member.
             continue
         # Instances of the same request count as members for each other.
         members[row] += 1
@@ -114,7 +114,7 @@ def _apart(
 
 
 def unsupported_group(hosts: HostTable, request: Request, policy: Policy) -> Refusal | None:
-    """Return the refusal of a request for a group whose policy lacks its filter, or None."""
+    """Return the refusal of a request whose group has a policy that no filter enforces, or None."""
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     keeper = None if group is None else GROUP_FILTERS.get(group.policy)
     if group is None or keeper is None:

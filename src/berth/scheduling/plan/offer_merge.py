@@ -17,7 +17,8 @@ _WEIGHT_MAX: Final = 1e300
 class MergedOffer(NamedTuple):
     """One entry of a merged plan.
 
-    `source` is the index of the source, `place` the index of the offer among the source's.
+    `source` is the index of the source, `place` the index of the offer among those of the source,
+    and `weight` the weight of the offer.
     """
 
     source: int
@@ -38,7 +39,7 @@ def merge_offers(weights: Sequence[Sequence[float]], count: int) -> list[MergedO
     heads: list[tuple[float, int, int]] = []
     for source, offers in enumerate(weights):
         if offers and math.isfinite(offers[0]):
-            # Negated, because the heap yields the least; the source decides between equal weights.
+            # Weights are negated, because the heap yields the least. The source breaks ties.
             heads.append((-offers[0], source, 0))
     heapq.heapify(heads)
     taken: list[MergedOffer] = []
