@@ -281,7 +281,7 @@ def ends_of(
 class Shortcuts:
     """An ASGI application that dispatches paths without parameters by one dict lookup.
 
-    A router would try its routes in turn.
+    A router would try its routes one after the other.
 
     Args:
         app: handles all other requests.
