@@ -24,9 +24,9 @@ sys.exit(main())
 """
 
 
-def wires_of(settings: BusSettings, *, calls: bool = True, notifies: bool = True) -> Messaging:
+def wires_of(settings: BusSettings, *, notifies: bool = True) -> Messaging:
     """Return the wires of a part."""
-    return connect(settings, "part", LogTelemetry("part"), calls=calls, notifies=notifies)
+    return connect(settings, "part", LogTelemetry("part"), notifies=notifies)
 
 
 async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
@@ -38,18 +38,18 @@ async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
 
 
 async def test_each_part_gets_what_it_needs_of_the_broker() -> None:
-    """A bus for those who call, a notifier where that is wanted and asked for."""
-    caller = wires_of(BusSettings(_URL), notifies=True)
-    assert isinstance(caller.bus, RabbitBus)
-    assert caller.notifier is None
-    told = wires_of(BusSettings(_URL, notifications=True), calls=False)
-    assert isinstance(told.bus, LocalBus)
-    assert told.notifier is not None
-    assert told.common_notifier is not None
-    assert [name for name, _ in told.loops] == ["bus"]
-    assert wires_of(BusSettings(_URL), calls=False).loops == ()
-    await told.finish()
-    await caller.finish()
+    """Every process gets a bus, and a notifier if it notifies and the settings enable that."""
+    off = wires_of(BusSettings(_URL), notifies=True)
+    silent = wires_of(BusSettings(_URL, notifications=True), notifies=False)
+    notifying = wires_of(BusSettings(_URL, notifications=True))
+    for messaging in (off, silent, notifying):
+        assert isinstance(messaging.bus, RabbitBus)
+        assert [name for name, _ in messaging.loops] == ["bus"]
+    assert (off.notifier, silent.notifier) == (None, None)
+    assert notifying.notifier is not None
+    assert notifying.common_notifier is not None
+    for messaging in (off, silent, notifying):
+        await messaging.finish()
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"])

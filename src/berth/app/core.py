@@ -162,8 +162,6 @@ def _messaging_of(settings: Settings, part: str, telemetry: LogTelemetry) -> Mes
         settings.bus,
         part,
         telemetry,
-        # A Placement API process calls no other process, so it needs no connection to the broker.
-        calls=part in {"up", "api", "scheduler", "agent"},
         notifies=part in {"up", "scheduler"},
     )
 

@@ -37,7 +37,7 @@ class Messaging:
 
 
 def connect(
-    settings: BusSettings, part: str, telemetry: LogTelemetry, *, calls: bool, notifies: bool
+    settings: BusSettings, part: str, telemetry: LogTelemetry, *, notifies: bool
 ) -> Messaging:
     """Return the messaging of a process; without a broker, messages stay within the process.
 
@@ -45,7 +45,6 @@ def connect(
         settings: the broker's address and options.
         part: the kind of process (`scheduler`).
         telemetry: receives connections and failures.
-        calls: whether the process calls other processes, or serves their calls.
         notifies: whether the process sends notifications, if the settings enable them.
 
     Raises:
@@ -55,7 +54,7 @@ def connect(
     notifies = notifies and settings.notifications
     # Within one process, messages are passed unencoded, which saves time.
     local = LocalBus(telemetry, encodes=False)
-    if settings.url is None or not (calls or notifies):
+    if settings.url is None:
         return Messaging(local)
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
@@ -78,7 +77,7 @@ def connect(
         )
         raise InvalidInputError("bus.ca_file", reason) from error
     line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
-    bus = rabbitmq.RabbitBus(line, RandomIds().uuid()) if calls else None
+    bus = rabbitmq.RabbitBus(line, RandomIds().uuid())
     # This is Nova's form of a publisher id, extended by the process id because several schedulers
     # may run on one host.
     publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
@@ -88,9 +87,8 @@ def connect(
     common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
 
     async def finish() -> None:
-        if bus is not None:
-            await bus.finish()
+        await bus.finish()
         if notifier is not None:
             await notifier.finish()
 
-    return Messaging(bus or local, notifier, common, (("bus", line.run),), finish, line.up.is_set)
+    return Messaging(bus, notifier, common, (("bus", line.run),), finish, line.up.is_set)

@@ -171,7 +171,7 @@ class BusSettings:
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
     ca_file: Path | None = None
-    """File of CA certificates for an amqps server, in addition to the system's."""
+    """File of CA certificates for an amqps server, which replace the system's."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "berth"
     """Prefix of the names of exchanges and queues; it must differ between ledgers."""
     # AMQP transports the prefetch count as 16 bits.

@@ -81,6 +81,8 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
         comment = kept if project is None else f"# project={project}"
         line = f"{name}:{hashed} {comment}".rstrip()
         _write_private(htpasswd, "\n".join([*others, line, ""]))
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{htpasswd} is not UTF-8 text; convert or replace it") from error
     except OSError as error:
         raise CommandError(f"{htpasswd} cannot be read or written: {error.strerror}") from error
     verb = "added to" if len(others) == len(lines) else "changed in"

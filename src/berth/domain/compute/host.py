@@ -125,11 +125,11 @@ class Host:
         Raises:
             InvalidInputError: the error names the ratio, metric, cell or pool.
         """
-        for ratios in _ratios_of(self):
+        for field_name, ratios in _ratios_of(self).items():
             for name, ratio in ratios.items():
                 if not 0 <= ratio <= RATIO_MAX:
                     reason = f"{ratio} must be between 0 and {RATIO_MAX}"
-                    raise InvalidInputError(f"allocation_ratios.{name[:80]}", reason)
+                    raise InvalidInputError(f"{field_name}.{name[:80]}", reason)
         check_cells(self.numa_cells)
         check_pools(self.pci_pools)
         if len(self.metrics) > METRICS_MAX:
@@ -142,13 +142,14 @@ class Host:
                 raise InvalidInputError(f"metrics.{name[:80]}", f"{value} is not a finite number")
 
 
-def _ratios_of(host: Host) -> tuple[Mapping[str, float], ...]:
-    return (
-        host.allocation_ratios,
-        host.forced_ratios,
-        host.operator_ratios,
-        host.initial_ratios,
-    )
+def _ratios_of(host: Host) -> dict[str, Mapping[str, float]]:
+    """Return the ratios by the name of their field."""
+    return {
+        "allocation_ratios": host.allocation_ratios,
+        "forced_ratios": host.forced_ratios,
+        "operator_ratios": host.operator_ratios,
+        "initial_ratios": host.initial_ratios,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,18 @@ def test_adding_again_changes_the_password_alone(
     assert path.read_text().strip().endswith(" # project=p2")
 
 
+def test_a_file_in_another_encoding_is_left_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error names the file and what to do."""
+    path = tmp_path / "users"
+    path.write_bytes("bob:x # café\n".encode("latin-1"))
+    ended = add(run, monkeypatch, path, "ann")
+    assert ended.code == 1
+    assert f"{path} is not UTF-8 text; convert or replace it" in ended.err
+    assert path.read_bytes() == "bob:x # café\n".encode("latin-1")
+
+
 @pytest.mark.parametrize("name", ["", "a:b", "a b", "#a", "a\x07", "x" * 256])
 def test_a_name_that_the_file_cannot_hold_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str

@@ -7,6 +7,7 @@ import pytest
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host
 from berth.domain.compute.ratios import Ratio, ratio_key, resolve_ratio
+from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 
@@ -80,3 +81,10 @@ def test_keys_are_novas_where_it_has_some() -> None:
         "disk_allocation_ratio",
         "custom_gpu_allocation_ratio",
     ]
+
+
+@pytest.mark.parametrize("source", ["allocation_ratios", "operator_ratios", "forced_ratios"])
+def test_an_impossible_ratio_is_named_with_its_source(source: str) -> None:
+    """The error names the field, the resource class and the range."""
+    with pytest.raises(InvalidInputError, match=rf"{source}\.VCPU.*-1\.0 must be between 0 and"):
+        host(**{source: {VCPU: -1.0}})
