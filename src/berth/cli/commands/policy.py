@@ -13,7 +13,7 @@ from berth.cli.output import json_option, print_fields, print_json, print_line
 # These import NumPy, which `berth policy show` must not load.
 if TYPE_CHECKING:
     from berth.scheduling.evaluation.policy import Policy
-    from berth.scheduling.lint.lint_warning import Finding
+    from berth.scheduling.lint.lint_warning import LintWarning
 
 _PATH = "/berth/v1/policy"
 
@@ -52,7 +52,7 @@ def reload(api: ApiConnection, *, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="Check the policy against the fleet of a state file.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 when there are findings.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when there are warnings.")
 @json_option
 def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> None:
     """Check a policy file without a running Berth, and list probable mistakes in it.
@@ -62,22 +62,22 @@ def check(*, file: Path, state: Path | None, strict: bool, as_json: bool) -> Non
     from berth.config.policy_file import load_policy  # noqa: PLC0415 - it imports NumPy
 
     checked = load_policy(file)
-    findings = _findings(checked, state)
+    warnings = _warnings(checked, state)
     document = _describe(checked)
     if as_json:
-        print_json({**document, "findings": [asdict(one) for one in findings]})
+        print_json({**document, "findings": [asdict(one) for one in warnings]})
     else:
         print_line(f"{file} is a valid policy")
         _print_policy(document, as_json=False)
-        for one in findings:
+        for one in warnings:
             print_line(f"{one.where}: {one.text}", style="yellow")
-        if not findings:
-            print_line("no findings")
-    if strict and findings:
+        if not warnings:
+            print_line("no warnings")
+    if strict and warnings:
         raise click.exceptions.Exit(int(ExitCode.FAILED))
 
 
-def _findings(checked: "Policy", state: Path | None) -> "list[Finding]":
+def _warnings(checked: "Policy", state: Path | None) -> "list[LintWarning]":
     from berth.cli.state_file import read_state  # noqa: PLC0415 - it imports NumPy
     from berth.scheduling.lint.policy_lint import lint_fleet, lint_policy  # noqa: PLC0415
     from berth.tables.host.feed import table_of  # noqa: PLC0415

@@ -11,7 +11,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.ratios import ratio_key
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.rules.operators import number_of
 
 _RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
@@ -20,7 +20,7 @@ OVERRULES: Final = 100.0
 """A weigher with this many times the weight of all lesser ones lets them decide only ties."""
 
 
-def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[Finding]:
+def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[LintWarning]:
     """Yield a warning for each questionable number in the metadata of aggregates.
 
     Args:
@@ -35,7 +35,7 @@ def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator
                 others = (by for other, by in usual.items() if other != key and by < OVERRULES)
                 reason = _overruling(number_of(text) or 0.0, sum(others))
             if reason:
-                yield Finding(f"aggregate {aggregate.name}", f"{key} = {text!r} {reason}")
+                yield LintWarning(f"aggregate {aggregate.name}", f"{key} = {text!r} {reason}")
 
 
 def _reason(key: str, text: str, *, is_multiplier: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resource_group import GROUP_POLICY
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.rules.operators import contradict, flaw_of, is_mistaken
 
 _CAPABILITIES: Final = "ComputeCapabilitiesFilter"
@@ -49,7 +49,7 @@ _READ_BY_NONE: Final = (
 )
 
 
-def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterator[Finding]:
+def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterator[LintWarning]:
     """Yield a warning for each questionable extra spec of a flavor under a policy.
 
     Args:
@@ -64,7 +64,7 @@ def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterat
         *_contradicting(flavor.extra_specs, needs, filters),
         *_without_scope(flavor.extra_specs, filters),
     )
-    yield from (Finding(where, text) for text in said)
+    yield from (LintWarning(where, text) for text in said)
 
 
 def _unread(specs: Mapping[str, str], needs: Needs, filters: frozenset[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintWarning:
     """One probably unintended setting: its place, the problem and the remedy."""
 
     where: str

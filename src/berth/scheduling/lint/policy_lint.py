@@ -19,7 +19,7 @@ from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import is_off
 from berth.scheduling.lint.aggregate_lint import OVERRULES, lint_aggregates
 from berth.scheduling.lint.flavor_lint import lint_flavor
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.lint.value_lint import lint_values
 from berth.scheduling.plan.group_policies import GROUP_FILTERS
 from berth.scheduling.rules.reduction import reduce_hosts
@@ -59,7 +59,7 @@ _SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def lint_policy(policy: Policy) -> list[Finding]:
+def lint_policy(policy: Policy) -> list[LintWarning]:
     """Return the warnings about a policy alone."""
     return [
         *_useless_filters(policy),
@@ -72,7 +72,7 @@ def lint_policy(policy: Policy) -> list[Finding]:
 
 def lint_fleet(
     policy: Policy, hosts: HostTable, flavors: Iterable[Flavor], *, now_s: float
-) -> list[Finding]:
+) -> list[LintWarning]:
     """Return the warnings about a policy on a fleet with its flavors and server groups.
 
     Args:
@@ -83,7 +83,7 @@ def lint_fleet(
     """
     # Flavors are checked for builds; a multi driver may add other filters for other operations.
     policy = policy.effective(Operation.CREATE)
-    found: list[Finding] = []
+    found: list[LintWarning] = []
     removed = np.zeros(len(policy.filters), dtype=np.int64)
     names = frozenset(rule.name for rule in policy.filters)
     queries: list[Query] = []
@@ -93,7 +93,7 @@ def lint_fleet(
         except InvalidInputError as error:
             # One faulty flavor must not hide the warnings about all others.
             text = f"can never be placed ({error}); correct its extra specs"
-            found.append(Finding(f"flavor {flavor.name}", text))
+            found.append(LintWarning(f"flavor {flavor.name}", text))
             continue
         queries.append(_query_for(flavor, now_s))
         removed += [np.count_nonzero(mask) for mask in masks]
@@ -101,7 +101,7 @@ def lint_fleet(
         found.extend(_unplaceable(policy, hosts, flavor, masks))
     if queries and len(hosts.alive_rows()):
         found.extend(
-            Finding(f"filter {rule.name}", "currently removes no host for any of the flavors")
+            LintWarning(f"filter {rule.name}", "currently removes no host for any of the flavors")
             for rule, count in zip(policy.filters, removed, strict=True)
             if not count and _is_about_flavors(rule) and not _uselessness(rule)
         )
@@ -123,11 +123,11 @@ def _is_about_flavors(rule: Filter) -> bool:
     return of_flavors and rule.name != "ResourcesFilter"
 
 
-def _useless_filters(policy: Policy) -> Iterator[Finding]:
+def _useless_filters(policy: Policy) -> Iterator[LintWarning]:
     for rule in policy.filters:
         reason = _uselessness(rule)
         if reason:
-            yield Finding(f"filter {rule.name}", reason)
+            yield LintWarning(f"filter {rule.name}", reason)
 
 
 def _uselessness(rule: Filter) -> str:
@@ -141,43 +141,43 @@ def _uselessness(rule: Filter) -> str:
     return f"never removes a host unless {named} is set; set it, or remove the filter"
 
 
-def _missing_rules(policy: Policy) -> Iterator[Finding]:
+def _missing_rules(policy: Policy) -> Iterator[LintWarning]:
     filters = {rule.name for rule in policy.effective(Operation.CREATE).filters}
     if _ALIVE not in filters:
         text = f"without {_ALIVE}, hosts that are down or disabled are chosen, too; add it"
-        yield Finding("filters", text)
+        yield LintWarning("filters", text)
     weighers = {rule.name for rule in policy.weighers if rule.multiplier}
     for group_policy, name in GROUP_FILTERS.items():
         if name not in filters:
             text = f"without {name}, servers of {group_policy} groups are refused; add it"
-            yield Finding("filters", text)
+            yield LintWarning("filters", text)
     for group_policy, name in _SOFT.items():
         if name not in weighers:
-            yield Finding(
+            yield LintWarning(
                 "weighers", f"without {name}, {group_policy} groups have no effect; add it"
             )
 
 
-def _loose_zones(policy: Policy) -> Iterator[Finding]:
+def _loose_zones(policy: Policy) -> Iterator[LintWarning]:
     """Yield a warning if availability zones may restrict nothing (nova-behaviour.md 2.8)."""
     names = {rule.name for rule in policy.filters}
     if _ZONE_AGGREGATES in names and "AvailabilityZoneFilter" not in names:
-        yield Finding(
+        yield LintWarning(
             f"filter {_ZONE_AGGREGATES}",
             "lets a request for a zone without an aggregate, such as the default zone, land in any "
             "zone; add AvailabilityZoneFilter unless this is intended",
         )
 
 
-def _unweighed(policy: Policy) -> Iterator[Finding]:
+def _unweighed(policy: Policy) -> Iterator[LintWarning]:
     driver = policy.driver
     names = driver.wanted if isinstance(driver, MultiScheduler) else {driver.name}
     if _UNWEIGHED.issuperset(names) and policy.weighers:
         text = f"weighers have no effect: hosts are not weighed by {' and '.join(sorted(names))}"
-        yield Finding("driver", text)
+        yield LintWarning("driver", text)
 
 
-def _weights(policy: Policy) -> Iterator[Finding]:
+def _weights(policy: Policy) -> Iterator[LintWarning]:
     # A request belongs to one group at most, so the two soft group weighers never apply together,
     # and the weigher for moves across cells applies to moves only.
     soft = frozenset(_SOFT.values())
@@ -186,17 +186,17 @@ def _weights(policy: Policy) -> Iterator[Finding]:
     for one in policy.weighers:
         if one not in weighers:
             text = "has no weight_setting, so it has no effect; set it, or remove the weigher"
-            yield Finding(f"weigher {one.name}", text)
+            yield LintWarning(f"weigher {one.name}", text)
         elif not one.multiplier and not one.multiplier_key:
             text = "has the multiplier 0, so it has no effect; raise it, or remove the weigher"
-            yield Finding(f"weigher {one.name}", text)
+            yield LintWarning(f"weigher {one.name}", text)
     yield from _overruling(usual)
     beside = [one for one in usual if one.name != _MOVES]
     total = sum(abs(one.multiplier) for one in beside if abs(one.multiplier) < OVERRULES)
     for one in weighers:
         mine = abs(one.multiplier)
         if one.name in soft and 0 < mine <= total / 2:
-            yield Finding(
+            yield LintWarning(
                 f"weigher {one.name}",
                 f"has the weight {mine:,g}, and the others have {total:,g} together, so they often "
                 "overrule soft groups; give it more weight than the others together",
@@ -215,19 +215,19 @@ def _is_silent(weigher: Weigher) -> bool:
     return weigher.raw(HostTable(), query, slice(0, 0)) is None
 
 
-def _newest(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+def _newest(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
     """Yield a warning if the hypervisor version weighs at least as much as a free resource."""
     free = [abs(one.multiplier) for one in weighers if one.name in _FREE]
     for one in weighers:
         if one.name == "HypervisorVersionWeigher" and free and abs(one.multiplier) >= min(free):
-            yield Finding(
+            yield LintWarning(
                 f"weigher {one.name}",
                 f"has the weight {abs(one.multiplier):,g}, so a slightly newer version outweighs a "
                 "free resource; lower it to 0.01 so that versions only break ties",
             )
 
 
-def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+def _overruling(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
     """Yield a warning for each weigher that lets all lesser ones decide only ties."""
     ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
     for count in range(1, len(ranked)):
@@ -236,7 +236,7 @@ def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
         if abs(ranked[count - 1].multiplier) < OVERRULES * max(lesser, 1.0):
             continue
         for one in ranked[:count]:
-            yield Finding(
+            yield LintWarning(
                 f"weigher {one.name}",
                 f"has the weight {abs(one.multiplier):,g}, and all lesser ones have {lesser:,g} "
                 f"together ({', '.join(lesser_one.name for lesser_one in ranked[count:])}): values "
@@ -245,14 +245,14 @@ def _overruling(weighers: Sequence[Weigher]) -> Iterator[Finding]:
         return
 
 
-def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[Finding]:
+def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
     """Yield a warning if free resources are weighed in opposite directions."""
     free = [one for one in weighers if one.name in _FREE]
     packs = [one.name for one in free if one.multiplier < 0]
     spreads = [one.name for one in free if one.multiplier > 0]
     if packs and spreads:
         text = f"packing by {', '.join(packs)} and spreading by {', '.join(spreads)} conflict"
-        yield Finding("weighers", text)
+        yield LintWarning("weighers", text)
 
 
 def _request_for(flavor: Flavor) -> Request:
@@ -275,7 +275,7 @@ def _removed_by_each(
 
 def _unplaceable(
     policy: Policy, hosts: HostTable, flavor: Flavor, removed: Sequence[Mask]
-) -> Iterator[Finding]:
+) -> Iterator[LintWarning]:
     alive = len(hosts.alive_rows())
     where = f"flavor {flavor.name}"
     counts = {
@@ -284,37 +284,37 @@ def _unplaceable(
     }
     alone = [name for name, count in counts.items() if alive and count == alive]
     if alone:
-        yield Finding(where, f"currently no host passes {' or '.join(alone)}")
+        yield LintWarning(where, f"currently no host passes {' or '.join(alone)}")
     elif alive and int(np.count_nonzero(np.logical_or.reduce(removed))) == alive:
         named = ", ".join(name for name, count in counts.items() if count)
-        yield Finding(where, f"currently no host passes all of {named}")
+        yield LintWarning(where, f"currently no host passes all of {named}")
 
 
-def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[Finding]:
+def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[LintWarning]:
     """Yield warnings about weights that have no effect on this fleet."""
     alive = len(hosts.alive_rows())
     if alive and policy.host_subset_size >= alive and policy.host_subset_size > 1:
         text = f"{policy.host_subset_size:,} covers {count_hosts(alive)}: any is chosen at random"
-        yield Finding("host_subset_size", f"{text}, so weights have no effect; lower it")
+        yield LintWarning("host_subset_size", f"{text}, so weights have no effect; lower it")
     for one in policy.weighers:
         if not one.multiplier and one.multiplier_key and is_off(hosts, one):
             text = f"multiplier 0, and no aggregate sets {one.multiplier_key}: it has no effect now"
-            yield Finding(f"weigher {one.name}", text)
+            yield LintWarning(f"weigher {one.name}", text)
 
 
-def _large_groups(hosts: HostTable) -> Iterator[Finding]:
+def _large_groups(hosts: HostTable) -> Iterator[LintWarning]:
     usable = int(np.count_nonzero(hosts.alive & hosts.enabled))
     for group in hosts.server_groups.values():
         members = sum(hosts.occupants.group_rows(group.uuid).values())
         where = f"server group {group.name}"
         if group.policy is GroupPolicy.ANTI_AFFINITY and members >= _member_limit(group, usable):
-            yield Finding(
+            yield LintWarning(
                 where,
                 f"has {members:,} members, and the fleet has room for "
                 f"{_member_limit(group, usable):,}: no further member can be placed",
             )
         if group.policy is GroupPolicy.SOFT_ANTI_AFFINITY and members > usable:
-            yield Finding(
+            yield LintWarning(
                 where,
                 f"has {members:,} members, and the fleet has {count_hosts(usable)} in service: "
                 "some of them share a host whatever the weights are",

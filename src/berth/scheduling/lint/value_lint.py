@@ -6,7 +6,7 @@ import numpy as np
 
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import values_of
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.rules.rule import Normalisation, Query, Scores, count_hosts
 from berth.tables.host.hosts import HostTable
 
@@ -14,7 +14,9 @@ from berth.tables.host.hosts import HostTable
 _ROUNDING = 1e-9
 
 
-def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> Iterator[Finding]:
+def lint_values(
+    policy: Policy, hosts: HostTable, queries: Sequence[Query]
+) -> Iterator[LintWarning]:
     """Yield a warning for each weigher with invalid values, with the first flavor that has them.
 
     Args:
@@ -29,7 +31,7 @@ def lint_values(policy: Policy, hosts: HostTable, queries: Sequence[Query]) -> I
             reason = "" if values is None else _reason(values, policy.normalisation)
             if reason:
                 text = f"{reason} for flavor {query.request.flavor.name}; correct the plugin"
-                yield Finding(f"weigher {weigher.name}", text)
+                yield LintWarning(f"weigher {weigher.name}", text)
                 break
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from berth.domain.compute.flavor import Flavor
 from berth.scheduling.lint.flavor_lint import lint_flavor
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.testing.fleets import asking
 
 CAPABILITIES = "ComputeCapabilitiesFilter"
@@ -133,4 +133,4 @@ def test_a_finding_names_its_flavor() -> None:
     """Whoever reads it may have hundreds."""
     flavor = Flavor("1", "odd", 1, 512, extra_specs={"hw:tpm_model": "tpm-crb"})
     (found,) = lint_flavor(flavor, asking(flavor).needs, frozenset())
-    assert found == Finding("flavor odd", found.text)
+    assert found == LintWarning("flavor odd", found.text)

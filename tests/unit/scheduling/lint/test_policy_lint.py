@@ -10,7 +10,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.lint.lint_warning import Finding
+from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.lint.policy_lint import lint_fleet, lint_policy
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, resident, snapshot_of
@@ -37,8 +37,8 @@ def policy(
     return parse_policy(text, "p.toml")
 
 
-def said(found: Sequence[Finding]) -> str:
-    """Return all findings as one text."""
+def said(found: Sequence[LintWarning]) -> str:
+    """Return all warnings as one text."""
     return "\n".join(f"{one.where}: {one.text}" for one in found)
 
 
