@@ -1,4 +1,4 @@
-"""The fake driver: hosts as their settings describe them."""
+"""The fake driver, whose hosts have the properties in their settings."""
 
 import pytest
 
@@ -14,19 +14,19 @@ from berth.testing.virtual_time import VirtualClock, run_virtually
 
 
 def report_of(fake: FakeHost) -> HostReport:
-    """Return what a fake host reports."""
+    """Return the report of a fake host."""
     return run_virtually(FakeDriver(fake, VirtualClock()).report)
 
 
 def test_a_fake_host_is_known_by_its_name_alone() -> None:
-    """Its uuid is the same in every process, and differs from other hosts'."""
+    """Hosts with the same name have the same uuid, whatever their resources."""
     one, same = report_of(FakeHost("a")), report_of(FakeHost("a", {VCPU: 1}))
     assert one.host == same.host
     assert one.host.uuid != report_of(FakeHost("b")).host.uuid
 
 
 def test_a_fake_host_has_what_its_settings_say() -> None:
-    """Totals, ratios and traits; what is not named has a ratio of 1."""
+    """The report has the totals, ratios and traits of the settings; the default ratio is 1."""
     fake = FakeHost("a", {VCPU: 4, "CUSTOM_GPU": 2}, {VCPU: 1.5}, frozenset({"CUSTOM_X"}))
     provider = report_of(fake).provider
     assert {name: one.capacity for name, one in provider.inventories.items()} == {
@@ -37,19 +37,19 @@ def test_a_fake_host_has_what_its_settings_say() -> None:
 
 
 def test_a_fake_host_has_plenty_unless_told_otherwise() -> None:
-    """The three standard classes are there."""
+    """Without settings, a host has inventories of the three standard classes."""
     assert set(report_of(FakeHost("a")).provider.inventories) == {VCPU, MEMORY_MB, DISK_GB}
 
 
 def test_a_fake_host_may_have_cells_and_devices() -> None:
-    """They are part of its description."""
+    """The NUMA cells and PCI pools of the settings are in the report."""
     cells, pools = (NumaCell(0, memory_mb=1024),), (PciPool("10de", "1eb8"),)
     host = report_of(FakeHost("a", numa_cells=cells, pci_pools=pools)).host
     assert (host.numa_cells, host.pci_pools) == (cells, pools)
 
 
 def test_a_build_takes_its_time() -> None:
-    """So long as the settings say, and no time for what runs already."""
+    """A build takes the configured time, and no time if the guest already runs."""
 
     async def main() -> tuple[float, float]:
         clock = VirtualClock()
@@ -64,7 +64,7 @@ def test_a_build_takes_its_time() -> None:
 
 
 def test_a_failing_host_fails_after_the_time_of_a_build() -> None:
-    """The error names the host."""
+    """A failing host raises a BuildError with its name after the time of a build."""
 
     async def main() -> float:
         clock = VirtualClock()
@@ -78,7 +78,7 @@ def test_a_failing_host_fails_after_the_time_of_a_build() -> None:
 
 
 def failing_calls(fake: FakeHost, calls: int = 50) -> list[bool]:
-    """Tell of each call of `reset` whether it failed."""
+    """Return for each call of `reset` whether it failed."""
 
     async def main() -> list[bool]:
         driver = FakeDriver(fake, VirtualClock())
@@ -97,7 +97,7 @@ def failing_calls(fake: FakeHost, calls: int = 50) -> list[bool]:
 
 
 def test_faults_strike_as_often_as_they_are_to_and_replay() -> None:
-    """Which calls they are depends on the seed and the host."""
+    """Faults occur at the configured share, and seed and host determine the calls that fail."""
     fake = FakeHost("a", faults=DriverFaults(share={"reset": 0.5}, seed=7))
     failed = failing_calls(fake)
     assert 10 < sum(failed) < 40
@@ -109,7 +109,7 @@ def test_faults_strike_as_often_as_they_are_to_and_replay() -> None:
 
 
 def test_each_method_takes_the_time_that_is_set() -> None:
-    """A build takes its own on top."""
+    """The delay of a method is added to the time of a build."""
 
     async def main() -> tuple[float, float, float]:
         clock = VirtualClock()
@@ -128,7 +128,7 @@ def test_each_method_takes_the_time_that_is_set() -> None:
 
 
 def test_a_fault_is_the_error_of_its_method() -> None:
-    """A build fails as builds do, a move as moves do."""
+    """A fault of `spawn` is a BuildError, and one of `hand_over` a MigrationError."""
 
     async def main() -> None:
         network = FakeNetwork()
@@ -149,7 +149,7 @@ def test_a_fault_is_the_error_of_its_method() -> None:
 
 
 def test_a_driver_does_not_do_what_it_lacks() -> None:
-    """It says so, with its name and the verb's."""
+    """An unsupported call raises an error that names the host and the verb."""
 
     async def main() -> None:
         driver = FakeDriver(FakeHost("a", lacks=frozenset({DriverFeature.PAUSE})), VirtualClock())
@@ -163,7 +163,7 @@ def test_a_driver_does_not_do_what_it_lacks() -> None:
 
 
 def test_machines_are_found_in_their_own_network_only() -> None:
-    """A machine that is gone is found in none."""
+    """A guest cannot move to a host of another network, nor to a driver that no longer exists."""
 
     async def main() -> None:
         clock, instance, network = VirtualClock(), make_instance(), FakeNetwork()

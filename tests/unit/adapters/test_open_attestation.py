@@ -1,4 +1,4 @@
-"""Open Attestation: what is sent, and how answers are read."""
+"""Requests to Open Attestation, and the reading of its answers."""
 
 import json
 from collections.abc import Callable
@@ -20,18 +20,18 @@ ACCESS = AttestationAccess(
 
 
 class FixedClock:
-    """A clock that stands still."""
+    """A clock whose time does not change."""
 
     def now_s(self) -> float:
-        """Return noon."""
+        """Return the fixed time."""
         return NOW_S
 
     def ticks_ns(self) -> int:
-        """Return nothing of interest."""
+        """Return 0."""
         return 0
 
     async def sleep(self, seconds: float) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 def attester(answer: Callable[[httpx.Request], httpx.Response]) -> OpenAttester:
@@ -40,14 +40,14 @@ def attester(answer: Callable[[httpx.Request], httpx.Response]) -> OpenAttester:
 
 
 def states(*rows: tuple[str, str, str]) -> Callable[[httpx.Request], httpx.Response]:
-    """Return what answers with these hosts, levels and times."""
+    """Return a handler that answers with these hosts, levels and times."""
     names = ("host_name", "trust_lvl", "vtime")
     hosts = [dict(zip(names, row, strict=True)) for row in rows]
     return lambda request: httpx.Response(200, json={"hosts": hosts})
 
 
 async def test_a_question_names_the_nodes_and_the_secret() -> None:
-    """As Nova asks it."""
+    """The request has the form of Nova's, with the nodes in the body and the secret in a header."""
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -77,20 +77,20 @@ async def test_a_question_names_the_nodes_and_the_secret() -> None:
     ],
 )
 async def test_a_level_counts_from_its_validation(vtime: str, expected: Attestation) -> None:
-    """A time to come counts as now; what is no time makes the level unknown."""
+    """A future time counts as now, and an unreadable time makes the level unknown."""
     found = await attester(states(("a", "trusted", vtime))).attest(["a"])
     assert found == {"a": expected}
 
 
 async def test_the_last_of_two_answers_counts_and_others_are_dropped() -> None:
-    """Nothing gets in that was not asked for."""
+    """Hosts that were not asked about are dropped from the answer."""
     answer = states(("a", "trusted", ""), ("a", "untrusted", ""), ("b", "trusted", ""))
     found = await attester(answer).attest(["a"])
     assert list(found) == ["a"]
 
 
 def down(request: httpx.Request) -> httpx.Response:
-    """Be away."""
+    """Raise a connection error."""
     raise httpx.ConnectError("connection refused")
 
 
@@ -112,13 +112,13 @@ def down(request: httpx.Request) -> httpx.Response:
 async def test_what_goes_wrong_is_one_error(
     answer: Callable[[httpx.Request], httpx.Response], reason: str
 ) -> None:
-    """It says what was wrong; redirections are not followed."""
+    """Every failure raises an UnavailableError with its reason; redirections are not followed."""
     with pytest.raises(UnavailableError, match=reason):
         await attester(answer).attest(["a"])
 
 
 def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
-    """Before anything is asked."""
+    """A missing or invalid CA file is refused when the attester is created."""
     for file in (tmp_path / "nowhere.pem", tmp_path / "empty.pem"):
         (tmp_path / "empty.pem").write_text("nothing")
         with pytest.raises(InvalidInputError, match=r"attestation\.ca_file"):

@@ -1,4 +1,4 @@
-"""Spans, as OpenTelemetry's SDK hands them on."""
+"""Spans, as the SDK of OpenTelemetry exports them."""
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -12,7 +12,7 @@ TRACE = 0x0AF7651916CD43DD8448EB211C80319C
 
 
 class Kept:
-    """A tracer whose spans can be read."""
+    """A tracer whose finished spans can be read."""
 
     def __init__(self, sample_ratio: float = 1.0) -> None:
         CONTEXT.set(Context())
@@ -20,25 +20,25 @@ class Kept:
         self.tracer = OtelTracer("test", self.exporter, sample_ratio=sample_ratio)
 
     def spans(self) -> dict[str, ReadableSpan]:
-        """Return all spans that have ended, by name."""
+        """Close the tracer and return all spans that have ended, by name."""
         self.tracer.close()
         return {span.name: span for span in self.exporter.get_finished_spans()}
 
 
 def ids_of(span: ReadableSpan) -> tuple[int, int]:
-    """Return the ids of trace and span."""
+    """Return the ids of the trace and of the span."""
     context = span.get_span_context()
     assert context is not None
     return context.trace_id, context.span_id
 
 
 def above(span: ReadableSpan) -> int | None:
-    """Return the id of the span above."""
+    """Return the id of the parent span, or None."""
     return None if span.parent is None else span.parent.span_id
 
 
 def test_the_request_id_names_the_trace() -> None:
-    """Another process finds the trace by it, and is not told of it otherwise."""
+    """Two processes derive the same trace from the request id without exchanging a header."""
     api, agent = Kept(), Kept()
     with api.tracer.span("http", request_id=ID, begins=True):
         pass
@@ -51,7 +51,7 @@ def test_the_request_id_names_the_trace() -> None:
 
 
 def test_spans_are_within_one_another() -> None:
-    """And what is sent with commands names the innermost."""
+    """A nested span has the outer one as its parent, and the context names the innermost span."""
     kept = Kept()
     with kept.tracer.span("place", request_id=ID), kept.tracer.span("claim"):
         header = CONTEXT.get().traceparent
@@ -63,7 +63,7 @@ def test_spans_are_within_one_another() -> None:
 
 
 def test_a_callers_trace_goes_on() -> None:
-    """The API's span is a child of the caller's."""
+    """The span of the API is a child of the caller's span."""
     kept = Kept()
     CONTEXT.set(Context(ID, None, f"00-{'a' * 32}-{'b' * 16}-01"))
     with kept.tracer.span("http", request_id=ID, begins=True):
@@ -74,7 +74,7 @@ def test_a_callers_trace_goes_on() -> None:
 
 
 def test_work_for_another_request_is_in_its_own_trace() -> None:
-    """Whoever reads the feed may do so for one request, and find work that belongs to another."""
+    """A span for another request than the context's is in the trace of its own request."""
     kept = Kept()
     CONTEXT.set(Context("req-other", None, f"00-{'a' * 32}-{'b' * 16}-01"))
     with kept.tracer.span("agent spawning", request_id=ID):
@@ -83,7 +83,7 @@ def test_work_for_another_request_is_in_its_own_trace() -> None:
 
 
 def test_an_error_is_told_by_its_kind() -> None:
-    """Its text may hold what callers sent."""
+    """The span has the type of the error but not its text, which may contain secrets."""
     kept = Kept()
     with pytest.raises(ValueError, match="hunter2"), kept.tracer.span("decide"):
         raise ValueError("password hunter2")
@@ -95,7 +95,7 @@ def test_an_error_is_told_by_its_kind() -> None:
 
 @pytest.mark.parametrize("header", ["", "00", "00-x-y-z", f"00-{'0' * 32}-{'b' * 16}-01", "-" * 9])
 def test_what_is_no_trace_counts_for_nothing(header: str) -> None:
-    """A span begins all the same."""
+    """An invalid traceparent is ignored, and the span belongs to the trace of its request id."""
     kept = Kept()
     CONTEXT.set(Context(ID, None, header))
     with kept.tracer.span("place", request_id=ID) as span:
@@ -105,7 +105,7 @@ def test_what_is_no_trace_counts_for_nothing(header: str) -> None:
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 def test_all_processes_record_the_same_traces(ratio: float) -> None:
-    """So a trace that is kept is whole."""
+    """Two processes with the same ratio sample the same traces, so a kept trace is complete."""
     for number in range(20):
         request_id = f"req-{number:08x}-0000-4000-8000-{number * 7919 * 2**31 % 2**48:012x}"
         api, agent = Kept(ratio), Kept(ratio)

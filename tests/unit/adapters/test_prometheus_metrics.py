@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them."""
+"""Metrics in the exposition format of Prometheus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from berth.ports.telemetry import MetricType, Reading
 
 
 async def samples_of(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Read what is exposed: value by name and values of labels."""
+    """Return the exposed values by name and label values."""
     text = (await metrics.expose()).decode()
     families = text_string_to_metric_families(text)
     return {
@@ -22,7 +22,7 @@ async def samples_of(metrics: PrometheusMetrics) -> dict[tuple[str, tuple[str, .
 
 
 async def test_a_counter_adds_up_by_labels() -> None:
-    """Each combination of labels is a series of its own."""
+    """Each combination of labels has its own series."""
     metrics = PrometheusMetrics()
     metrics.add(CLAIMS, ("committed",))
     metrics.add(CLAIMS, ("committed",), 2)
@@ -33,7 +33,7 @@ async def test_a_counter_adds_up_by_labels() -> None:
 
 
 async def test_a_histogram_counts_and_sums() -> None:
-    """Rates and quantiles are made of both."""
+    """A histogram exposes its count, its sum and its buckets."""
     metrics = PrometheusMetrics()
     for seconds in (0.0002, 0.02):
         metrics.observe(DECISION_SECONDS, seconds, ("create",))
@@ -44,7 +44,7 @@ async def test_a_histogram_counts_and_sums() -> None:
 
 
 async def test_a_measure_has_a_limited_number_of_series() -> None:
-    """Should labels ever come from outside, memory does not grow; nothing goes uncounted."""
+    """Label values beyond the limit are counted together as `other`, so memory is bounded."""
     metrics = PrometheusMetrics(series_max=10)
     for number in range(1000):
         metrics.add(HTTP_REQUESTS, ("GET", f"/{number}", "2xx"))
@@ -55,7 +55,7 @@ async def test_a_measure_has_a_limited_number_of_series() -> None:
 
 
 async def test_gauges_are_read_when_somebody_looks() -> None:
-    """Nothing is done for them in between."""
+    """A gauge is read at each exposition and not in between."""
     metrics = PrometheusMetrics()
     looks = 0
 
@@ -71,7 +71,7 @@ async def test_gauges_are_read_when_somebody_looks() -> None:
 
 
 def test_the_guide_has_a_row_for_each_measure() -> None:
-    """Who reads it knows all that there is, its kind and its labels."""
+    """The monitoring guide lists every measure with its type and labels."""
     guide = Path(__file__).parents[3] / "docs" / "guides" / "monitoring.md"
     rows = [line.split("|") for line in guide.read_text().splitlines()]
     listed = {row[1].strip("` "): row for row in rows if len(row) > 5 and "`berth_" in row[1]}
@@ -82,7 +82,7 @@ def test_the_guide_has_a_row_for_each_measure() -> None:
 
 
 def test_names_say_shape_and_unit() -> None:
-    """As Prometheus wants them: counters end in _total, and units are base units."""
+    """Names begin with `berth_`, counters end in `_total`, and only histograms have bounds."""
     names = [measure.name for measure in (*COUNTED, *GAUGES)]
     assert len(names) == len(set(names))
     for measure in (*COUNTED, *GAUGES):

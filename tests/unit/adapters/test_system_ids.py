@@ -1,4 +1,4 @@
-"""Random identifiers: of the form that everybody expects, and never the same twice."""
+"""Random identifiers: their form and their uniqueness."""
 
 from uuid import RFC_4122, UUID
 
@@ -6,7 +6,7 @@ from berth.adapters.system import RandomIds
 
 
 def test_uuids_are_random_ones_and_differ() -> None:
-    """Version 4, in lower case with dashes; also those of the next block of random bytes."""
+    """1,000 uuids are all different, of version 4, in lower case and with dashes."""
     ids = RandomIds()
     drawn = [ids.uuid() for _ in range(1000)]
     assert len(set(drawn)) == len(drawn)
@@ -16,7 +16,7 @@ def test_uuids_are_random_ones_and_differ() -> None:
 
 
 def test_every_digit_that_may_vary_does() -> None:
-    """All but the two that tell the kind of uuid take every value, the variant four."""
+    """Every digit takes all 16 values, except the version (one) and the variant (four)."""
     ids = RandomIds()
     columns = list(zip(*(ids.uuid().replace("-", "") for _ in range(1000)), strict=True))
     assert {"".join(sorted(set(column))) for column in columns} == {
@@ -27,7 +27,7 @@ def test_every_digit_that_may_vary_does() -> None:
 
 
 def test_request_ids_are_named_so() -> None:
-    """Clients and operators know them by their prefix."""
+    """A request id is the prefix `req-` and a random uuid."""
     kind, _, rest = RandomIds().request_id().partition("-")
     assert kind == "req"
     assert UUID(rest).version == 4

@@ -1,4 +1,4 @@
-"""The local bus: what it does beyond the port."""
+"""The behaviour of the local bus beyond the contract of the port."""
 
 import asyncio
 
@@ -18,23 +18,23 @@ ECHO: Command[Instance, Instance] = Command("unit", "echo", Instance, Instance)
 
 
 async def echo(instance: Instance) -> Instance:
-    """Answer with what came."""
+    """Return the argument."""
     return instance
 
 
 async def break_down(instance: Instance) -> Instance:
-    """Fail by a mistake."""
+    """Raise an unexpected error."""
     raise ZeroDivisionError
 
 
 async def break_down_later(instance: Instance) -> Instance:
-    """Fail when nobody waits any more."""
+    """Raise an unexpected error after the caller has stopped waiting."""
     await asyncio.sleep(10)
     raise ZeroDivisionError
 
 
 def test_what_is_carried_is_a_copy() -> None:
-    """It was encoded and decoded, so that what works here works between two processes."""
+    """Arguments and replies are encoded and decoded, as between two processes."""
 
     async def main() -> None:
         bus, sent = LocalBus(Told()), make_instance()
@@ -47,7 +47,7 @@ def test_what_is_carried_is_a_copy() -> None:
 
 
 def test_a_bus_that_does_not_encode_hands_over_what_it_gets() -> None:
-    """Nothing is copied on the way there or back."""
+    """With `encodes=False`, the bus copies neither the argument nor the reply."""
 
     async def main() -> None:
         bus, sent = LocalBus(Told(), encodes=False), make_instance()
@@ -58,7 +58,7 @@ def test_a_bus_that_does_not_encode_hands_over_what_it_gets() -> None:
 
 
 def test_what_cannot_be_sent_is_found_here() -> None:
-    """An argument that no codec knows fails at its sender."""
+    """An argument that cannot be encoded raises a TypeError in the sender."""
 
     async def main() -> None:
         bus = LocalBus(Told())
@@ -75,7 +75,7 @@ def test_what_cannot_be_sent_is_found_here() -> None:
 
 
 def test_every_command_can_be_sent() -> None:
-    """Orders and decisions come out as they went in."""
+    """A place order and its decision arrive unchanged."""
 
     async def main() -> None:
         bus, order = LocalBus(Told()), PlaceOrder(make_request(), (make_instance(),), accepted=True)
@@ -93,7 +93,7 @@ def test_every_command_can_be_sent() -> None:
 
 
 def test_servers_take_turns() -> None:
-    """The first asked is asked again when all others were."""
+    """Calls go to the servers of a command in rotation."""
 
     async def main() -> None:
         bus, asked = LocalBus(Told()), list[int]()
@@ -112,7 +112,7 @@ def test_servers_take_turns() -> None:
 
 
 def test_a_mistake_is_told_with_its_cause() -> None:
-    """The caller learns that it failed, the operator why."""
+    """The caller learns that the command failed, and the telemetry gets the cause."""
 
     async def main() -> None:
         told = Told()
@@ -129,7 +129,7 @@ def test_a_mistake_is_told_with_its_cause() -> None:
 
 @pytest.mark.parametrize("way", ["timeout", "cancel", "fanout"])
 def test_a_failure_that_nobody_waits_for_is_told(way: str) -> None:
-    """After a timeout, a cancelled call, and a fanout; no task is left over."""
+    """A failure after a timeout, a cancelled call or a fanout is reported, and no task remains."""
 
     async def main() -> None:
         told = Told()
@@ -156,7 +156,7 @@ def test_a_failure_that_nobody_waits_for_is_told(way: str) -> None:
 
 
 async def finish_after(seconds: float) -> str:
-    """Take so long in virtual time."""
+    """Return after this many seconds of virtual time."""
     await asyncio.sleep(seconds)
     return "done"
 
@@ -167,14 +167,14 @@ def elapsed_s() -> float:
 
 
 def left_behind(task: asyncio.Task[str]) -> list[object]:
-    """Return the callbacks of a task, and the timers that are still to go off."""
+    """Return the callbacks of a task and the pending timers of the loop."""
     timers: list[asyncio.TimerHandle] = getattr(asyncio.get_running_loop(), "_scheduled", [])
     callbacks: list[object] = getattr(task, "_callbacks", None) or []
     return [*callbacks, *(timer for timer in timers if not timer.cancelled())]
 
 
 def test_waiting_ends_with_the_task() -> None:
-    """At that moment, with its result in place, and without a timer that goes off for nothing."""
+    """The wait ends when the task does, with the result available and no timer left."""
 
     async def main() -> None:
         task = asyncio.create_task(finish_after(2))
@@ -187,7 +187,7 @@ def test_waiting_ends_with_the_task() -> None:
 
 
 def test_who_waits_for_a_task_that_is_done_goes_on_at_once() -> None:
-    """Time does not pass."""
+    """Waiting for a finished task takes no time and leaves no timer."""
 
     async def main() -> None:
         task = asyncio.create_task(finish_after(2))
@@ -200,11 +200,11 @@ def test_who_waits_for_a_task_that_is_done_goes_on_at_once() -> None:
 
 
 def test_waiting_ends_with_the_time_and_the_task_goes_on() -> None:
-    """Neither cancelled nor known to have been waited for; it ends when it would have ended."""
+    """A wait that times out leaves no callback, and the task finishes at its own time."""
 
     async def main() -> None:
         task = asyncio.create_task(finish_after(5))
-        await asyncio.sleep(0)  # it sets a timer of its own
+        await asyncio.sleep(0)  # lets the task set its own timer
         mine = left_behind(task)
         await _wait_for(task, 3)
         assert (elapsed_s(), task.done()) == (3, False)
@@ -216,10 +216,10 @@ def test_waiting_ends_with_the_time_and_the_task_goes_on() -> None:
 
 
 def test_a_task_may_end_with_the_time() -> None:
-    """Whichever comes first wakes the one who waits, and the other finds nothing to do."""
+    """A task that ends in the same loop iteration as the timeout causes no error."""
 
     async def hang() -> str:
-        """Keep the loop busy, so that the timer is late and both come in one round of it."""
+        """Advance the clock past the timeout, so that the timer and the task are due together."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop._jump.elapsed_s += 10
@@ -238,7 +238,7 @@ def test_a_task_may_end_with_the_time() -> None:
 
 
 def test_who_stops_waiting_stops_nothing_else() -> None:
-    """The task goes on, and is rid of the one who waited."""
+    """A cancelled wait leaves no callback on the task and does not cancel it."""
 
     async def main() -> None:
         task = asyncio.create_task(finish_after(5))
@@ -256,7 +256,7 @@ def test_who_stops_waiting_stops_nothing_else() -> None:
 
 
 def test_what_a_task_raises_is_not_raised_where_it_is_waited_for() -> None:
-    """It is found in the task; so is that it was cancelled."""
+    """An error or a cancellation of the task stays in the task and is not raised by the wait."""
 
     async def main() -> None:
         failing = asyncio.create_task(break_down(make_instance()))

@@ -1,4 +1,4 @@
-"""Messages between processes: limits, versions, and errors as documents."""
+"""Messages between processes: size limits, versions, and errors as documents."""
 
 from typing import Any
 
@@ -38,12 +38,12 @@ _SAMPLES = [
 
 
 class _NarrowError(ConflictError):
-    """An error that other processes do not know."""
+    """An error type that other processes do not know."""
 
 
 @pytest.mark.parametrize("error", _SAMPLES, ids=lambda error: type(error).__name__)
 def test_an_error_travels_with_type_and_fields(error: BerthError) -> None:
-    """What arrives says and holds the same."""
+    """The decoded error has the type, the message and the attributes of the original."""
     sent = msgspec.msgpack.encode(error_document_of(error))
     came = error_of(msgspec.msgpack.decode(sent, type=ErrorDocument))
     assert type(came) is type(error)
@@ -52,7 +52,7 @@ def test_an_error_travels_with_type_and_fields(error: BerthError) -> None:
 
 
 def test_an_error_of_an_unknown_type_arrives_as_its_base() -> None:
-    """The nearest type that is known there."""
+    """The receiver builds the nearest base type that it knows."""
     came = error_of(error_document_of(_NarrowError("it changed")))
     assert type(came) is ConflictError
     assert str(came) == "it changed"
@@ -68,14 +68,14 @@ def test_an_error_of_an_unknown_type_arrives_as_its_base() -> None:
     ],
 )
 def test_an_error_that_cannot_be_read_still_tells_what_it_said(failure: ErrorDocument) -> None:
-    """As a plain error."""
+    """An error document that cannot be decoded becomes a BerthError with the same message."""
     came = error_of(failure)
     assert type(came) is BerthError
     assert str(came) == "odd"
 
 
 def test_a_message_above_the_limit_is_not_sent() -> None:
-    """Nor read, when somebody else sends it."""
+    """The codec refuses to send a message above its limit, and refuses to read one."""
     small, large = MessageCodec(1_000), MessageCodec(100_000)
     with pytest.raises(UnavailableError, match=r"body_bytes_max"):
         small.command(_ASK, {"text": "x" * 2_000}, Context())
@@ -86,21 +86,21 @@ def test_a_message_above_the_limit_is_not_sent() -> None:
 
 
 def test_a_failure_above_the_limit_is_told_in_few_words() -> None:
-    """The caller learns that there was an answer."""
+    """A failure whose text exceeds the limit is replaced by a shorter UnavailableError."""
     codec = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="2"):
         codec.read_reply(list[int], codec.failure(ConflictError("x" * 2_000)))
 
 
 def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
-    """Nor read: the stack of the reader is safe."""
+    """The codec refuses to encode or decode very deep nesting, which would exhaust the stack."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     codec = MessageCodec(10_000_000)
     with pytest.raises(UnavailableError, match="deep"):
         codec.command(_ASK, {"deep": deep}, Context())
-    while deep:  # taking it apart in one go would be too deep, too
+    while deep:  # freeing the whole list in one step would recurse too deeply as well
         deep = deep[0]
     message = codec.read_command(codec.command(_ASK, {}, Context()))
     message.args = msgspec.Raw(b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0")
@@ -110,13 +110,13 @@ def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x90", b"{}", b"\x99" + b"\xc0" * 9])
 def test_what_is_no_message_is_refused(body: bytes) -> None:
-    """Whatever somebody puts into the queue."""
+    """Bytes that are not a message raise an UnavailableError."""
     with pytest.raises(UnavailableError, match="could not be decoded"):
         MessageCodec(1_000).read_command(body)
 
 
 def test_a_message_of_another_version_is_refused() -> None:
-    """A newer Berth may mean something else by it."""
+    """A message with a newer version raises an error that names this version."""
     codec = MessageCodec(1_000)
     message = codec.read_command(codec.command(_ASK, {}, Context()))
     message.version = VERSION + 1
@@ -125,13 +125,13 @@ def test_a_message_of_another_version_is_refused() -> None:
 
 
 def test_arguments_of_another_form_are_refused() -> None:
-    """A process of another age may send them."""
+    """A reply of the wrong type, as another version may send it, raises an UnavailableError."""
     codec = MessageCodec(1_000)
     with pytest.raises(UnavailableError, match="could not be decoded"):
         codec.read_reply(list[int], codec.reply({"no": "list"}))
 
 
 def test_a_mistake_of_the_sender_is_no_trouble_of_the_bus() -> None:
-    """What no codec knows fails as it does on the local bus."""
+    """An argument that cannot be encoded raises a TypeError, as on the local bus."""
     with pytest.raises(TypeError):
         MessageCodec(1_000).command(_ASK, {"odd": object()}, Context())

@@ -1,4 +1,4 @@
-"""Every kind in the registry is stored by each ledger, its table and the codec."""
+"""Every kind in the registry is stored by the ledgers, has a table and survives the codec."""
 
 from collections.abc import AsyncIterator
 from dataclasses import fields, replace
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.parametrize("kind", RECORD_SPECS, ids=str)
 
 @pytest_asyncio.fixture(params=["memory", "sqlite"])
 async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ledger]:
-    """Open an empty ledger that needs no server."""
+    """Yield an empty ledger that needs no server."""
     is_file = request.param == "sqlite"
     opened = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}") if is_file else MemoryLedger()
     yield opened
@@ -66,7 +66,7 @@ def capacity_of(provider: Provider) -> ProviderCapacity:
 
 
 async def test_a_record_is_stored_and_read_back(ledger: Ledger, kind: Kind) -> None:
-    """It is read by key, and is in the feed if its kind is."""
+    """A record is read by its key, and is in the feed if its kind is."""
     units, stored = saved(kind)
     spec, key = RECORD_SPECS[kind], RECORDS[kind][1]
     version = await commit(ledger, *units)
@@ -76,7 +76,7 @@ async def test_a_record_is_stored_and_read_back(ledger: Ledger, kind: Kind) -> N
 
 
 def test_a_record_survives_the_codec(kind: Kind) -> None:
-    """It does as a record and as an event of the feed."""
+    """A record is decoded unchanged, both as a record and as an event of the feed."""
     record, _ = RECORDS[kind]
     text = encode_event(record)
     assert decode_record(RECORD_SPECS[kind].noun, text) == record
@@ -84,7 +84,7 @@ def test_a_record_survives_the_codec(kind: Kind) -> None:
 
 
 def test_a_row_fills_the_columns_of_its_table(kind: Kind) -> None:
-    """The key is first, the body last, and each column in between has a value."""
+    """The key is first, the body is last, and the row has a value for each column."""
     record, key = RECORDS[kind]
     working_set = WorkingSet(version=1)
     working_set.change_set.puts[kind, key] = record
@@ -100,6 +100,6 @@ def test_a_row_fills_the_columns_of_its_table(kind: Kind) -> None:
 
 
 def test_a_snapshot_has_a_field_for_each_kind_in_the_feed(kind: Kind) -> None:
-    """It has none for other kinds."""
+    """A snapshot has a field for a kind exactly if the kind is in the feed."""
     spec = RECORD_SPECS[kind]
     assert (spec.collection in {field.name for field in fields(Snapshot)}) is spec.in_feed

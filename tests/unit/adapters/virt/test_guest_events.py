@@ -1,4 +1,4 @@
-"""Hints go to all who follow, and wait for nobody."""
+"""Guest events reach all subscribers and never block the publisher."""
 
 import gc
 
@@ -7,12 +7,12 @@ from berth.ports.virt import GuestEvent, Power
 
 
 def event(number: int) -> GuestEvent:
-    """Return a hint of its own."""
+    """Return a guest event that differs by its number."""
     return GuestEvent(str(number), Power.RUNNING)
 
 
 async def test_everybody_hears_what_is_told_from_then_on() -> None:
-    """In order, and nothing of before."""
+    """A subscriber gets the events after its subscription, in order."""
     hints = GuestEventHub()
     hints.publish(event(0))
     first = hints.subscribe()
@@ -24,7 +24,7 @@ async def test_everybody_hears_what_is_told_from_then_on() -> None:
 
 
 async def test_who_does_not_listen_loses_the_oldest() -> None:
-    """Memory is bounded."""
+    """A subscriber that does not read loses the oldest events, so memory is bounded."""
     hints = GuestEventHub()
     following = hints.subscribe()
     for number in range(1_005):
@@ -33,7 +33,7 @@ async def test_who_does_not_listen_loses_the_oldest() -> None:
 
 
 async def test_who_lets_go_is_forgotten() -> None:
-    """Nothing is kept for somebody who is gone."""
+    """A subscription that was garbage-collected is removed."""
     hints = GuestEventHub()
     following = hints.subscribe()
     del following
@@ -44,7 +44,7 @@ async def test_who_lets_go_is_forgotten() -> None:
 
 
 def test_without_followers_nothing_is_kept() -> None:
-    """There may be very many hosts that nobody follows."""
+    """Without subscribers, publishing allocates nothing, as there may be very many hosts."""
     hints = GuestEventHub()
     hints.publish(event(1))
     assert hints._all is None

@@ -1,4 +1,4 @@
-"""The folders of guests: their owner, and leftovers among them."""
+"""The folders of guests: their owner, leftovers, and the shared storage."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from berth.testing.builders import make_uuid
 
 
 def test_a_host_keeps_its_folder(tmp_path: Path) -> None:
-    """Whoever came first; nobody under another name, who would take its guests for left over."""
+    """A host can claim its state folder again, and a host with another name cannot."""
     claim_state_dir(tmp_path, "host-1")
     claim_state_dir(tmp_path, "host-1")
     with pytest.raises(DriverError, match=r"host-1.*host-2.*agent\.host"):
@@ -23,7 +23,7 @@ def test_a_host_keeps_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_mark_that_a_crash_has_left_empty_is_written_again(tmp_path: Path) -> None:
-    """It says nothing, so it is nobody's."""
+    """An empty mark, as a crash leaves it, does not claim the folder."""
     (tmp_path / ".host").touch()
     claim_state_dir(tmp_path, "host-1")
     with pytest.raises(DriverError):
@@ -31,7 +31,7 @@ def test_a_mark_that_a_crash_has_left_empty_is_written_again(tmp_path: Path) -> 
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_so(tmp_path: Path) -> None:
-    """With its name."""
+    """The error names a folder that cannot be written to."""
     with pytest.raises(DriverError, match="none"):
         claim_state_dir(tmp_path / "none", "host-1")
 
@@ -41,7 +41,7 @@ AT_S = 1_000_000.0
 
 
 def folder(path: Path, *names: str) -> Path:
-    """Make a folder with small files, written long ago."""
+    """Create a folder with small files that are long unchanged, and return it."""
     path.mkdir(parents=True)
     for name in names:
         (path / name).write_bytes(b"x" * 4096)
@@ -51,7 +51,7 @@ def folder(path: Path, *names: str) -> Path:
 
 
 def test_folders_without_a_guest_are_found(tmp_path: Path) -> None:
-    """With their age and size; those of guests, and what is named otherwise, are not."""
+    """Leftovers have age and size; guests' folders and folders with other names are omitted."""
     folder(tmp_path / VM, "root.qcow2", "console.log")
     folder(tmp_path / OTHER, "root.qcow2")
     folder(tmp_path / "lost+found", "root.qcow2")
@@ -63,26 +63,26 @@ def test_folders_without_a_guest_are_found(tmp_path: Path) -> None:
 
 
 def test_the_newest_file_says_how_old_a_folder_is(tmp_path: Path) -> None:
-    """Somebody may write into a folder that was made long ago."""
+    """The age of a leftover is that of its newest file."""
     path = folder(tmp_path / VM, "root.qcow2", "memory.img")
     os.utime(path / "memory.img", (AT_S + 9, AT_S + 9))
     assert leftover_folders(tmp_path, ())[0].since_s == AT_S + 9
 
 
 def storages(tmp_path: Path) -> tuple[SharedDiskStorage, SharedDiskStorage]:
-    """Return the storage as two hosts see it, one of which has an odd name."""
+    """Return the storage as seen by two hosts, one of which has an unusual name."""
     return SharedDiskStorage(tmp_path / "storage", "host-1"), SharedDiskStorage(
         tmp_path / "storage", "../h/2"
     )
 
 
 async def store(storage: SharedDiskStorage, tmp_path: Path, uuid: str) -> str:
-    """Store a guest that has no disks, which needs no program."""
+    """Store a guest without disks, which needs no external program, and return its address."""
     return await storage.store(GuestFolder(tmp_path / "guests", uuid), uuid, ())
 
 
 async def test_each_host_finds_what_it_has_stored(tmp_path: Path) -> None:
-    """By the address that was told then, without looking at what others have stored."""
+    """Each host lists its own copies with their addresses, and not those of other hosts."""
     first, second = storages(tmp_path)
     address = await store(first, tmp_path, VM)
     other = await store(second, tmp_path, OTHER)
@@ -93,7 +93,7 @@ async def test_each_host_finds_what_it_has_stored(tmp_path: Path) -> None:
 
 
 async def test_what_is_deleted_is_forgotten_by_who_stored_it(tmp_path: Path) -> None:
-    """Whichever host has deleted it: mostly the one on which it runs again."""
+    """A copy that another host drops is no longer listed by the host that stored it."""
     first, second = storages(tmp_path)
     await second.drop(await store(first, tmp_path, VM))
     assert await first.mine() == []
@@ -101,7 +101,7 @@ async def test_what_is_deleted_is_forgotten_by_who_stored_it(tmp_path: Path) -> 
 
 
 async def test_a_copy_that_a_crash_has_cut_short_is_found(tmp_path: Path) -> None:
-    """Its mark was made before; dropping its address deletes what there is of it."""
+    """An incomplete copy is listed, and dropping its address deletes it."""
     first, _ = storages(tmp_path)
     address = await store(first, tmp_path, VM)
     whole = tmp_path / "storage" / VM
@@ -116,7 +116,7 @@ async def test_a_copy_that_a_crash_has_cut_short_is_found(tmp_path: Path) -> Non
 async def test_what_was_stored_before_the_guest_ran_again_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier try was given up, or left behind by another host; a repetition copies nothing."""
+    """A copy is reused only if the disks are unchanged and the same host stored it."""
     copies = list[str]()
 
     async def copy(source: str, target: Path) -> None:

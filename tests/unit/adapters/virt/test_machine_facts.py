@@ -1,4 +1,4 @@
-"""What Linux says of a machine, read from a tree of files."""
+"""Facts about a machine, read from a tree of Linux's files."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ QEMU = Hypervisor("QEMU", 7_002_022, (("x86_64", "qemu", "hvm"),))
 
 
 def write(root: Path, files: dict[str, str]) -> Linux:
-    """Make a tree of files."""
+    """Write a tree of files and return it as a machine."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def write(root: Path, files: dict[str, str]) -> Linux:
 
 
 def two_sockets(root: Path) -> Linux:
-    """Make a machine with two sockets of one core with two threads each, a cell each."""
+    """Return a machine with two sockets, each with a NUMA cell and one core of two threads."""
     files = {
         "proc/cpuinfo": CPUINFO,
         "proc/meminfo": "MemTotal:       8388608 kB\nMemFree: 1 kB\n",
@@ -64,12 +64,12 @@ def device(address: str, vendor: str = "0x10de", **more: str) -> dict[str, str]:
     [("", set()), ("0", {0}), ("0-2,5\n", {0, 1, 2, 5}), ("1,3", {1, 3})],
 )
 def test_lists_of_processors_are_read(text: str, cpus: set[int]) -> None:
-    """As the kernel writes them."""
+    """CPU lists are parsed in the kernel's format."""
     assert parse_cpus(text) == cpus
 
 
 def test_processors_are_counted(tmp_path: Path) -> None:
-    """Sockets, cores and threads, and what they can do."""
+    """Sockets, cores, threads and CPU features are read."""
     cpu = two_sockets(tmp_path).cpu()
     assert (cpu.online, cpu.sockets, cpu.cores) == (frozenset(range(4)), 2, 2)
     info = cpu_info_of(cpu)
@@ -79,7 +79,7 @@ def test_processors_are_counted(tmp_path: Path) -> None:
 
 
 def test_cells_have_their_processors_memory_and_pages(tmp_path: Path) -> None:
-    """The siblings are cores, and the cells could be on one host."""
+    """NUMA cells are read with CPUs, siblings, memory and huge pages, and are valid for a host."""
     cells = two_sockets(tmp_path).numa_cells()
     check_cells(cells)
     assert [cell.cell_id for cell in cells] == [0, 1]
@@ -90,7 +90,7 @@ def test_cells_have_their_processors_memory_and_pages(tmp_path: Path) -> None:
 
 
 def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
-    """Where it is less than the machine's memory."""
+    """A cgroup limit below the machine's memory replaces it."""
     linux = two_sockets(tmp_path)
     assert linux.memory_mb() == 8_192
     write(tmp_path, {"sys/fs/cgroup/memory.max": "max\n"})
@@ -100,7 +100,7 @@ def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
 
 
 def test_wanted_devices_make_pools(tmp_path: Path) -> None:
-    """Alike ones one pool; functions belong to the physical one that they are of."""
+    """Equal devices form a pool, and virtual functions a pool of their physical function."""
     files = {
         **device("0000:01:00.0"),
         **device("0000:02:00.0"),
@@ -123,7 +123,7 @@ def test_wanted_devices_make_pools(tmp_path: Path) -> None:
 
 
 def test_flags_become_traits_that_there_are() -> None:
-    """Under the name of os-traits; others are left out."""
+    """CPU flags become the names of os-traits; flags without a trait are omitted."""
     assert traits_of(frozenset({"avx2", "sse4_1", "pni", "bmi1", "aes", "fpu", "made_up"})) == {
         "HW_CPU_X86_AVX2",
         "HW_CPU_X86_SSE41",
@@ -135,7 +135,7 @@ def test_flags_become_traits_that_there_are() -> None:
 
 
 def test_every_renamed_flag_is_a_trait() -> None:
-    """Nothing in the table is misspelt."""
+    """Every name in the table of renamed flags is a trait of os-traits."""
     from berth.adapters.virt.inventory import _OTHERWISE_CALLED  # noqa: PLC0415
 
     for flag, names in _OTHERWISE_CALLED.items():
@@ -143,7 +143,7 @@ def test_every_renamed_flag_is_a_trait() -> None:
 
 
 def test_a_report_reserves_what_guests_take_beside_their_memory(tmp_path: Path) -> None:
-    """Each that is there; and what the operator keeps for the host."""
+    """Memory is reserved for the overhead of each guest and for the host itself."""
     linux = two_sockets(tmp_path)
     stock = InventorySettings(
         tmp_path / "not" / "yet", "10.0.0.7", reserved_vcpus=1, reserved_memory_mb=500
@@ -160,13 +160,13 @@ def test_a_report_reserves_what_guests_take_beside_their_memory(tmp_path: Path) 
 
 
 def test_no_more_is_reserved_than_there_is(tmp_path: Path) -> None:
-    """A report would be refused."""
+    """Reservations do not exceed the total, since such a report would be refused."""
     report = report_of("a", InventorySettings(tmp_path), QEMU, 1_000, two_sockets(tmp_path))
     assert report.provider.inventories[MEMORY_MB].capacity == 0
 
 
 def test_traits_of_the_processor_are_shown_where_guests_see_it(tmp_path: Path) -> None:
-    """Emulated guests do not; cells are shown on demand."""
+    """CPU traits are reported if guests see the CPU, and NUMA cells only if configured."""
     linux, kvm = two_sockets(tmp_path), Hypervisor("QEMU", 1, (), sees_the_cpu=True)
     plain = report_of("a", InventorySettings(tmp_path), QEMU, 0, linux)
     assert "HW_CPU_X86_AVX2" not in plain.provider.traits
@@ -178,7 +178,7 @@ def test_traits_of_the_processor_are_shown_where_guests_see_it(tmp_path: Path) -
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:
-    """Whatever it is, it has something to give."""
+    """The machine that runs the tests has CPU capacity and valid cells."""
     report = report_of("here", InventorySettings(tmp_path), QEMU, 0)
     assert report.provider.inventories[VCPU].capacity > 0
     check_cells(Linux().numa_cells())

@@ -1,4 +1,4 @@
-"""Whether somebody offers disks over NBD."""
+"""Detection of an NBD server."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from berth.domain.errors import DriverError
 
 @asynccontextmanager
 async def saying(text: bytes, *, ends: bool) -> AsyncGenerator[int]:
-    """Serve a greeting to whoever comes, at a port, and see everybody off in the end."""
+    """Serve a text to each client, yield the port, and wait for all connections to close."""
     guests: set[asyncio.Task[None] | None] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -23,7 +23,7 @@ async def saying(text: bytes, *, ends: bool) -> AsyncGenerator[int]:
         with contextlib.suppress(OSError):
             await writer.drain()
             if not ends:
-                await reader.read()  # until whoever has come hangs up
+                await reader.read()  # until the client hangs up
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
@@ -36,7 +36,7 @@ async def saying(text: bytes, *, ends: bool) -> AsyncGenerator[int]:
 
 
 async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
-    """However long what follows is."""
+    """An NBD server is recognised by the start of its greeting."""
     async with saying(b"NBDMAGICIHAVEOPT\0\3", ends=True) as port:
         await wait_for_server("127.0.0.1", port)
 
@@ -50,21 +50,21 @@ async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
     ],
 )
 async def test_others_are_told_apart(text: bytes, ends: bool, told: str) -> None:
-    """Those that hang up, or say something else."""
+    """A server that hangs up early or speaks another protocol raises an error."""
     async with saying(text, ends=ends) as port:
         with pytest.raises(DriverError, match=told):
             await wait_for_server("127.0.0.1", port)
 
 
 async def test_nobody_waits_for_ever() -> None:
-    """For one that takes connections and says nothing."""
+    """A server that accepts connections but sends nothing raises an error after the timeout."""
     async with saying(b"", ends=False) as port:
         with pytest.raises(DriverError, match=r"within 0\.1 s"):
             await wait_for_server("127.0.0.1", port, within_s=0.1)
 
 
 async def test_nobody_is_there() -> None:
-    """Nobody listens on the port."""
+    """A port on which no server listens raises an error."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

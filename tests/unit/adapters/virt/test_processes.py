@@ -13,7 +13,7 @@ from berth.adapters.virt.processes import HostProcess
 from berth.domain.errors import DriverError
 
 MARK = f"0.{os.getpid():012d}"
-"""A number that nobody else sleeps for."""
+"""A sleeping time that no other process uses."""
 
 
 def marked(words: Sequence[str]) -> str | None:
@@ -22,14 +22,14 @@ def marked(words: Sequence[str]) -> str | None:
 
 
 def children() -> set[int]:
-    """Return the children of this process, zombies too."""
+    """Return the pids of this process's children, including zombies."""
     folders = Path("/proc/self/task").glob("*/children")
     return {int(pid) for one in folders for pid in one.read_text().split()}
 
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[HostProcess]:
-    """A process that does nothing for long."""
+    """Yield a process that sleeps for ten minutes."""
     argv = ["sleep", "600", MARK]
     process = processes.start(argv, fds=[], output=tmp_path / "output")
     yield process
@@ -37,7 +37,7 @@ def sleeper(tmp_path: Path) -> Iterator[HostProcess]:
 
 
 async def test_a_process_is_found_until_it_is_killed(sleeper: HostProcess) -> None:
-    """By its command line; a zombie is not alive, and none is left."""
+    """A process is found by its command line until it is killed, and no zombie remains."""
     assert sleeper.is_alive()
     assert processes.find(marked) == {MARK: sleeper}
     assert not await sleeper.wait(0.05)
@@ -49,7 +49,7 @@ async def test_a_process_is_found_until_it_is_killed(sleeper: HostProcess) -> No
 
 
 def test_another_process_with_the_same_number_is_left_alone(sleeper: HostProcess) -> None:
-    """The time of the start tells them apart."""
+    """A process with the same pid but another start time is not killed."""
     before = HostProcess(sleeper.pid, sleeper.started_ticks - 1)
     assert not before.is_alive()
     before.kill()
@@ -57,19 +57,19 @@ def test_another_process_with_the_same_number_is_left_alone(sleeper: HostProcess
 
 
 def test_a_process_has_a_session_of_its_own(sleeper: HostProcess) -> None:
-    """A signal to the agent's terminal does not end it."""
+    """A process has its own session, so a signal to the agent's terminal does not end it."""
     assert os.getsid(sleeper.pid) == sleeper.pid != os.getsid(0)
 
 
 def test_descriptors_get_numbers_that_overwrite_none() -> None:
-    """Whatever they are called here."""
+    """The numbers of inherited descriptors do not overlap with those in use."""
     assert processes.inherited_fds([]) == []
     assert processes.inherited_fds([9, 10]) == [3, 4]
     assert processes.inherited_fds([3, 5, 4]) == [6, 7, 8]
 
 
 async def test_a_process_inherits_what_it_is_given(tmp_path: Path) -> None:
-    """And writes to its own file."""
+    """A process can write to an inherited descriptor, and its output goes to its own file."""
     read, write = os.pipe()
     (number,) = processes.inherited_fds([write])
     argv = ["sh", "-c", f"echo given >&{number}; echo output; echo error >&2"]
@@ -82,13 +82,13 @@ async def test_a_process_inherits_what_it_is_given(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_cannot_be_started(tmp_path: Path) -> None:
-    """It is told at once."""
+    """Starting a missing program raises an error immediately."""
     with pytest.raises(FileNotFoundError):
         processes.start(["no-such-program"], fds=[], output=tmp_path / "output")
 
 
 async def test_a_program_is_run_to_its_end() -> None:
-    """What it writes comes back, what it complains about is the error's text."""
+    """`run` returns the output, and its error has the program's error output."""
     assert await processes.run("printf", "%s", "text") == b"text"
     with pytest.raises(DriverError, match="sh -c failed: no luck"):
         await processes.run("sh", "-c", "echo no luck >&2; exit 3")
@@ -97,7 +97,7 @@ async def test_a_program_is_run_to_its_end() -> None:
 
 
 async def test_a_program_ends_when_nobody_waits_for_it() -> None:
-    """It is not left behind."""
+    """Cancelling `run` ends the program."""
     run = asyncio.ensure_future(processes.run("sleep", "600", MARK))
     while not processes.find(marked):  # noqa: ASYNC110 - its start sets no event
         await asyncio.sleep(0.01)
@@ -111,7 +111,7 @@ async def test_a_program_ends_when_nobody_waits_for_it() -> None:
 
 
 async def test_a_program_that_does_nothing_is_ended() -> None:
-    """One that works is not, however little it says."""
+    """An idle program is ended after `idle_s`; a busy one is not, even without output."""
     begun_s = time.monotonic()
     with pytest.raises(DriverError, match="made no progress"):
         await processes.run("sleep", "600", MARK, idle_s=0.5)

@@ -1,4 +1,4 @@
-"""Calls that block, in threads."""
+"""Blocking calls in threads."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from berth.adapters.virt.threads import ThreadRunner
 
 
 async def test_a_call_gives_what_it_returns_or_raises() -> None:
-    """As if it did not block."""
+    """A call's result is returned and its error is raised."""
     threads = ThreadRunner(1)
     assert await threads.run(lambda: 7) == 7
 
@@ -21,7 +21,7 @@ async def test_a_call_gives_what_it_returns_or_raises() -> None:
 
 
 async def test_so_many_are_at_once_and_no_more() -> None:
-    """A call that nobody waits for keeps its place until it ends."""
+    """An abandoned call counts against the limit until it ends."""
     threads, go_on, running = ThreadRunner(2), threading.Event(), list[int]()
 
     def block() -> None:
@@ -41,7 +41,7 @@ async def test_so_many_are_at_once_and_no_more() -> None:
 
 
 async def test_who_finishes_a_call_waits_for_its_end() -> None:
-    """Also when it is cancelled meanwhile."""
+    """`finish` waits for the end of the call even when it is cancelled."""
     threads, go_on, ended = ThreadRunner(1), threading.Event(), list[int]()
 
     def block() -> None:

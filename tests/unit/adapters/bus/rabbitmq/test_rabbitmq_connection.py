@@ -1,4 +1,4 @@
-"""Waits that a library cancels are not waits whose task is cancelled."""
+"""Cancellations by the AMQP library, told apart from cancellations of the waiting task."""
 
 import asyncio
 
@@ -8,13 +8,13 @@ from berth.adapters.bus.rabbitmq.connection import broken_not_cancelled
 
 
 async def wait_for(future: "asyncio.Future[None]") -> None:
-    """Wait as users of the broker do."""
+    """Wait for a future in the way that users of the broker do."""
     with broken_not_cancelled():
         await future
 
 
 async def test_what_the_library_cancels_is_a_broken_connection() -> None:
-    """The task goes on, and knows why."""
+    """A task whose future is cancelled gets a ConnectionError and can handle it."""
     future = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(wait_for(future))
     await asyncio.sleep(0)
@@ -24,7 +24,7 @@ async def test_what_the_library_cancels_is_a_broken_connection() -> None:
 
 
 async def test_a_task_that_is_cancelled_ends() -> None:
-    """Whoever has cancelled it is not told of brokers."""
+    """A task that is cancelled itself ends with CancelledError, not with a ConnectionError."""
     task = asyncio.create_task(wait_for(asyncio.get_running_loop().create_future()))
     await asyncio.sleep(0)
     task.cancel()
@@ -34,14 +34,14 @@ async def test_a_task_that_is_cancelled_ends() -> None:
 
 
 async def test_a_time_that_is_over_is_over() -> None:
-    """A timeout cancels the task that waits, and makes of that what it is."""
+    """A timeout around the wait raises TimeoutError, although it cancels the waiting task."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.001):
             await wait_for(asyncio.get_running_loop().create_future())
 
 
 async def test_other_errors_stay_what_they_are() -> None:
-    """And so does success."""
+    """An error of the future is raised unchanged, and a result is returned normally."""
     future = asyncio.get_running_loop().create_future()
     future.set_exception(OSError("away"))
     with pytest.raises(OSError, match="away"):

@@ -59,7 +59,7 @@ def committed(*units: Unit) -> WorkingSet:
 
 
 def test_a_batch_requires_all_keys_that_it_reads() -> None:
-    """Claims require keys, consumers and providers; guarded writes the records they guard."""
+    """Claims require keys, consumers and providers; guarded writes require the guarded records."""
     units: list[Unit] = [
         (make_take(1), Put(make_instance(1)), Put(make_decision(1))),
         (Free("c-2"), Heartbeats(("host-1",), 1.0), Add(make_flavor(7)), Guard("g", 1)),
@@ -80,7 +80,7 @@ def test_a_batch_requires_all_keys_that_it_reads() -> None:
 
 
 def test_a_transfer_requires_both_consumers() -> None:
-    """Their records, too. The providers follow from the allocations, which only the store knows."""
+    """A transfer requires the holdings and records of both consumers, but no providers."""
     taker = make_moving_consumer(1)
     assert required_keys(
         [(TransferAllocations(VM_1, taker), Put(make_migration(1)))]
@@ -88,7 +88,7 @@ def test_a_transfer_requires_both_consumers() -> None:
 
 
 def test_a_refused_transfer_leaves_no_changes() -> None:
-    """Earlier transfers of the unit are undone as well, with the claims between them."""
+    """A refused transfer also undoes the earlier transfers and claims of its unit."""
     working_set = committed(*make_fleet(1, vcpus=2), (make_take(1),))
     taker, other = make_moving_consumer(1), make_moving_consumer(2)
     again = Take(Claim("again", (make_allocation(1),)))
@@ -123,7 +123,7 @@ def test_a_refused_transfer_leaves_no_changes() -> None:
 
 
 def test_a_refused_unit_leaves_no_changes() -> None:
-    """The working set and its change set are those from before the unit."""
+    """The working set is as it was before the unit, and the change set is empty."""
     working_set = committed(*make_fleet(1, vcpus=1), (make_take(1),))
     unit: Unit = (
         Free(VM_1),
@@ -144,7 +144,7 @@ def test_a_refused_unit_leaves_no_changes() -> None:
 
 
 def test_usage_is_netted_over_the_batch() -> None:
-    """A batch that takes and frees stores the difference, and the last allocations."""
+    """A batch that takes and frees stores the net usage and the final allocations."""
     working_set = committed(*make_fleet(1), (make_take(1, amounts={VCPU: 4}),))
     apply_units(working_set, [(Free(VM_1),), (make_take(2, amounts={VCPU: 3}),)])
     change_set = working_set.take_changes()
@@ -169,7 +169,7 @@ def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
 
 
 def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
-    """One unit more is refused, and so are invalid amounts and unknown providers."""
+    """A claim for more, for an invalid amount or on an unknown provider is refused."""
     before = [*make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),)]
     for amounts, short in (
         ({VCPU: 1}, ()),
@@ -187,7 +187,7 @@ def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
 
 
 def test_allocations_of_one_claim_add_up() -> None:
-    """Two instances that each fit a host need not fit it together."""
+    """A claim is refused if its instances fit the host separately but not together."""
     two = tuple(make_allocation(number, amounts={VCPU: 3}) for number in (1, 2))
     (outcome,) = apply_units(committed(*make_fleet(1, vcpus=5)), [(Take(Claim("both", two)),)])
     assert outcome == Rejected(shortages=(Shortage(HOST_1, VCPU, 6, 5),))
@@ -206,7 +206,7 @@ def test_allocations_of_one_claim_add_up() -> None:
 def test_a_consumer_at_another_generation_is_described(
     number: int, seen: int | None, difference: str
 ) -> None:
-    """The conflict names both states, one of which may be that there is no consumer."""
+    """The conflict names the actual and the expected generation, or that there is no consumer."""
     working_set = committed(*make_fleet(1), (Reallocate((make_share(1, on_1=1),)),))
     stale = make_share(number, seen=seen, on_1=2)
     (outcome,) = apply_units(working_set, [(Reallocate((stale,)),)])

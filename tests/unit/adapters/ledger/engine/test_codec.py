@@ -14,7 +14,7 @@ from berth.testing.builders import make_decision, make_instance
 
 
 def test_events_are_read_as_they_were_written() -> None:
-    """Each kind of event that is not a record is decoded as it was encoded."""
+    """Each event that is not a record is decoded to the same value."""
     for kind, event in (
         ("usage", Usage("p", {"VCPU": 1})),
         ("alive", HostsAlive(("h",), 1.5)),
@@ -47,14 +47,14 @@ def test_no_number_of_a_decision_is_lost(bad: float) -> None:
 
 
 def test_what_only_looks_like_damage_is_stored() -> None:
-    """Keys of free mappings may equal names of fields, and have null values."""
+    """A free mapping may have null values and keys that equal field names."""
     extra = {"created_at_s": None, "list": [None], "text": '"created_at_s":null'}
     instance = fast_replace(make_instance(1), extra=extra)
     assert decode_event("instance", encode_event(instance)) == instance
 
 
 def test_a_damaged_body_is_an_error() -> None:
-    """Damaged bodies raise an error of Berth."""
+    """A damaged body raises a LedgerError."""
     with pytest.raises(LedgerError):
         decode_event("usage", "{}")
     with pytest.raises(LedgerError, match="gone"):
@@ -64,6 +64,6 @@ def test_a_damaged_body_is_an_error() -> None:
 
 
 def test_events_that_only_a_newer_berth_knows_change_nothing() -> None:
-    """Their versions are in the feed nevertheless."""
+    """An unknown event is decoded as one that changes nothing, so its version stays in the feed."""
     assert decode_event("comet", "{}") == HostsAlive((), 0.0)
     assert decode_event("gone", '{"kind": "comet", "key": "k"}') == HostsAlive((), 0.0)

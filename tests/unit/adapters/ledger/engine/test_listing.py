@@ -1,4 +1,4 @@
-"""Which instances a snapshot holds."""
+"""The choice of instances that a snapshot contains."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How much history a ledger keeps."""
+"""The amount of history that a ledger keeps."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from berth.testing.builders import make_decision, make_fleet, make_take
 
 
 def test_every_limit_is_above_zero() -> None:
-    """The error names the field."""
+    """A limit of zero raises an error that names the field."""
     for name in ("feed_versions", "decisions", "claim_keys_s", "deleted_instances_s"):
         with pytest.raises(InvalidInputError, match=name):
             Retention(**{name: 0})
@@ -26,7 +26,7 @@ def test_trimming_is_due_now_and_then() -> None:
 
 
 async def test_old_claim_keys_and_decisions_are_forgotten() -> None:
-    """Keys expire by age and decisions by number; what must be kept is kept."""
+    """Claim keys expire by age, and decisions beyond the limit are dropped, oldest first."""
     now_s = 0.0
     ledger = MemoryLedger(
         retention=Retention(feed_versions=10, decisions=3, claim_keys_s=60.0), now_s=lambda: now_s

@@ -1,4 +1,4 @@
-"""Waiting for versions."""
+"""Waiting for ledger versions."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from berth.adapters.ledger.engine.version_watch import VersionWatch
 
 
 async def test_a_version_wakes_only_its_waiters() -> None:
-    """Waiters for a later version go on waiting."""
+    """Waiters for a later version continue to wait."""
     watch = VersionWatch()
     low, high = (asyncio.ensure_future(watch.wait(after, 60.0)) for after in (1, 5))
     await asyncio.sleep(0)
@@ -28,7 +28,7 @@ async def test_versions_never_go_back() -> None:
 
 
 async def test_closing_wakes_every_waiter() -> None:
-    """Their waits return False."""
+    """Closing the watch ends all waits, which return False."""
     watch = VersionWatch()
     waiting = [asyncio.ensure_future(watch.wait(n, 60.0)) for n in range(3)]
     await asyncio.sleep(0)

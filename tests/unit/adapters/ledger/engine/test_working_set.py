@@ -1,4 +1,4 @@
-"""The working set of a batch: what a unit's transaction changes, and what undoing it leaves."""
+"""The working set of a batch: the changes of a unit's transaction, and undoing them."""
 
 from copy import deepcopy
 
@@ -18,7 +18,7 @@ FLAVOR = (Kind.FLAVOR, "1")
 
 
 def working_set_with(used: int) -> WorkingSet:
-    """Return the working set of one provider with so many VCPUs in use."""
+    """Return a working set with one provider that has this many VCPUs in use."""
     return WorkingSet(
         7,
         capacities={"p": ProviderCapacity(1, {VCPU: InventoryLimits(16, 16, 1, 1)}, {VCPU: used})},
@@ -26,7 +26,7 @@ def working_set_with(used: int) -> WorkingSet:
 
 
 def test_undo_restores_every_entry() -> None:
-    """That includes entries that were set twice, set and dropped, or new."""
+    """Undo also restores entries that were set twice, set and dropped, or new."""
     working_set = working_set_with(used=3)
     working_set.revisions[FLAVOR] = 1
     before = deepcopy(working_set)
@@ -44,7 +44,7 @@ def test_undo_restores_every_entry() -> None:
 
 
 def test_usage_is_reported_once_and_last() -> None:
-    """However often a unit changes a provider, the event has the final amounts."""
+    """A unit that changes a provider twice has one usage event, with the final amounts."""
     working_set = working_set_with(used=0)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: 5})
@@ -58,7 +58,7 @@ def test_usage_is_reported_once_and_last() -> None:
 
 
 def test_a_removed_provider_has_no_usage_event() -> None:
-    """Followers no longer have the provider."""
+    """A unit that removes a provider has no usage event, since followers no longer know it."""
     working_set = working_set_with(used=5)
     tx = UnitTransaction(working_set, ())
     tx.spend("p", {VCPU: -5})
@@ -69,14 +69,14 @@ def test_a_removed_provider_has_no_usage_event() -> None:
 
 
 def test_a_unit_without_events_is_in_the_feed() -> None:
-    """A missing version would look like a gap."""
+    """A unit without events gets an empty one, because a missing version would look like a gap."""
     working_set = working_set_with(used=0)
     assert UnitTransaction(working_set, ()).commit() == Committed(8)
     assert working_set.change_set.changes == [Change(8, HostsAlive((), 0.0))]
 
 
 def test_events_do_not_change_with_later_units() -> None:
-    """A mapping of usage is replaced, never changed, so readers may keep it."""
+    """A later unit replaces the mapping of usage and leaves the one in earlier events alone."""
     working_set = working_set_with(used=0)
     for amount in (1, 2):
         tx = UnitTransaction(working_set, ())

@@ -26,7 +26,7 @@ def plan_of(statement: Statement) -> list[str]:
 
 @pytest.mark.parametrize("is_live", [None, True, False])
 def test_moves_of_a_host_are_found_by_either_side(*, is_live: bool | None) -> None:
-    """Migrations of other hosts are not read, however many there are."""
+    """The query uses the indexes on source and destination, and scans no table."""
     plan = plan_of(QUERIES.migrations(MigrationQuery(host="host-1", is_live=is_live)))
     searched = {step.split(" USING INDEX ")[1].split()[0] for step in plan if "SEARCH" in step}
     assert searched == {"ix_migrations_source", "ix_migrations_destination"}
@@ -34,12 +34,12 @@ def test_moves_of_a_host_are_found_by_either_side(*, is_live: bool | None) -> No
 
 
 def test_instances_are_counted_from_an_index_alone() -> None:
-    """No record is read."""
+    """The status counts use a covering index and read no record."""
     plan = plan_of(QUERIES.status_counts())
     assert any("USING COVERING INDEX ix_instances_status" in step for step in plan), plan
 
 
 def test_instances_of_a_host_are_found_by_it() -> None:
-    """The audit of one host uses this query."""
+    """The query for the instances of a host, which the audit repeats, uses an index."""
     plan = plan_of(QUERIES.instances(InstanceQuery(host="host-1")))
     assert any("INDEX ix_instances_host" in step for step in plan), plan

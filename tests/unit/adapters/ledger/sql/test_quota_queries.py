@@ -1,4 +1,4 @@
-"""Footprints of instances in SQL: from columns of their own, or from a body by an older Berth."""
+"""Footprints of instances in SQL, from their columns or from a body written by an older Berth."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def batch_with(instance: Instance) -> RowBatch:
 
 
 def counted(connection: sqlite3.Connection) -> list[object]:
-    """Return the footprint of the one instance, on which both statements must agree."""
+    """Return the footprint of the instance, and check that both statements agree on it."""
     ((project, _, *sizes),) = msgspec.json.decode(load_counted(connection, ["project-1"]))
     statement = footprint_statement("sqlite")
     ((item,),) = connection.execute(statement.text, statement.bind(key="project-1"))
@@ -53,7 +53,7 @@ def counted(connection: sqlite3.Connection) -> list[object]:
 
 
 def test_the_columns_have_the_footprint(file: sqlite3.Connection) -> None:
-    """During a resize it is the larger size."""
+    """During a resize, the columns hold the larger size."""
     write(file, batch_with(RESIZED))
     assert counted(file) == [4, 2_048]
     assert file.execute("SELECT counted_revision = revision FROM instances").fetchone() == (1,)
@@ -66,7 +66,7 @@ def test_the_columns_have_the_footprint(file: sqlite3.Connection) -> None:
 def test_a_row_by_an_older_berth_counts_by_its_body(
     file: sqlite3.Connection, flavor: object, counts_as: object, expected: list[int]
 ) -> None:
-    """An older Berth leaves the columns alone, for instance when it ends a resize."""
+    """If an older Berth changed the row without the columns, the footprint comes from the body."""
     write(file, batch_with(RESIZED))
     body = encode(replace(RESIZED, flavor=flavor, counts_as=counts_as, revision=2))  # type: ignore[arg-type]
     file.execute("UPDATE instances SET revision = 2, body = ?", (body,))
@@ -74,7 +74,7 @@ def test_a_row_by_an_older_berth_counts_by_its_body(
 
 
 def test_rows_from_the_log_have_the_footprint_of_their_revision() -> None:
-    """Log records leave these columns out, for processes that do not know them."""
+    """Unpacking a log record, which omits these columns, restores them."""
     batch = unpack_batch(pack_batch(batch_with(RESIZED)))
     (row,) = batch.upserts[schema.instances.name]
     names = [column.name for column in schema.instances.columns]

@@ -1,4 +1,4 @@
-"""Row batches: the rows that store a batch."""
+"""Row batches: the rows that store a batch of units."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ VM_1 = make_instance(1)
 
 
 def written(*units: Unit, before: tuple[Unit, ...] = ()) -> RowBatch:
-    """Return the row batch of units that follow others."""
+    """Return the row batch of these units, applied after those of `before`."""
     working_set = WorkingSet()
     apply_units(working_set, before)
     working_set.take_changes()
@@ -47,7 +47,7 @@ def written(*units: Unit, before: tuple[Unit, ...] = ()) -> RowBatch:
 
 
 def test_rows_have_a_value_for_each_column_of_their_table() -> None:
-    """Values are in the order of the columns, since they are bound by position."""
+    """The values are in the order of the columns, since they are bound by position."""
     batch = written(*make_fleet(), (make_take(1), Guard("g", 9), Put(VM_1), Put(make_decision(1))))
     for name, rows in [*batch.upserts.items(), *batch.inserts.items()]:
         assert rows
@@ -62,7 +62,7 @@ def test_rows_have_a_value_for_each_column_of_their_table() -> None:
 
 
 def test_a_record_and_its_change_share_their_text() -> None:
-    """The record is encoded once; `seq` numbers the changes of a version from 0."""
+    """The record is encoded once, and `seq` numbers the changes of a version from 0."""
     batch = written((make_take(1), Put(VM_1), Put(make_decision(1))), before=(*make_fleet(),))
     (stored,) = batch.upserts[schema.instances.name]
     told, used = batch.inserts[CHANGES]
@@ -84,7 +84,7 @@ def test_every_state_is_in_the_feed_and_the_last_is_stored() -> None:
 
 
 def test_what_is_taken_and_freed_in_one_batch_is_not_inserted() -> None:
-    """Deletions are written first, so a row inserted after them would stay."""
+    """Allocations that the batch frees again are not inserted, as deletions come first."""
     batch = written((make_take(1),), (Free(VM_1.uuid),), before=(*make_fleet(),))
     assert batch.inserts[ALLOCATIONS] == []
     assert batch.freed == [VM_1.uuid]
@@ -94,7 +94,7 @@ def test_what_is_taken_and_freed_in_one_batch_is_not_inserted() -> None:
 
 
 def test_a_provider_is_written_with_what_is_used_at_the_end() -> None:
-    """Its inventories are replaced as a whole, with the usage of later claims included."""
+    """All inventories of a provider are replaced, with the usage of later claims included."""
     batch = written(*make_fleet(), (make_take(1),))
     used = {row[1]: row[-2:] for row in batch.inserts[INVENTORIES]}
     assert used[VCPU] == (1, 1)
@@ -103,7 +103,7 @@ def test_a_provider_is_written_with_what_is_used_at_the_end() -> None:
 
 
 def test_what_was_put_and_removed_is_removed() -> None:
-    """The record may have existed before the batch."""
+    """A record that is put and removed is deleted, since it may have existed before the batch."""
     batch = written((Put(make_decision(1)),), (Remove(Kind.DECISION, "req-1"),))
     assert batch.removed == {Kind.DECISION: ["req-1"]}
     assert not batch.upserts
@@ -111,7 +111,7 @@ def test_what_was_put_and_removed_is_removed() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_no_heartbeat_is_written_that_could_not_be_read(bad: float) -> None:
-    """Every later snapshot would fail on it."""
+    """A NaN or infinite heartbeat is refused, because every later snapshot would fail on it."""
     with pytest.raises(LedgerError):
         written((Heartbeats(("host-1",), bad),), before=((Put(make_service(1)),),))
     with pytest.raises(LedgerError):
@@ -119,7 +119,7 @@ def test_no_heartbeat_is_written_that_could_not_be_read(bad: float) -> None:
 
 
 def test_capacity_is_written_beside_what_it_is_made_of() -> None:
-    """SQL checks the capacity again and does not apply ratios."""
+    """The row has the total, the capacity and the usage, so that SQL need not apply ratios."""
     batch = written((Put(make_provider(1, vcpus=9)),))
     columns = [column.name for column in schema.inventories.columns]
     rows = [dict(zip(columns, row, strict=True)) for row in batch.inserts[INVENTORIES]]

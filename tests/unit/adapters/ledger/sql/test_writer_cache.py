@@ -1,4 +1,4 @@
-"""What a writer remembers between batches."""
+"""The state that a writer keeps between batches."""
 
 from berth.adapters.ledger.engine.working_set import ProviderCapacity, RequiredKeys
 from berth.adapters.ledger.sql.writer_cache import WriterCache
@@ -20,7 +20,7 @@ LOADED = (
 
 
 def test_a_required_key_is_loaded_once() -> None:
-    """A known key is not missing, whether or not it exists."""
+    """After a key was loaded, the cache no longer reports it missing, even if it does not exist."""
     cache = WriterCache()
     assert cache.missing(NEEDS) == NEEDS
     cache.add_loaded(NEEDS, NEEDS, 9, ("[]", "[]", "[]", "[]", "[]"))
@@ -34,7 +34,7 @@ def test_a_required_key_is_loaded_once() -> None:
 
 
 def test_known_state_is_kept_when_it_is_loaded_again() -> None:
-    """A provider loaded with a consumer may have changed since the tables were written."""
+    """Loading does not replace a provider that the cache already knows, whose state is newer."""
     cache = WriterCache()
     required = RequiredKeys(providers={"other"})
     cache.add_loaded(required, required, 1, ("[]", "[]", "[]", "[]"))
@@ -52,7 +52,7 @@ def test_known_state_is_kept_when_it_is_loaded_again() -> None:
 
 
 def test_providers_are_remembered_longest() -> None:
-    """Everything that can be loaded again is forgotten, except the capacity of the fleet."""
+    """Shrinking drops all state except the capacity of existing providers."""
     cache = WriterCache()
     cache.add_loaded(NEEDS, NEEDS, 4, LOADED)
     cache.shrink()
@@ -64,7 +64,7 @@ def test_providers_are_remembered_longest() -> None:
 
 
 def test_missing_providers_are_forgotten() -> None:
-    """Clients may name any uuid, so remembering all of them would take unlimited memory."""
+    """Shrinking and checkpoints drop unknown uuids, since clients can name arbitrarily many."""
     asked = RequiredKeys(providers={"host", "nobody"})
     for forget in (WriterCache.shrink, checkpoint):
         cache = WriterCache()
@@ -81,7 +81,7 @@ def checkpoint(cache: WriterCache) -> None:
 
 
 def test_records_put_without_loading_are_forgotten_after_the_checkpoint() -> None:
-    """Every placement puts a decision with a new key."""
+    """A record that was put without being loaded leaves the cache after a checkpoint."""
     cache = WriterCache()
     decision = (Kind.DECISION, "req-1")
     cache.working_set.revisions[decision] = 1

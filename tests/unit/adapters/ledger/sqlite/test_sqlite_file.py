@@ -1,4 +1,4 @@
-"""Commits are detected by the file of the write-ahead log, even several within one clock step."""
+"""Detection of commits by the file of the write-ahead log, even within one clock step."""
 
 import os
 import sqlite3
@@ -15,20 +15,20 @@ from berth.adapters.ledger.sqlite.sqlite_file import WalFileWatch, connect
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """Return a connection that writes as another process does."""
+    """Yield a connection that writes as another process does."""
     with closing(connect(tmp_path / "db")) as connection:
         connection.execute("CREATE TABLE t (n INTEGER)")
         yield connection
 
 
 def settle(folder: Path) -> None:
-    """Set the file's time back, as if the last commit were some time ago."""
+    """Set the file's modification time one second back."""
     then_ns = time.time_ns() - 10**9
     os.utime(folder / "db-wal", ns=(then_ns, then_ns))
 
 
 def test_an_unchanged_file_is_not_queried(writer: sqlite3.Connection, tmp_path: Path) -> None:
-    """The first check always reports a change, and later ones each commit."""
+    """The first check reports a change, and later checks report each commit."""
     trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()
@@ -43,7 +43,7 @@ def test_an_unchanged_file_is_not_queried(writer: sqlite3.Connection, tmp_path: 
 def test_a_log_that_was_just_written_may_change_unseen(
     writer: sqlite3.Connection, tmp_path: Path
 ) -> None:
-    """Two commits within one step of the clock leave the same file time."""
+    """A log written just now counts as changed, as two commits may leave the same file time."""
     trace = WalFileWatch(tmp_path / "db")
     writer.execute("INSERT INTO t VALUES (1)")
     assert trace.may_have_changed()
@@ -53,7 +53,7 @@ def test_a_log_that_was_just_written_may_change_unseen(
 def test_file_times_are_not_trusted_for_long(
     writer: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file counts as changed at intervals, and always while there is no log file."""
+    """The file counts as changed at intervals, and always if there is no log file."""
     trace = WalFileWatch(tmp_path / "db")
     settle(tmp_path)
     assert trace.may_have_changed()

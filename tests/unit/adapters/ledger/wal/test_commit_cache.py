@@ -1,4 +1,4 @@
-"""The cache of a process's own commits."""
+"""The cache of the commits of this process."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ VM_1 = make_instance(1)
 def batch(
     working_set: WorkingSet, *units: Unit, epoch: int = 1, waits: bool = True
 ) -> CommitNotice:
-    """Return the notice of a batch that is only in the log, or in the tables already."""
+    """Return the notice of a batch that is only in the log (`waits`) or already in the tables."""
     before = working_set.version
     apply_units(working_set, units)
     change_set = working_set.take_changes()
@@ -39,7 +39,7 @@ def versions(changes: list[Change] | None) -> list[int] | None:
 
 
 def test_changes_are_returned_from_any_version() -> None:
-    """Batches are joined, and limits count versions."""
+    """The changes of several batches are joined, and limits count versions."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),), (Put(make_flavor(2)),)))
     recent.add(batch(working_set, (Put(make_flavor(3)),)))
@@ -50,7 +50,7 @@ def test_changes_are_returned_from_any_version() -> None:
 
 
 def test_writes_of_other_processes_begin_a_new_epoch() -> None:
-    """A follower at an older version has to read the file."""
+    """A new epoch drops older changes, so a follower at an older version reads the file."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),)))
     working_set.version = 4
@@ -60,7 +60,7 @@ def test_writes_of_other_processes_begin_a_new_epoch() -> None:
 
 
 def test_very_old_changes_are_forgotten() -> None:
-    """A follower far behind reads the file; the newest batch is kept, however large."""
+    """Old batches are dropped, and the newest one is kept, whatever its size."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),)))
     recent.add(batch(working_set, *[(Put(make_flavor(2)),)] * 1100))
@@ -69,7 +69,7 @@ def test_very_old_changes_are_forgotten() -> None:
 
 
 def test_logged_records_override_the_table_until_the_checkpoint() -> None:
-    """A record removed in the log does not exist."""
+    """A logged record replaces that of the table; a record removed in the log is None."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1), Put(make_decision(1))), (Put(make_decision(2)),)))
     recent.add(batch(working_set, (Remove(Kind.DECISION, "req-2"),)))
@@ -92,7 +92,7 @@ def test_heartbeats_override_the_stored_service() -> None:
 
 
 def test_a_table_ahead_of_the_cache_takes_precedence() -> None:
-    """Its records are newer than any logged batch that the cache knows."""
+    """Records of a table that includes the logged batches are returned as they are."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1),)))
     recent.add(batch(working_set, (Put(make_service(1)),), waits=False))
@@ -104,7 +104,7 @@ def test_a_table_ahead_of_the_cache_takes_precedence() -> None:
 
 
 def test_a_checkpoint_forgets_indexed_batches() -> None:
-    """Only later ones stay, so that memory does not grow with the ledger."""
+    """A checkpoint drops the batches up to its version and keeps the later ones."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(VM_1),)))
     recent.add(batch(working_set, (Put(make_decision(1)),)))
@@ -115,7 +115,7 @@ def test_a_checkpoint_forgets_indexed_batches() -> None:
 
 
 def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
-    """Refusals have no version, so the next batch follows the previous one."""
+    """A batch of refusals has no version, and the next batch follows the previous one."""
     working_set, recent = WorkingSet(), CommitCache()
     recent.add(batch(working_set, (Put(make_flavor(1)),)))
     recent.add(CommitNotice(1, working_set.version, working_set.version, 0))
@@ -124,7 +124,7 @@ def test_a_batch_that_changed_nothing_leaves_no_gap() -> None:
 
 
 def test_a_batch_that_is_in_the_tables_is_not_kept() -> None:
-    """That holds whether or not its notice begins an epoch."""
+    """Only the changes of such a batch are kept, whether or not its notice begins an epoch."""
     working_set, recent = WorkingSet(), CommitCache()
     for number, epoch in ((1, 1), (2, 1), (3, 2)):
         news = batch(working_set, (Put(make_decision(number)),), epoch=epoch)

@@ -1,4 +1,4 @@
-"""Records of the write-ahead log: packing, which batches may be deferred, and merging."""
+"""Records of the write-ahead log: packing, deferrable batches, and merging."""
 
 import zlib
 from dataclasses import replace
@@ -99,13 +99,13 @@ def test_a_packed_batch_has_the_text_of_an_instance_once() -> None:
 
 
 def test_a_batch_packed_by_an_older_berth_is_unpacked() -> None:
-    """It may have the text of each change."""
+    """A batch that contains the text of each change can still be unpacked."""
     batch = committed(fleet(), PLACED)
     assert unpack_batch(zlib.compress(msgspec.msgpack.encode(batch))) == batch
 
 
 def test_a_damaged_batch_is_an_error() -> None:
-    """Damage raises an error of Berth."""
+    """A damaged batch raises a LedgerError."""
     batch = pack_batch(RowBatch(1, 1))
     nowhere = RowBatch(1, 1, inserts={CHANGES: [(1, 0, "instance", 7)]})
     astray = zlib.compress(msgspec.msgpack.encode(nowhere))
@@ -138,12 +138,12 @@ def test_a_damaged_batch_is_an_error() -> None:
     ],
 )
 def test_only_the_lives_of_instances_are_deferrable(unit: Unit, expected: bool) -> None:
-    """Changes of the fleet are written to their tables directly."""
+    """Batches that change the fleet are written to their tables directly."""
     assert is_deferrable(committed(fleet(), unit)) is expected
 
 
 def test_merged_batches_have_the_last_state_of_everything() -> None:
-    """A record that came and went leaves only its deletion, and rows are counted once."""
+    """A record put and removed leaves only its deletion, and each row is written once."""
     working_set = fleet()
     moved = fast_replace(make_instance(1, host="host-1"), name="renamed", revision=1)
     pages = [
@@ -165,7 +165,7 @@ def test_merged_batches_have_the_last_state_of_everything() -> None:
 
 
 def test_allocations_in_the_tables_are_deleted() -> None:
-    """They are, even if the batches take and free them again."""
+    """Stored allocations that were freed are deleted; new ones that were freed are not inserted."""
     working_set = fleet()
     committed(working_set, (make_take(1),))
     pages = [
@@ -179,7 +179,7 @@ def test_allocations_in_the_tables_are_deleted() -> None:
 
 
 def test_transferred_allocations_are_written_once() -> None:
-    """Only the last holder has them; earlier holders have nothing in the tables."""
+    """Only the last holder gets rows; an intermediate holder gets none."""
     working_set = fleet()
     committed(working_set, (make_take(1),))
     third = make_moving_consumer(2)

@@ -1,4 +1,4 @@
-"""The connection to libvirtd, without one."""
+"""The connection to libvirtd, tested without a libvirtd."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from berth.domain.errors import DriverError
 
 
 class Hung(LibvirtConnection):
-    """A connection to a libvirtd that takes calls and does not answer."""
+    """A connection to a libvirtd that accepts calls and does not answer."""
 
     def __init__(self) -> None:
         super().__init__("qemu:///system", 1, lambda _: None, lambda: None)
@@ -33,7 +33,7 @@ class Hung(LibvirtConnection):
 async def test_a_build_that_libvirtd_does_not_answer_took_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """That is its cause, and not that guests cannot be made here."""
+    """A build that failed since libvirtd did not answer has a timeout as its cause."""
     monkeypatch.setattr(connection, "_CALL_S", 0.01)
     hung = Hung()
     try:
@@ -47,7 +47,7 @@ async def test_a_build_that_libvirtd_does_not_answer_took_too_long(
 
 
 async def test_long_calls_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether somebody waits for them or has given them up."""
+    """Long calls, whether awaited or abandoned, do not block other short or long calls."""
     monkeypatch.setattr(connection, "_CALL_S", 5.0)
     hung, go_on = Hung(), threading.Event()
     hung.answers.set()

@@ -9,7 +9,7 @@ from berth.adapters.virt.libvirt.guest_registry import LibvirtFolder
 
 
 def test_a_folder_is_deleted_with_all_that_is_in_it(tmp_path: Path) -> None:
-    """Folders too, as people make them; what links lead to stays."""
+    """Deletion includes subfolders, but not the targets of links."""
     folder = LibvirtFolder(tmp_path / "state", "guest")
     folder.make()
     folder.leave(leaves=True)
@@ -26,7 +26,7 @@ def test_a_folder_is_deleted_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("umask", [0o077, 0o022])
 def test_the_umask_decides_nothing(tmp_path: Path, umask: int) -> None:
-    """QEMU's user gets through all folders that are made, and nobody else reads disks."""
+    """Under any umask, QEMU's user can traverse the folders, and only owners read disks."""
     folder = LibvirtFolder(tmp_path / "berth" / "guests", "guest")
     before = os.umask(umask)
     try:
@@ -42,7 +42,7 @@ def test_the_umask_decides_nothing(tmp_path: Path, umask: int) -> None:
 
 
 def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
-    """It is the operator's."""
+    """An existing folder belongs to the operator and keeps its mode."""
     state = tmp_path / "state"
     state.mkdir(mode=0o750)
     LibvirtFolder(state, "guest").make()

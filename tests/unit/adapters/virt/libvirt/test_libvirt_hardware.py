@@ -1,4 +1,4 @@
-"""Parts of a host that guests get for themselves: floating CPUs, and PCI devices."""
+"""Parts of a host that are given to guests: floating CPUs and PCI devices."""
 
 from pathlib import Path
 from typing import cast
@@ -26,35 +26,35 @@ ADDRESSES = ("0000:3b:00.0", "0000:3b:00.1", "0000:5e:00.0")
 
 
 class Described:
-    """A domain with a description."""
+    """A domain that can only return its XML description."""
 
     def __init__(self, *devices: str) -> None:
         record = msgspec.structs.replace(RECORD, devices=devices)
         self._xml = domain_xml(HOST, Accelerator.TCG, record, DISK)
 
     def isPersistent(self) -> int:  # noqa: N802 - libvirt's name
-        """It is."""
+        """Return 1: the domain is persistent."""
         return 1
 
     def XMLDesc(self, flags: int) -> str:  # noqa: N802 - libvirt's name
-        """Return it."""
+        """Return the XML description."""
         return self._xml
 
 
 class Listing:
-    """A connection that lists."""
+    """A connection that can only list its domains."""
 
     def __init__(self, *domains: Described) -> None:
         self._domains = domains
 
     def listAllDomains(self, flags: int = 0) -> list[Described]:  # noqa: N802 - libvirt's name
-        """Return them."""
+        """Return all domains."""
         return list(self._domains)
 
 
 @pytest.fixture
 def linux(tmp_path: Path) -> Linux:
-    """A machine with three equal devices and another one."""
+    """Return a machine with three equal PCI devices and one of another model."""
     for address, product in (*((one, "20f1") for one in ADDRESSES), ("0000:00:1f.0", "0001")):
         folder = tmp_path / "sys/bus/pci/devices" / address
         folder.mkdir(parents=True)
@@ -64,14 +64,14 @@ def linux(tmp_path: Path) -> Linux:
 
 
 def asked(linux: Linux, count: int) -> Assignment:
-    """Return an assignment of devices of the pool."""
+    """Return an assignment of this many devices of the pool."""
     (pool,) = linux.pci_pools(["10de:20f1"])
     assert pool.count == 3
     return Assignment(devices=(DeviceShare(pool.key, count),))
 
 
 def test_free_devices_are_given(linux: Linux) -> None:
-    """Those of the pool that no other guest has, first ones first."""
+    """A guest gets the first devices of the pool that no other guest has."""
     connect = cast("Connect", Listing(Described(ADDRESSES[0]), Described()))
     assert free_devices(connect, asked(linux, 2), linux) == ADDRESSES[1:]
     assert free_devices(connect, None, linux) == ()
@@ -79,14 +79,14 @@ def test_free_devices_are_given(linux: Linux) -> None:
 
 
 def test_two_shares_of_a_pool_have_no_device_in_common(linux: Linux) -> None:
-    """As two aliases may ask for."""
+    """Two shares of one pool, as two aliases may request, get different devices."""
     (share,) = asked(linux, 1).devices
     found = free_devices(cast("Connect", Listing()), Assignment(devices=(share, share)), linux)
     assert found == ADDRESSES[:2]
 
 
 def test_a_pool_that_has_too_few_is_an_error(linux: Linux) -> None:
-    """It says how many there are."""
+    """The error names the number of free devices, and its cause is the claim."""
     connect = cast("Connect", Listing(Described(*ADDRESSES[:2])))
     with pytest.raises(
         BuildError, match="has 1 free devices on this host, but the guest needs 2"
@@ -99,7 +99,7 @@ GUEST = GuestRecord("uuid", "host", "img", "pc-q35-7.2", GuestSize(2, 512), Gues
 
 
 def two_cells(root: Path) -> Linux:
-    """Make a machine with two cells of two CPUs each."""
+    """Return a machine with two cells of two CPUs each."""
     files = {"devices/system/cpu/online": "0-3\n"}
     for node in range(2):
         folder = f"devices/system/node/node{node}"
@@ -115,7 +115,7 @@ def two_cells(root: Path) -> Linux:
 
 
 def test_guests_float_over_what_is_not_dedicated(tmp_path: Path) -> None:
-    """In cells and without them; what is offline is nobody's."""
+    """Guests with and without cells float over the online CPUs that are not dedicated."""
     linux, dedicated = two_cells(tmp_path), frozenset({1, 2, 3, 9})
     assert floating_cpus_of(GUEST, dedicated, linux) == FloatingCpus(frozenset({0}))
     in_cell = msgspec.structs.replace(GUEST, cells=(CellShare(0, 512, shared_cpus=2),))
@@ -124,7 +124,7 @@ def test_guests_float_over_what_is_not_dedicated(tmp_path: Path) -> None:
 
 
 def test_without_dedicated_cpus_guests_float_anywhere(tmp_path: Path) -> None:
-    """But those with a cell stay in it."""
+    """A guest with a NUMA cell is still limited to the CPUs of its cell."""
     linux = two_cells(tmp_path)
     assert floating_cpus_of(GUEST, frozenset(), linux) == ANYWHERE
     in_cell = msgspec.structs.replace(GUEST, cells=(CellShare(0, 512, shared_cpus=2),))

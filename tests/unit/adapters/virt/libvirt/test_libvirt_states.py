@@ -1,4 +1,4 @@
-"""What libvirt says, as what the port says."""
+"""The translation of libvirt's states, events, errors and addresses to those of the port."""
 
 from dataclasses import replace
 
@@ -41,20 +41,20 @@ RUNNING, PAUSED, SHUT_OFF, CRASHED = 1, 3, 5, 6
     ],
 )
 def test_a_state_is_a_power(state: int, reason: int, known: Power, power: Power) -> None:
-    """A guest that ended and was to run has crashed, unless libvirt saw it end well."""
+    """A guest that ended while it was to run has crashed, unless libvirt gives a regular reason."""
     found, told_why = power_of(state, reason, is_saved=False, known=known)
     assert found is power
     assert bool(told_why) or power is not Power.CRASHED
 
 
 def test_a_guest_whose_memory_is_kept_is_suspended() -> None:
-    """Whatever libvirt remembers of its end; while it runs what is kept is of no use."""
+    """A shut-off guest with saved memory is suspended; a running guest is running."""
     assert power_of(SHUT_OFF, 0, is_saved=True, known=Power.RUNNING)[0] is Power.SUSPENDED
     assert power_of(RUNNING, 0, is_saved=True, known=Power.RUNNING)[0] is Power.RUNNING
 
 
 def test_a_guest_that_moves_stands_still() -> None:
-    """For libvirt's reasons, not for its owner's."""
+    """A guest is moving if libvirt paused it for a migration, but not if its user paused it."""
     assert is_moving(PAUSED, 2)
     assert not is_moving(PAUSED, 1)
     assert not is_moving(RUNNING, 0)
@@ -79,13 +79,13 @@ def test_a_guest_that_moves_stands_still() -> None:
     ],
 )
 def test_an_event_is_a_hint(event: int, detail: int, power: Power | None) -> None:
-    """Or says nothing of what a guest does."""
+    """An event is translated to a power state, or to None if it does not imply one."""
     hint = hint_of(event, detail)
     assert (None if hint is None else hint[0]) is power
 
 
 def test_what_qemu_said_is_kept() -> None:
-    """Without what libvirt puts before it, on one line, and no more than its end."""
+    """The text is QEMU's message on one line, without libvirt's prefix, cut to a limit."""
     message = (
         "internal error: process exited while connecting to monitor: 2026-11-22T00:00:00Z\n"
         "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory\n"
@@ -98,7 +98,7 @@ def test_what_qemu_said_is_kept() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    """And what libvirt said; others are libvirt's own words."""
+    """A failed connection names the setting to check; other errors keep the text of libvirt."""
     text = error_text(ErrorCode.NO_CONNECT, "Failed to connect socket")
     assert "virt.uri" in text
     assert "Failed to connect socket" in text
@@ -110,13 +110,13 @@ def test_errors_say_what_to_do() -> None:
 
 
 class BrokenError(VirtError):
-    """A call that did not get through to libvirtd."""
+    """The error of a call that did not reach libvirtd."""
 
     def __init__(self, domain: int) -> None:
         self.domain = domain
 
     def get_error_domain(self) -> int:
-        """Return the part of libvirt that complains."""
+        """Return the part of libvirt that reports the error."""
         return self.domain
 
     def get_error_code(self) -> int:
@@ -129,7 +129,7 @@ class BrokenError(VirtError):
 
 
 def test_a_call_that_does_not_get_through_says_so() -> None:
-    """Its code is that of any other call of the system; who complains tells them apart."""
+    """An error from the RPC domain means that libvirtd is unreachable; other domains do not."""
     cut_off, other = (
         libvirt_error_of(BrokenError(FROM_RPC)),
         libvirt_error_of(BrokenError(FROM_RPC + 1)),
@@ -142,7 +142,7 @@ def test_a_call_that_does_not_get_through_says_so() -> None:
 
 
 def test_an_address_says_where_everything_is() -> None:
-    """It is read as it was written."""
+    """An address is decoded to the host, URI and files that were encoded in it."""
     target = target_of(address_of(HOST, UUID, KERNEL), UUID)
     assert (target.host, target.uri) == (HOST.name, "qemu+tls://127.0.0.1/system")
     assert target.address == "127.0.0.1"
@@ -153,7 +153,7 @@ def test_an_address_says_where_everything_is() -> None:
 
 @pytest.mark.parametrize("address", ["", "qemu://h:1/", f"libvirt://h/{UUID}", "libvirt:///x"])
 def test_other_addresses_are_refused(address: str) -> None:
-    """Such as those of another driver."""
+    """An address of another form, such as that of another driver, is refused."""
     with pytest.raises(DriverError, match="not an address of a libvirt driver"):
         target_of(address, UUID)
 
@@ -163,20 +163,20 @@ def test_other_addresses_are_refused(address: str) -> None:
     ["http://h/", "qemu+ext:///system?command=/bin/sh", "qemu+ssh://h/system?netcat=sh", "xen:///"],
 )
 def test_no_address_starts_a_program(uri: str) -> None:
-    """Nor leads to something else than a libvirtd."""
+    """A URI that would start a program or lead to something other than libvirtd is refused."""
     address = address_of(replace(HOST, peer_uri=uri), UUID, DISK)
     with pytest.raises(DriverError, match="not an acceptable URI"):
         target_of(address, UUID)
 
 
 def test_an_address_is_of_one_guest() -> None:
-    """Another one does not go there."""
+    """An address is refused for any other guest than its own."""
     with pytest.raises(DriverError, match="not an address"):
         target_of(address_of(HOST, UUID, DISK), UUID[:-1] + "1")
 
 
 def test_kvm_is_offered_where_it_boots_guests() -> None:
-    """Libvirt offers it wherever there is a device node."""
+    """KVM is listed only on request, since libvirt reports it wherever its device node exists."""
     text = """<capabilities><host/><guest><os_type>hvm</os_type><arch name='x86_64'>
         <domain type='qemu'/><domain type='kvm'/></arch></guest></capabilities>"""
     assert instances_of(text, with_kvm=False) == (("x86_64", "qemu", "hvm"),)
@@ -184,7 +184,7 @@ def test_kvm_is_offered_where_it_boots_guests() -> None:
 
 
 def test_processors_that_can_be_had_are_told() -> None:
-    """In order; unusable ones are left out."""
+    """The usable CPU models are returned in alphabetical order."""
     text = """<domainCapabilities><cpu><mode name='host-model'><model>EPYC</model></mode>
         <mode name='custom'><model usable='yes'>qemu64</model><model usable='no'>Denverton</model>
         <model usable='yes'>Nehalem</model></mode></cpu></domainCapabilities>"""

@@ -1,4 +1,4 @@
-"""Guests as libvirt describes them."""
+"""Guests as libvirt's domain XML describes them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -57,19 +57,19 @@ def described(
     accelerator: Accelerator = Accelerator.TCG,
     floating: FloatingCpus = ANYWHERE,
 ) -> ET.Element:
-    """Return a description, read back."""
+    """Return the domain XML of a guest as a parsed element."""
     text = domain_xml(HOST, accelerator, record, image, floating=floating)
     return ET.fromstring(text)  # noqa: S314 - made here
 
 
 def attributes(element: ET.Element | None) -> dict[str, str]:
-    """Return the attributes of an element that must be there."""
+    """Return the attributes of an element, which must exist."""
     assert element is not None
     return dict(element.attrib)
 
 
 def test_a_description_says_what_the_guest_is() -> None:
-    """Its size now, and the machine that it was made with, whatever the host's is now."""
+    """The description has the guest's current size and the machine it was created with."""
     domain = described()
     assert domain.findtext("name") == name_of(UUID)
     assert domain.findtext("uuid") == UUID
@@ -81,7 +81,7 @@ def test_a_description_says_what_the_guest_is() -> None:
 
 
 def test_a_record_survives_in_the_description() -> None:
-    """Names with characters of XML too."""
+    """A record is read from the description unchanged, even with XML characters in names."""
     record = msgspec.structs.replace(RECORD, cells=CELLS, devices=("0000:3b:00.1",), waits=True)
     (element,) = described(record).findall("metadata/")
     assert element.get("host") == "host <1>"
@@ -91,7 +91,7 @@ def test_a_record_survives_in_the_description() -> None:
 
 @pytest.mark.parametrize("text", ["", "<a", "<guest/>", "<guest>{}</guest>"])
 def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
-    """Its guest is an orphan then."""
+    """An invalid record is read as None, which makes its guest an orphan."""
     assert records.of_text(text) is None
 
 
@@ -100,20 +100,20 @@ def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
     [(Accelerator.TCG, "qemu", "custom"), (Accelerator.KVM, "kvm", "host-passthrough")],
 )
 def test_the_accelerator_is_said_outright(accelerator: Accelerator, kind: str, mode: str) -> None:
-    """Libvirt's own choice would be KVM wherever there is a device node."""
+    """The description names the accelerator and does not leave the choice to libvirt."""
     domain = described(accelerator=accelerator)
     assert domain.get("type") == kind
     assert attributes(domain.find("cpu"))["mode"] == mode
 
 
 def test_what_emulation_keeps_of_code_is_bounded() -> None:
-    """Or a process would take more memory than is reserved for it; with KVM it keeps none."""
+    """Under TCG, the cache of translated code has a limit, which the reserved memory includes."""
     assert described().findtext("features/tcg/tb-cache") == "32"
     assert described(accelerator=Accelerator.KVM).find("features/tcg") is None
 
 
 def test_disks_are_in_order_and_have_serial_numbers() -> None:
-    """So guests find them, and a move does."""
+    """Disks keep their order and have their names as serial numbers, so guests can find them."""
     disks = described().findall("devices/disk")
     assert [disk.findtext("serial") for disk in disks] == ["root", "swap"]
     assert [attributes(disk.find("target"))["dev"] for disk in disks] == ["vda", "vdb"]
@@ -122,7 +122,7 @@ def test_disks_are_in_order_and_have_serial_numbers() -> None:
 
 
 def test_a_kernel_is_booted_directly() -> None:
-    """Under TCG without the check of a timer that a busy host lets down."""
+    """Under TCG, the command line disables the timer check, which fails on a busy host."""
     boot = described(image=KERNEL).find("os")
     assert boot is not None
     assert boot.findtext("kernel") == "/images/vmlinuz"
@@ -134,14 +134,14 @@ def test_a_kernel_is_booted_directly() -> None:
 
 
 def test_firmware_is_a_rom() -> None:
-    """As the stub guest is."""
+    """A firmware image is loaded as a read-only ROM."""
     image = ImageFile("img", Path("/images/stub.bin"), ImageFormat.FIRMWARE)
     loader = described(image=image).find("os/loader")
     assert attributes(loader) == {"readonly": "yes", "type": "rom"}
 
 
 def test_a_moved_description_differs_in_files_only() -> None:
-    """What the guest sees stays; what its disks rest on and the terminal stay behind."""
+    """A move changes files, the record and host-specific parts, but not what the guest sees."""
     domain = described(image=KERNEL)
     disk = domain.find("devices/disk")
     serial = domain.find("devices/serial")
@@ -169,7 +169,7 @@ def test_a_moved_description_differs_in_files_only() -> None:
 
 
 def test_a_guest_without_a_part_of_the_host_floats() -> None:
-    """Nothing is said of CPUs, cells, pages or devices."""
+    """The description has no CPU pinning, NUMA cells, huge pages or devices."""
     domain = described()
     assert attributes(domain.find("vcpu")) == {"placement": "static"}
     for tag in ("cputune", "numatune", "memoryBacking", "cpu/numa", "devices/hostdev"):
@@ -177,7 +177,7 @@ def test_a_guest_without_a_part_of_the_host_floats() -> None:
 
 
 def test_a_guest_floats_over_what_is_nobodys_own() -> None:
-    """Also its hypervisor's threads, which libvirt has follow `vcpu`."""
+    """A guest is limited to CPUs that are not dedicated, after a move to the target's."""
     floating = FloatingCpus(frozenset({0, 1, 3}))
     vcpu = described(floating=floating).find("vcpu")
     assert attributes(vcpu) == {"placement": "static", "cpuset": "0,1,3"}
@@ -190,7 +190,7 @@ def test_a_guest_floats_over_what_is_nobodys_own() -> None:
 
 
 def test_what_floats_in_a_cell_stays_on_its_cpus() -> None:
-    """Those that are pinned stay pinned; a cell all of whose CPUs are pinned to says nothing."""
+    """Floating CPUs are pinned to the free CPUs of their cell, if it has any."""
     both = (replace(CELLS[0], shared_cpus=1), CELLS[1])
     record = msgspec.structs.replace(RECORD, size=GuestSize(5, 512), cells=both)
     floating = FloatingCpus(frozenset({0, 1, 7}), {0: frozenset({0, 1}), 1: frozenset({7})})
@@ -208,7 +208,7 @@ def test_what_floats_in_a_cell_stays_on_its_cpus() -> None:
 
 
 def test_cells_have_their_cpus_and_memory_on_the_host() -> None:
-    """Pinned CPUs each on one of the host's, the hypervisor's threads on theirs."""
+    """Dedicated CPUs, the emulator threads, memory and pages are bound to the host's cells."""
     record = msgspec.structs.replace(RECORD, size=GuestSize(4, 512), cells=CELLS)
     domain = described(record)
     pins = [(pin.get("vcpu"), pin.get("cpuset")) for pin in domain.iterfind("cputune/vcpupin")]
@@ -227,14 +227,14 @@ def test_cells_have_their_cpus_and_memory_on_the_host() -> None:
 
 
 def test_the_hypervisors_threads_stay_with_pinned_cpus() -> None:
-    """Where none are theirs alone."""
+    """Without CPUs of their own, the emulator threads share the pinned ones."""
     cell = replace(CELLS[0], emulator_cpus=frozenset())
     record = msgspec.structs.replace(RECORD, size=GuestSize(2, 256), cells=(cell,))
     assert attributes(described(record).find("cputune/emulatorpin")) == {"cpuset": "4,5"}
 
 
 def test_every_cpu_of_a_guest_is_in_one_cell() -> None:
-    """Floating ones fill up what the pinned ones leave."""
+    """Floating CPUs get the numbers that the pinned ones leave free."""
     assert guest_cpus(CELLS) == [[0, 2], [1, 3]]
     assert guest_cpus((CellShare(0, 1, shared_cpus=2), CellShare(1, 1, shared_cpus=1))) == [
         [0, 1],
@@ -243,7 +243,7 @@ def test_every_cpu_of_a_guest_is_in_one_cell() -> None:
 
 
 def test_devices_are_given_by_their_addresses() -> None:
-    """And are seen in descriptions, so that no two guests get one."""
+    """Devices are described by their addresses, and can be read back from descriptions."""
     record = msgspec.structs.replace(RECORD, devices=("0000:3b:00.1", "0001:00:1f.7"))
     domain = described(record)
     device = domain.find("devices/hostdev")
@@ -253,7 +253,7 @@ def test_devices_are_given_by_their_addresses() -> None:
 
 
 def test_cells_that_do_not_add_up_are_refused() -> None:
-    """What it was given is not what it asked for, which is no fault of the host."""
+    """An assignment that does not match the flavor is refused, and the host is not blamed."""
     flavor = Flavor("f", "f", vcpus=4, memory_mb=512)
     instance = replace(make_instance(1), flavor=flavor, assignment=Assignment(numa=CELLS))
     assert check_hardware(instance) == CELLS
@@ -266,7 +266,7 @@ def test_cells_that_do_not_add_up_are_refused() -> None:
 
 
 def test_a_guest_with_parts_of_its_host_does_not_move_live() -> None:
-    """Nor gets other devices where it is."""
+    """A guest with devices cannot migrate live, and keeps its number of devices where it is."""
     share = DeviceShare("10de/20f1/type-PCI///", 2)
     instance = replace(make_instance(1), assignment=Assignment(devices=(share,)))
     with pytest.raises(BuildError, match="use a cold migration"):

@@ -1,4 +1,4 @@
-"""The command line of a guest's QEMU."""
+"""The command line of the QEMU process of a guest."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def words_of(
     memory: int | None = None,
     host: QemuHost = HOST,
 ) -> list[str]:
-    """Return the command line of a guest."""
+    """Return the words of the command line of a guest."""
     return command_line(host, accelerator, spec, image, Sockets(3, 4, memory))
 
 
@@ -34,7 +34,7 @@ def after(words: list[str], option: str) -> str:
 
 
 def test_a_guest_has_the_size_and_the_machine_of_its_spec() -> None:
-    """Not those that it is to have later, nor the host's newest machine."""
+    """The command line has the current size, not the later one, and not the host's machine type."""
     words = words_of(host=replace(HOST, machine="pc-q35-9.0"))
     assert after(words, "-smp") == "2"
     assert after(words, "-m") == "512M"
@@ -43,7 +43,7 @@ def test_a_guest_has_the_size_and_the_machine_of_its_spec() -> None:
 
 
 def test_a_guest_is_found_by_its_command_line() -> None:
-    """By its own host only, and not by words that merely look alike."""
+    """A command line belongs to a guest only if it has the host's mark and is that of a QEMU."""
     words = words_of()
     assert guest_of(words, "rack1,07") == UUID
     assert guest_of(words, "rack1") is None
@@ -54,7 +54,7 @@ def test_a_guest_is_found_by_its_command_line() -> None:
 
 
 def test_commas_are_doubled() -> None:
-    """QEMU would read the rest of a path as options otherwise."""
+    """Commas in paths are doubled, because QEMU would read the rest as options."""
     assert quoted("a,b") == "a,,b"
     host = replace(HOST, state_dir=Path("/a,file=/etc/shadow"))
     words = words_of(msgspec.structs.replace(SPEC, disks=("root",)), host=host)
@@ -63,7 +63,7 @@ def test_commas_are_doubled() -> None:
 
 
 def test_a_kernel_is_told_not_to_check_the_timer_under_tcg() -> None:
-    """Once; with KVM it may do as it likes."""
+    """Under TCG, `no_timer_check` is appended once; under KVM it is not appended."""
     image = ImageFile("k", Path("/vmlinuz"), ImageFormat.KERNEL, Path("/initrd"), "quiet")
     words = words_of(image=image)
     assert after(words, "-kernel") == "/vmlinuz"
@@ -76,7 +76,7 @@ def test_a_kernel_is_told_not_to_check_the_timer_under_tcg() -> None:
 
 
 def test_a_disk_may_be_booted_by_a_kernel_beside_it() -> None:
-    """It has the disk all the same; one without a kernel is left to the firmware."""
+    """A disk image may name a kernel to boot; without one, the firmware boots the disk."""
     spec = msgspec.structs.replace(SPEC, disks=("root",))
     image = ImageFile("d", Path("/d.qcow2"), cmdline="root=/dev/vda", kernel=Path("/vmlinuz"))
     words = words_of(spec, image=image)
@@ -88,21 +88,21 @@ def test_a_disk_may_be_booted_by_a_kernel_beside_it() -> None:
 
 
 def test_the_processor_depends_on_the_accelerator() -> None:
-    """Unless there was another when the guest was started."""
+    """The CPU model depends on the accelerator, unless the spec has one."""
     assert after(words_of(), "-cpu") == "qemu64"
     assert after(words_of(accelerator=Accelerator.KVM), "-cpu") == "host"
     assert after(words_of(msgspec.structs.replace(SPEC, cpu_model="EPYC")), "-cpu") == "EPYC"
 
 
 def test_disks_keep_their_order() -> None:
-    """Guests number them by it, and both sides of a live migration must agree."""
+    """Disks keep the order of the spec, on which guests and live migrations depend."""
     words = words_of(msgspec.structs.replace(SPEC, disks=("root", "ephemeral", "swap")))
     devices = [word for word in words if word.startswith("virtio-blk-pci")]
     assert [word.rpartition("=")[2] for word in devices] == ["root", "ephemeral", "swap"]
 
 
 def test_a_target_waits_and_a_suspended_guest_goes_on() -> None:
-    """With disks a target does not go on by itself."""
+    """The target of a migration defers its start, and stays paused if it has disks."""
     waiting = msgspec.structs.replace(SPEC, waits=True)
     words = words_of(waiting)
     assert after(words, "-incoming") == "defer"
@@ -113,5 +113,5 @@ def test_a_target_waits_and_a_suspended_guest_goes_on() -> None:
 
 
 def test_a_guest_that_turns_itself_off_leaves_its_process() -> None:
-    """An agent that comes later can tell that from a crash."""
+    """The process survives a shutdown of its guest, so an agent can tell it from a crash."""
     assert "-no-shutdown" in words_of()

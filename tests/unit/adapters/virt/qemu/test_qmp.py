@@ -1,4 +1,4 @@
-"""QMP, with a server that stands for QEMU."""
+"""The QMP client, with a server that acts as QEMU."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ GREETING: dict[str, Any] = {"QMP": {"version": {}, "capabilities": []}}
 
 
 class Server:
-    """Greets, then answers each command by what a test says."""
+    """A server that greets its client and answers each command as the test specifies."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "qmp")
@@ -29,7 +29,7 @@ class Server:
 
     @staticmethod
     def ok(command: dict[str, Any], value: object = None) -> object:
-        """Return a good answer."""
+        """Return a successful answer."""
         return {"return": {} if value is None else value, "id": command["id"]}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -51,7 +51,7 @@ class Server:
         self.lines.write(text[5:])
 
     async def connect(self, timeout_s: float = 5.0) -> Qmp:
-        """Connect a client."""
+        """Connect a client and return it."""
         self.client = Qmp(self.events.append)
         await self.client.connect(self.path, timeout_s=timeout_s)
         return self.client
@@ -59,7 +59,7 @@ class Server:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncGenerator[Server]:
-    """A server on a socket."""
+    """Yield a server that listens on a socket."""
     server = Server(tmp_path)
     listening = await asyncio.start_unix_server(server.serve, server.path)
     yield server
@@ -72,7 +72,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
 
 
 async def test_answers_go_to_who_asked(server: Server) -> None:
-    """Whatever their order, with events between them."""
+    """Each caller gets its own answer, whatever the order of answers and events."""
     qmp = await server.connect()
     waiting: list[dict[str, Any]] = []
 
@@ -90,7 +90,7 @@ async def test_answers_go_to_who_asked(server: Server) -> None:
 
 
 async def test_a_refusal_says_why(server: Server) -> None:
-    """And which command it was."""
+    """The error has the refused command and QEMU's reason."""
     qmp = await server.connect()
     server.answer = lambda one: [{"error": {"class": "X", "desc": "not now"}, "id": one["id"]}]
     with pytest.raises(QmpError, match="balloon: not now"):
@@ -98,7 +98,7 @@ async def test_a_refusal_says_why(server: Server) -> None:
 
 
 async def test_without_an_answer_somebody_waits_for_a_while(server: Server) -> None:
-    """An answer that comes later harms nobody."""
+    """A call times out, and its late answer does not disturb later calls."""
     qmp = await server.connect()
     asked: list[dict[str, Any]] = []
 
@@ -115,7 +115,7 @@ async def test_without_an_answer_somebody_waits_for_a_while(server: Server) -> N
 
 
 async def test_the_end_of_qemu_is_told(server: Server) -> None:
-    """To who waits for an answer, to who asks later, and as an event."""
+    """The end of QEMU fails current and later commands and is published as an event."""
     qmp = await server.connect()
 
     def hang_up(command: dict[str, Any]) -> list[object]:
@@ -133,21 +133,21 @@ async def test_the_end_of_qemu_is_told(server: Server) -> None:
 
 
 async def test_a_second_client_waits_in_vain(server: Server) -> None:
-    """QEMU does not greet it."""
+    """A client that gets no greeting raises an error after its timeout."""
     server.greets = False
     with pytest.raises(QmpError, match="no greeting"):
         await server.connect(timeout_s=0.05)
 
 
 async def test_nobody_may_be_there(tmp_path: Path) -> None:
-    """The socket is missing, or nobody listens."""
+    """Connecting to a missing socket raises an error."""
     qmp = Qmp(lambda _: None)
     with pytest.raises(QmpError, match="does not answer"):
         await qmp.connect(str(tmp_path / "none"), timeout_s=1)
 
 
 async def test_nonsense_ends_the_connection(server: Server) -> None:
-    """Who talks like that is no QEMU."""
+    """A line that is not valid JSON ends the connection."""
     qmp = await server.connect()
     assert server.lines is not None
     server.lines.write(b"{nonsense\n")
@@ -156,7 +156,7 @@ async def test_nonsense_ends_the_connection(server: Server) -> None:
 
 
 async def test_a_descriptor_goes_with_its_command(tmp_path: Path) -> None:
-    """QEMU finds the file by it."""
+    """A file descriptor is sent with its command and opens the same file at the receiver."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     theirs.setblocking(False)
     qmp = Qmp(lambda _: None)
@@ -176,7 +176,7 @@ async def test_a_descriptor_goes_with_its_command(tmp_path: Path) -> None:
 
 
 async def test_a_qemu_that_takes_no_clients_is_about_to_end(tmp_path: Path) -> None:
-    """That is told from one that hangs."""
+    """A refused connection raises QmpRefusedError, which differs from that of a hung QEMU."""
     path = str(tmp_path / "qmp")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)

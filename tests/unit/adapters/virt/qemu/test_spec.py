@@ -1,4 +1,4 @@
-"""What the QEMU driver keeps of a guest on disk."""
+"""The files that the QEMU driver keeps for a guest."""
 
 import socket
 import stat
@@ -23,14 +23,14 @@ SPEC = GuestSpec(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> QemuFolder:
-    """The folder of a guest."""
+    """Return the folder of a guest."""
     folder = QemuFolder(tmp_path / "state", UUID)
     folder.make()
     return folder
 
 
 def test_a_spec_is_read_as_it_was_written(folder: QemuFolder) -> None:
-    """Nobody else may look into the folder."""
+    """The last written spec is read back, and only the owner can open the folder."""
     assert folder.read() is None
     folder.write(SPEC)
     changed = msgspec.structs.replace(SPEC, power=Power.SUSPENDED, waits=True)
@@ -41,14 +41,14 @@ def test_a_spec_is_read_as_it_was_written(folder: QemuFolder) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", '{"uuid": 7}'])
 def test_a_spec_that_cannot_be_read_is_an_error(folder: QemuFolder, text: str) -> None:
-    """It is not taken for none."""
+    """A damaged spec raises an error instead of counting as missing."""
     (folder.path / "spec.json").write_text(text)
     with pytest.raises(DriverError, match="cannot be read"):
         folder.read()
 
 
 def test_a_folder_of_before_is_not_written_over(folder: QemuFolder) -> None:
-    """There may be disks in it; an empty one is as good as none."""
+    """A folder with disks in it is not reused; an empty one is."""
     folder.make()
     folder.disk("root").write_text("precious")
     with pytest.raises(DriverError, match="move them away"):
@@ -59,7 +59,7 @@ def test_a_folder_of_before_is_not_written_over(folder: QemuFolder) -> None:
 
 
 def test_sockets_may_have_long_paths(tmp_path: Path) -> None:
-    """Longer than sockets can."""
+    """A socket works in a folder whose path exceeds the limit of socket addresses."""
     folder = QemuFolder(tmp_path / ("x" * 120), UUID)
     folder.make()
     with folder.listening("qmp") as fd, folder.reaching("qmp") as path:
@@ -71,7 +71,7 @@ def test_sockets_may_have_long_paths(tmp_path: Path) -> None:
 
 
 def test_a_long_console_keeps_its_end(folder: QemuFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A guest that writes for ever does not fill the disk."""
+    """Only the end of a console log beyond the limit is kept."""
     monkeypatch.setattr(guest_folder, "CONSOLE_BYTES_MAX", 800)
     folder.trim_console()
     folder.console.write_text("a" * 700 + "b" * 100)
@@ -84,7 +84,7 @@ def test_a_long_console_keeps_its_end(folder: QemuFolder, monkeypatch: pytest.Mo
 
 
 def test_the_end_of_a_file_is_read(tmp_path: Path) -> None:
-    """All of a short one, nothing of none."""
+    """`tail` returns all of a short file and nothing of a missing one."""
     file = tmp_path / "text"
     assert tail(file, 10) == ""
     file.write_text("0123456789")
@@ -92,11 +92,11 @@ def test_the_end_of_a_file_is_read(tmp_path: Path) -> None:
 
 
 def test_complaints_become_one_line(folder: QemuFolder) -> None:
-    """Operators find them in a fault."""
+    """Several lines of QEMU's error output are joined to one line."""
     folder.errors.write_text("qemu: one\n\n  qemu: two\n")
     assert folder.last_error() == "qemu: one | qemu: two"
 
 
 def test_a_guest_has_one_processor_and_some_memory_at_least() -> None:
-    """A flavor may ask for none."""
+    """A flavor without CPUs and memory gets one CPU and 1 MiB."""
     assert GuestSize.of(Flavor("0", "none", vcpus=0, memory_mb=0)) == GuestSize(1, 1)
