@@ -1,4 +1,4 @@
-"""Copies of records with some fields changed."""
+"""Tests for copies of records with some fields changed."""
 
 from dataclasses import FrozenInstanceError, replace
 
@@ -11,7 +11,7 @@ from berth.testing.builders import make_flavor, make_instance
 
 
 def test_a_revision_is_what_replace_makes() -> None:
-    """All other fields are those of the record, which stays as it is."""
+    """A copy equals the result of `replace`, and the original record does not change."""
     before = make_instance(1)
     after = fast_replace(before, status=Status.ACTIVE, task=None, revision=3)
     assert after == replace(before, status=Status.ACTIVE, task=None, revision=3)
@@ -20,7 +20,7 @@ def test_a_revision_is_what_replace_makes() -> None:
 
 
 def test_a_revision_is_as_frozen_as_the_record() -> None:
-    """Setting the slots of the copy does not open it to others."""
+    """The copy of a frozen record is frozen as well."""
     copy = fast_replace(make_instance(1), name="other")
     assert isinstance(copy, Instance)
     with pytest.raises(FrozenInstanceError):
@@ -28,13 +28,13 @@ def test_a_revision_is_as_frozen_as_the_record() -> None:
 
 
 def test_what_is_no_field_is_refused() -> None:
-    """A mistake is not taken for a change."""
+    """A keyword that is not a field of the record is refused."""
     with pytest.raises(KeyError, match="colour"):
         fast_replace(make_instance(1), colour="red")
 
 
 def test_records_that_check_themselves_are_refused() -> None:
-    """A copy that nothing has checked could hold anything."""
+    """`fast_replace` refuses record types with a `__post_init__`, whose checks it would skip."""
     assert hasattr(Flavor, "__post_init__")
     with pytest.raises(TypeError, match="Flavor"):
         fast_replace(make_flavor(), vcpus=-1)

@@ -1,4 +1,4 @@
-"""Failed builds by cause and tenant: their weight against a host, and their decay."""
+"""Tests for the weight of failed builds by cause and tenant, and its decay."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,12 +27,12 @@ def failed(cause: FailureCause, *tenants: str, at_s: float = 0.0, counts: Counts
 
 
 def level(counts: Counts, now_s: float = 0.0) -> float:
-    """Return what the counts say against the host."""
+    """Return the failure level of the counts."""
     return failure_level(counts, now_s, HALF_LIFE_S)
 
 
 def test_a_tenant_counts_once_however_often_it_tries() -> None:
-    """The stored count still rises, and takes longer to decay."""
+    """Repeated failures of one tenant weigh as one, although their count rises and decays later."""
     counts = failed(FailureCause.DRIVER, "a", "a", "a", "a")
     assert [one.level for one in counts] == [4.0]
     assert level(counts) == level(failed(FailureCause.DRIVER, "a")) == 1.0
@@ -41,7 +41,7 @@ def test_a_tenant_counts_once_however_often_it_tries() -> None:
 
 
 def test_a_host_that_fails_for_all_is_worse_than_one_that_fails_for_one() -> None:
-    """Each tenant adds its own, and so does each cause."""
+    """Each tenant and each cause adds its own weight."""
     for cause in HOSTS_OWN:
         assert level(failed(cause, "a", "b", "c")) == 3.0
     two = failed(FailureCause.TIMEOUT, "a", counts=failed(FailureCause.DRIVER, "a"))
@@ -49,26 +49,26 @@ def test_a_host_that_fails_for_all_is_worse_than_one_that_fails_for_one() -> Non
 
 
 def test_one_tenants_broken_image_says_nothing_about_the_host() -> None:
-    """When others fail there for the same cause, it is the host's after all."""
+    """An image failure weighs only from the second tenant on."""
     assert level(failed(FailureCause.IMAGE, "a", "a", "a")) == 0.0
     assert level(failed(FailureCause.IMAGE, "a", "b")) == 1.0
     assert level(failed(FailureCause.IMAGE, "a", "b", "c")) == 2.0
 
 
 def test_the_requests_own_fault_counts_nothing() -> None:
-    """Neither does a host without capacity; both counts are kept for operators."""
+    """Failures caused by the guest or by a lost claim weigh nothing, but their counts are kept."""
     for cause in (FailureCause.GUEST, FailureCause.CLAIM):
         counts = failed(cause, "a", "b", "c")
         assert (len(counts), level(counts)) == (3, 0.0)
 
 
 def test_a_cause_of_a_newer_berth_counts_as_the_hosts() -> None:
-    """It is not known to be the fault of any other party."""
+    """A cause that this version does not know is blamed on the host."""
     assert level(failed(FailureCause("meteor"), "a")) == 1.0
 
 
 def test_counts_fade_by_halves_and_are_forgotten() -> None:
-    """One failure is forgotten after five half-lives."""
+    """A count halves with each half-life and is dropped after five of them."""
     counts = failed(FailureCause.DRIVER, "a")
     assert [level(counts, n * HALF_LIFE_S) for n in (0, 1, 2)] == [1.0, 0.5, 0.25]
     assert without_forgotten(counts, 4 * HALF_LIFE_S, HALF_LIFE_S) == counts
@@ -78,12 +78,12 @@ def test_counts_fade_by_halves_and_are_forgotten() -> None:
 
 
 def test_a_clock_that_goes_back_makes_no_failure_count_more() -> None:
-    """The agents of one host may have clocks that differ."""
+    """A failure recorded in the future weighs no more than one recorded now."""
     assert level(failed(FailureCause.DRIVER, "a", at_s=50.0), now_s=0.0) == 1.0
 
 
 def test_many_tenants_are_counted_together() -> None:
-    """Those that failed longest ago; nothing of them is lost."""
+    """Above the limit the tenants with the oldest failures are merged into one count per cause."""
     counts: Counts = ()
     for number in range(3 * TENANTS_MAX):
         cause = (FailureCause.DRIVER, FailureCause.IMAGE)[number % 2]
@@ -96,7 +96,7 @@ def test_many_tenants_are_counted_together() -> None:
 
 
 def levels(counts: Counts, now_s: float) -> dict[FailureCause, float]:
-    """Return the faded counts of all tenants together, by cause."""
+    """Return the decayed counts of all tenants together, by cause."""
     sums: dict[FailureCause, float] = {}
     for one in counts:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.level_at(now_s, HALF_LIFE_S)
@@ -109,7 +109,7 @@ _failures = st.lists(st.tuples(st.integers(0, 40), _causes, st.floats(0, 300)), 
 
 @given(_failures)
 def test_laws_of_counts(drawn: list[tuple[int, FailureCause, float]]) -> None:
-    """One count per tenant and cause, bounded tenants, preserved sums and a bounded level."""
+    """Counts are unique by tenant and cause, bounded in number, and keep their sum."""
     counts: Counts = ()
     now_s = 0.0
     for tenant, cause, pause_s in drawn:
@@ -126,7 +126,7 @@ def test_laws_of_counts(drawn: list[tuple[int, FailureCause, float]]) -> None:
 
 
 def test_an_error_knows_whom_it_blames() -> None:
-    """By its cause; a driver that only clears the host blames the request."""
+    """The cause decides whether a build error blames the host, unless `blames_host` is False."""
     assert BuildError("x").cause is FailureCause.DRIVER
     assert BuildError("x", blames_host=False).cause is FailureCause.GUEST
     assert BuildError("x", cause=FailureCause.IMAGE).blames_host

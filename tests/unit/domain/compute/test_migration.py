@@ -1,4 +1,4 @@
-"""Migrations: the status shown to clients, and whose turn it is."""
+"""Tests for the status of migrations and for the side that acts next."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from berth.testing.builders import make_migration
 
 
 def test_every_stage_has_a_status() -> None:
-    """A nonempty one, in the terms of the compute API."""
+    """Every stage of every kind of move has a nonempty status; ARRIVED is shown as `finished`."""
     moves = [
         replace(make_migration(1), stage=stage, kind=kind) for stage in Stage for kind in MoveKind
     ]
@@ -16,7 +16,7 @@ def test_every_stage_has_a_status() -> None:
 
 
 def test_a_stage_that_only_a_newer_version_knows_is_told_as_it_is() -> None:
-    """So moves can be listed, and no agent of this version acts on this one."""
+    """A stage from a newer version is shown by its name, and no side has a turn in it."""
     move = replace(make_migration(1), stage=Stage("hovering"))
     assert move.status == "hovering"
     assert (move.turn, move.has_ended, move.is_left_over) == (None, False, False)
@@ -25,6 +25,6 @@ def test_a_stage_that_only_a_newer_version_knows_is_told_as_it_is() -> None:
 
 
 def test_nobody_here_has_a_turn_in_a_move_of_an_unknown_kind() -> None:
-    """Its stage may be known, but not what the stage means for that kind."""
+    """A move of an unknown kind gives no side a turn and has not ended."""
     move = replace(make_migration(1), kind=MoveKind("teleport"))
     assert (move.turn, move.is_known, move.has_ended) == (None, False, False)

@@ -1,4 +1,4 @@
-"""Flavors: sizes, and what one instance needs."""
+"""Tests for flavor sizes and for the needs of one instance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,14 @@ from berth.domain.inventory.resources import AMOUNT_MAX
 
 
 def needs(specs: Mapping[str, str]) -> Needs:
-    """Resolve a flavor with extra specs."""
+    """Return the needs of a flavor with these extra specs."""
     return needs_of(Flavor("1", "f", vcpus=2, memory_mb=512, root_gb=10, extra_specs=specs))
 
 
 @pytest.mark.parametrize("field", ["vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"])
 @pytest.mark.parametrize("value", [-1, AMOUNT_MAX + 1])
 def test_a_size_out_of_range_is_refused(field: str, value: int) -> None:
-    """Negative and absurd sizes are refused under the name of the field."""
+    """A negative or too large size is refused under the name of its field."""
     sizes: dict[str, Any] = {"vcpus": 1, "memory_mb": 1, field: value}
     with pytest.raises(InvalidInputError) as caught:
         Flavor("1", "f", **sizes)
@@ -39,7 +39,7 @@ def test_disk_is_rounded_up_to_gb(
 
 
 def test_zero_amounts_are_left_out() -> None:
-    """A flavor without a disk asks for none."""
+    """Resource classes with a zero amount are left out of the needs."""
     assert needs_of(Flavor("1", "f", vcpus=0, memory_mb=64)).amounts == {"MEMORY_MB": 64}
 
 
@@ -51,20 +51,20 @@ def test_extra_specs_override_add_and_remove_resources() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "", "one", "٣", "1e3", " 1", "9" * 17, "9" * 5000])
 def test_an_amount_that_is_no_whole_number_is_refused(text: str) -> None:
-    """The extra spec is named by its key."""
+    """An amount that is not a whole number in range is refused under its extra spec."""
     with pytest.raises(InvalidInputError, match="resources:VCPU"):
         needs({"resources:VCPU": text})
 
 
 @pytest.mark.parametrize("name", ["vcpu", "A B", "A:B", "X" * 256, "A\n"])
 def test_a_class_name_that_placement_would_refuse_is_refused(name: str) -> None:
-    """Only A-Z, 0-9 and _ make a class name."""
+    """A resource class name may contain only A-Z, 0-9 and _, and at most 255 characters."""
     with pytest.raises(InvalidInputError, match="resources:"):
         needs({f"resources:{name}": "1"})
 
 
 def test_traits_come_from_flavor_and_image() -> None:
-    """Both may require and forbid; the image's are added."""
+    """The traits of the image are added to those of the flavor."""
     flavor = Flavor("1", "f", 1, 1, extra_specs={"trait:A": "required", "trait:B": "forbidden"})
     found = needs_of(flavor, {"trait:C": "required"})
     assert found.traits_required == {"A", "C"}
@@ -72,7 +72,7 @@ def test_traits_come_from_flavor_and_image() -> None:
 
 
 def test_one_of_several_traits_may_be_asked_for() -> None:
-    """`berth:any_trait` holds alternatives, with or without blanks."""
+    """`berth:any_trait` lists alternative traits, with or without blanks around the bars."""
     assert needs({"berth:any_trait": "A | B|C"}).traits_any == (frozenset("ABC"),)
 
 
@@ -86,20 +86,20 @@ def test_one_of_several_traits_may_be_asked_for() -> None:
     ],
 )
 def test_a_trait_that_cannot_be_read_is_refused(specs: dict[str, str]) -> None:
-    """Odd values and names name the extra spec."""
+    """A malformed trait spec is refused under its extra spec."""
     with pytest.raises(InvalidInputError) as caught:
         needs(specs)
     assert caught.value.field in specs
 
 
 def test_a_trait_required_and_forbidden_is_refused() -> None:
-    """Image and flavor may not contradict each other."""
+    """A trait that the flavor requires and the image forbids is refused."""
     flavor = Flavor("1", "f", 1, 1, extra_specs={"trait:A": "required"})
     with pytest.raises(InvalidInputError, match="trait:A"):
         needs_of(flavor, {"trait:A": "forbidden"})
 
 
 def test_other_extra_specs_ask_for_nothing() -> None:
-    """Scopes that mean nothing here, and bare keys, are left to the filters."""
+    """Extra specs in other scopes and without a scope do not change the amounts."""
     found = needs({"hw:cpu_policy": "dedicated", "plain": "x"})
     assert found.amounts == {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 10}

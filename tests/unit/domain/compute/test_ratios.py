@@ -1,4 +1,4 @@
-"""Ratios: which source decides how far a host's capacity is overcommitted."""
+"""Tests for the precedence of the sources of allocation ratios."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def aggregate(name: str, **metadata: str) -> Aggregate:
 
 
 def host(**ratios: dict[str, float]) -> Host:
-    """Return a host with ratios from these sources."""
+    """Return a host with the given ratio fields."""
     return replace(Host("u", "n", "n"), **ratios)  # type: ignore[arg-type]
 
 
@@ -44,9 +44,10 @@ ALL = {
 def test_the_first_that_says_something_counts(
     metadata: list[str], unset: int, expected: Ratio
 ) -> None:
-    """Aggregates, the lowest of them; settings, operator, host; its registration; the class.
+    """The first source with a usable ratio wins; of several aggregates, the lowest ratio.
 
-    `unset` are how many of those on a host say 0.
+    The order is aggregates, agent settings, operator, host, registration, class default.
+    `unset` is the number of ratio fields of the host that are set to 0.
     """
     aggregates = [
         aggregate(f"agg-{number}", cpu_allocation_ratio=text)
@@ -58,13 +59,13 @@ def test_the_first_that_says_something_counts(
 
 
 def test_a_class_that_nobody_mentions_is_not_overcommitted() -> None:
-    """Not even by a default of another class."""
+    """A class without a ratio in any source has a ratio of 1."""
     found = resolve_ratio("CUSTOM_GPU", host(), defaults={VCPU: 4.0})
     assert found == Ratio(1.0, "default of the class")
 
 
 def test_some_classes_are_never_overcommitted() -> None:
-    """Whatever any source says."""
+    """PCPU keeps a ratio of 1 although a host and an aggregate set one."""
     found = resolve_ratio(
         "PCPU",
         host(allocation_ratios={"PCPU": 2.0}),
@@ -74,7 +75,7 @@ def test_some_classes_are_never_overcommitted() -> None:
 
 
 def test_keys_are_novas_where_it_has_some() -> None:
-    """And the name of the class for all others."""
+    """Aggregate metadata uses Nova's three keys, and the class name for other classes."""
     assert [ratio_key(name) for name in (VCPU, MEMORY_MB, DISK_GB, "CUSTOM_GPU")] == [
         "cpu_allocation_ratio",
         "ram_allocation_ratio",

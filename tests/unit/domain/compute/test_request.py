@@ -1,4 +1,4 @@
-"""Requests: how many, and what one needs."""
+"""Tests for the size of requests, their needs and their derived identifiers."""
 
 from dataclasses import replace
 
@@ -11,26 +11,26 @@ from berth.testing.fleets import asking
 
 
 def test_a_request_asks_for_at_least_one_instance() -> None:
-    """An empty list is refused."""
+    """A request without instances is refused."""
     with pytest.raises(InvalidInputError, match="instance_uuids"):
         asking(count=0)
 
 
 def test_a_request_may_ask_for_as_many_as_the_limit() -> None:
-    """One more is refused."""
+    """A request may contain COUNT_MAX instances; one more is refused."""
     assert len(asking(count=COUNT_MAX).instance_uuids) == COUNT_MAX
     with pytest.raises(InvalidInputError, match=str(COUNT_MAX)):
         asking(count=COUNT_MAX + 1)
 
 
 def test_a_uuid_counts_once() -> None:
-    """The same uuid twice would be two allocations of one consumer."""
+    """A request that lists an instance uuid twice is refused."""
     with pytest.raises(InvalidInputError, match="duplicate"):
         replace(asking(), instance_uuids=("a", "a"))
 
 
 def test_needs_count_the_traits_of_the_image() -> None:
-    """Only its `trait:` properties are read."""
+    """The needs include the traits of the image and ignore its other properties."""
     image = Image("i", properties={"trait:A": "required", "os_type": "linux"})
     needs = replace(asking(), image=image).needs
     assert needs.traits_required == {"A"}
@@ -38,7 +38,7 @@ def test_needs_count_the_traits_of_the_image() -> None:
 
 
 def test_a_reservation_id_is_that_of_the_request_for_ever() -> None:
-    """Clients ask for servers by it, so no later Berth may name it otherwise."""
+    """The reservation id of a request id must never change, because clients search by it."""
     assert reservation_id_of("req-1") == "r-n8ug9zq5"
     assert reservation_id_of("") == "r-q3dd4oru"
     found = {reservation_id_of(f"req-{number}") for number in range(1000)}
@@ -47,6 +47,6 @@ def test_a_reservation_id_is_that_of_the_request_for_ever() -> None:
 
 
 def test_an_instance_has_the_uuid_of_its_place_in_the_request() -> None:
-    """A repeat of the request is about the same instances."""
+    """An instance's uuid is a function of the request id and the index in the request."""
     assert instance_uuid_of("req-1", 0) == instance_uuid_of("req-1", 0)
     assert len({instance_uuid_of(f"req-{r}", i) for r in range(9) for i in range(9)}) == 81

@@ -1,4 +1,4 @@
-"""Assignments: what an instance receives from its host, merged from several filters."""
+"""Tests for merging the assignments of several filters."""
 
 import pytest
 
@@ -12,19 +12,19 @@ from berth.domain.hardware.assignment import (
 
 
 def test_nothing_merges_to_none() -> None:
-    """Neither no parts nor empty ones make an assignment."""
+    """Merging no assignments, or only empty ones, gives None."""
     assert Assignment.merged([]) is None
     assert Assignment.merged([Assignment(), Assignment()]) is None
 
 
 def test_one_part_is_taken_as_it_is() -> None:
-    """Empty ones beside it do not matter."""
+    """Merging one assignment with empty ones returns it unchanged."""
     part = Assignment({"child": {"X": 1}})
     assert Assignment.merged([Assignment(), part]) is part
 
 
 def test_amounts_of_one_provider_add_up() -> None:
-    """Groups are those of all parts, and the root is what one of them says."""
+    """Merging adds up the amounts of a provider and unites the groups."""
     merged = Assignment.merged(
         [
             Assignment({"a": {"X": 1}, "b": {"Y": 2}}, {"1": ("a", "b")}),
@@ -37,7 +37,7 @@ def test_amounts_of_one_provider_add_up() -> None:
 
 
 def test_hardware_goes_with_amounts() -> None:
-    """Cells are what one part says, devices those of all."""
+    """The merged assignment has the cells of one part and the devices of all parts."""
     cell, device, other = CellShare(0, 1), DeviceShare("a", 1), DeviceShare("b", 2)
     hardware = Assignment(numa=(cell,), devices=(device,))
     spread = Assignment({"child": {"X": 1}}, devices=(other,))
@@ -57,13 +57,13 @@ def test_hardware_goes_with_amounts() -> None:
 def test_rules_may_not_contradict_each_other(
     one: Assignment, other: Assignment, reason: str
 ) -> None:
-    """Two filters that assign the same thing are a mistake in the code."""
+    """Assignments that set the root, the cells or a group differently cannot be merged."""
     with pytest.raises(ValueError, match=reason):
         Assignment.merged([one, other])
 
 
 def test_what_is_taken_is_by_provider() -> None:
-    """The root gives what the request asks for, unless the assignment says otherwise."""
+    """The root provider gives the requested amounts unless the assignment sets the root's."""
     amounts = {"VCPU": 2, "X": 1}
     assert allocations_by_provider("root", amounts, None) == {"root": amounts}
     assert allocations_by_provider("root", {}, None) == {}

@@ -1,4 +1,4 @@
-"""Extra specs and image properties about NUMA cells, CPUs and pages."""
+"""Tests for extra specs and image properties for NUMA cells, CPUs, pages and devices."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ def needs(
 def topology(
     specs: Mapping[str, str], properties: Mapping[str, str] | None = None, *, vcpus: int = 4
 ) -> GuestTopology:
-    """Return the topology that is asked for, which must be one."""
+    """Return the topology of the needs and assert that there is one."""
     found = needs(specs, properties, vcpus=vcpus).topology
     assert found is not None
     return found
@@ -58,12 +58,12 @@ def topology(
 def test_most_requests_have_no_topology(
     specs: dict[str, str], properties: dict[str, str] | None
 ) -> None:
-    """Floating CPUs without cells or pages may be anywhere on a host."""
+    """Needs without dedicated CPUs, cells or page sizes have no topology."""
     assert needs(specs, properties).topology is None
 
 
 def test_dedicated_cpus() -> None:
-    """They are one cell unless more are asked for, and PCPU instead of VCPU."""
+    """Dedicated CPUs form one cell by default and are requested as PCPU instead of VCPU."""
     found = needs({"hw:cpu_policy": "dedicated"})
     cell = GuestCell(NONE, frozenset(range(4)), 4096)
     assert found.topology == GuestTopology((cell,), CpuPolicy.DEDICATED)
@@ -71,7 +71,7 @@ def test_dedicated_cpus() -> None:
 
 
 def test_mixed_cpus_and_an_isolated_emulator() -> None:
-    """Both classes are asked for, and one more dedicated CPU."""
+    """A mixed guest requests VCPU and PCPU; an isolated emulator adds one PCPU."""
     specs = {
         "hw:cpu_policy": "mixed",
         "hw:cpu_dedicated_mask": "^0-1",
@@ -85,7 +85,7 @@ def test_mixed_cpus_and_an_isolated_emulator() -> None:
 
 
 def test_realtime_cpus_are_the_dedicated_ones_of_a_mixed_guest() -> None:
-    """The image's mask goes before the flavor's."""
+    """The realtime CPUs of a mixed guest are dedicated; the image's mask overrides the flavor's."""
     specs = {"hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
     assert topology(specs).cells[0].dedicated_cpus == {1, 2, 3}
     image = {"hw_cpu_realtime_mask": "3"}
@@ -97,7 +97,7 @@ def test_realtime_cpus_are_the_dedicated_ones_of_a_mixed_guest() -> None:
 
 @pytest.mark.parametrize("suffix", ["", "1"])
 def test_amounts_of_pcpu_stand_for_the_policy(suffix: str) -> None:
-    """They are what the instance asks for, in a group of its own or not."""
+    """PCPU amounts, with or without a suffix, imply the dedicated policy and replace VCPU."""
     found = needs({f"resources{suffix}:PCPU": "4"})
     assert found.topology is not None
     assert found.topology.cpu_policy is CpuPolicy.DEDICATED
@@ -119,7 +119,7 @@ def test_amounts_of_pcpu_stand_for_the_policy(suffix: str) -> None:
 def test_thread_policies_ask_for_a_trait(
     policy: str, required: set[str], forbidden: set[str]
 ) -> None:
-    """Nova's scheduler asks Placement for hosts with hyperthreads, or without."""
+    """The policies `require` and `isolate` require and forbid the hyperthreading trait."""
     found = needs({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": policy})
     assert found.traits_required == required
     assert found.traits_forbidden == forbidden
@@ -127,13 +127,13 @@ def test_thread_policies_ask_for_a_trait(
 
 @pytest.mark.parametrize(("value", "policy"), [("required", "require"), ("forbidden", "isolate")])
 def test_the_trait_stands_for_a_thread_policy(value: str, policy: str) -> None:
-    """The other way round."""
+    """A hyperthreading trait implies the thread policy for dedicated CPUs."""
     specs = {"resources:PCPU": "4", "trait:HW_CPU_HYPERTHREADING": value}
     assert topology(specs).thread_policy == policy
 
 
 def test_the_image_may_require_threads_where_the_flavor_prefers_them() -> None:
-    """The flavor's policy counts, and hosts without any threads are out all the same."""
+    """A flavor's `prefer` stays the policy, and an image's `require` still demands threads."""
     specs = {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}
     found = topology(specs, {"hw_cpu_thread_policy": "require"})
     assert (found.thread_policy, found.wants_threads) == (ThreadPolicy.PREFER, True)
@@ -141,7 +141,7 @@ def test_the_image_may_require_threads_where_the_flavor_prefers_them() -> None:
 
 
 def test_cells_of_equal_size() -> None:
-    """CPUs and memory are divided in order; every cell has a part of the dedicated ones."""
+    """CPUs and memory are divided among the cells in order; each cell has a dedicated CPU."""
     specs = {"hw:numa_nodes": "2", "hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0,2"}
     assert topology(specs).cells == (
         GuestCell(frozenset({1}), frozenset({0}), 2048),
@@ -150,7 +150,7 @@ def test_cells_of_equal_size() -> None:
 
 
 def test_cells_that_are_named_one_by_one() -> None:
-    """CPUs and memory of each; what comes after a gap is not looked at."""
+    """Named cells get their own CPUs and memory; keys after a gap in the numbering are ignored."""
     specs = {
         "hw:numa_nodes": "2",
         "hw:numa_cpus.0": "0-2",
@@ -183,18 +183,18 @@ def test_cells_that_are_named_one_by_one() -> None:
     ],
 )
 def test_page_sizes(text: str, size: PageSize) -> None:
-    """A number is in KiB; a page size alone makes a topology."""
+    """A page size without a unit is in KiB, and a page size alone makes a topology."""
     assert topology({"hw:mem_page_size": text}).page_size == size
 
 
 def test_an_image_may_choose_among_large_pages() -> None:
-    """Only where the flavor leaves the choice."""
+    """An image chooses a page size if the flavor says `large`."""
     found = topology({"hw:mem_page_size": "large"}, {"hw_mem_page_size": "2MB"})
     assert found.page_size == 2048
 
 
 def test_persistent_memory_is_a_class_for_each_label() -> None:
-    """And makes a topology."""
+    """Each persistent memory label becomes a resource class, and the guest has a topology."""
     found = needs({"hw:pmem": "4GB, 4GB,my-label"})
     assert found.topology is not None
     assert found.amounts["CUSTOM_PMEM_NAMESPACE_4GB"] == 2
@@ -202,7 +202,7 @@ def test_persistent_memory_is_a_class_for_each_label() -> None:
 
 
 def test_devices_and_how_near_they_have_to_be() -> None:
-    """Flavor or image may say it for all devices; by socket, the host must know of sockets."""
+    """The image's affinity policy applies to all devices; `socket` requires a trait of the host."""
     specs = {"pci_passthrough:alias": "gpu:1"}
     assert needs(specs).devices == (DeviceNeed("gpu", 1),)
     found = needs(specs, {"hw_pci_numa_affinity_policy": "socket"})
@@ -314,14 +314,14 @@ MIXED = {"hw:cpu_policy": "mixed"}
 def test_contradictions_are_refused_by_their_key(
     specs: dict[str, str], properties: dict[str, str], key: str
 ) -> None:
-    """What Nova's API refuses never reaches a scheduler here either."""
+    """Invalid or contradictory values are refused under their key, as Nova's API does."""
     with pytest.raises(InvalidInputError) as caught:
         needs(specs, properties)
     assert caught.value.field == key
 
 
 def test_a_guest_with_a_topology_has_a_bounded_number_of_cpus() -> None:
-    """They are numbered one by one, so a flavor must not say any number."""
+    """A guest with a topology has at most 4096 CPUs; other guests have no such limit."""
     with pytest.raises(InvalidInputError, match="vcpus: 4097"):
         needs({"hw:cpu_policy": "dedicated"}, vcpus=4097)
     assert needs({}, vcpus=2**40).topology is None
@@ -339,12 +339,12 @@ def test_a_guest_with_a_topology_has_a_bounded_number_of_cpus() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(key: str, value: str) -> None:
-    """By its key."""
+    """An unreadable value is refused under its key."""
     with pytest.raises(InvalidInputError, match=key):
         check_values({"colour": "red", key: value})
 
 
 def test_what_needs_another_is_not() -> None:
-    """They may be set one after the other."""
+    """`check_values` does not require keys that belong together to be present together."""
     check_values({"hw:cpu_policy": "mixed", "hw:mem_page_size": "2MB", "hw:numa_nodes": "2"})
     check_values({"hw:cpu_thread_policy": "isolate", "hw:emulator_threads_policy": "share"})

@@ -1,4 +1,4 @@
-"""NUMA cells and PCI pools of hosts: what could not be is refused."""
+"""Tests for the validation of a host's NUMA cells and PCI pools."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def host(*cells: NumaCell, pools: tuple[PciPool, ...] = ()) -> Host:
 
 
 def test_cells_and_pools_of_a_host() -> None:
-    """A host may have several of each, and old ones say shared and dedicated CPUs are the same."""
+    """A host accepts several cells and pools; a cell may list a CPU as shared and dedicated."""
     both = frozenset({0, 1})
     made = host(
         NumaCell(0, both, both, (both,), 1024, (MemoryPages(4, 10, 2), MemoryPages(2048, 3)), 0),
@@ -37,7 +37,7 @@ def test_cells_and_pools_of_a_host() -> None:
     ],
 )
 def test_cells_that_could_not_be_on_one_host(cells: tuple[NumaCell, ...], said: str) -> None:
-    """The error names the cell."""
+    """A host with duplicate cell ids, a CPU in two cells, or too many cells is refused."""
     with pytest.raises(InvalidInputError, match=said):
         host(*cells)
 
@@ -53,7 +53,7 @@ def test_cells_that_could_not_be_on_one_host(cells: tuple[NumaCell, ...], said: 
     ],
 )
 def test_a_cell_that_could_not_be(fields: dict[str, object], said: str) -> None:
-    """Numbers are in range, a thread is of one core, a page size is said once."""
+    """A cell with values out of range, or with a repeated thread or page size, is refused."""
     with pytest.raises(InvalidInputError, match=said):
         NumaCell(**{"cell_id": 0, **fields})  # type: ignore[arg-type]
 
@@ -68,13 +68,13 @@ def test_a_cell_that_could_not_be(fields: dict[str, object], said: str) -> None:
     ],
 )
 def test_pages_that_could_not_be(size_kb: int, total: int, reserved: int, reason: str) -> None:
-    """The error names the value that is out of range, and the range."""
+    """An error about memory pages names the value that is out of range, and the range."""
     with pytest.raises(InvalidInputError, match=reason):
         MemoryPages(size_kb, total, reserved)
 
 
 def test_two_pools_that_nothing_tells_apart_are_refused() -> None:
-    """Their devices could not be counted; the count alone makes no difference."""
+    """Pools of one host that differ only in their count are refused, as is a negative count."""
     alike = (PciPool("8086", "154c", count=1), PciPool("8086", "154c", count=2))
     with pytest.raises(InvalidInputError, match="listed twice"):
         host(pools=alike)
@@ -83,7 +83,7 @@ def test_two_pools_that_nothing_tells_apart_are_refused() -> None:
 
 
 def test_a_share_takes_pinned_emulator_and_idle_cpus() -> None:
-    """No other guest may use any of them."""
+    """The taken CPUs of a share are its pinned, emulator and idle CPUs."""
     share = CellShare(
         0, 1, pinned=((0, 4), (1, 5)), emulator_cpus=frozenset({6}), idle_cpus=frozenset({7})
     )

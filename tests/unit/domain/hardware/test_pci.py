@@ -1,4 +1,4 @@
-"""Devices: what flavors ask for, and the aliases of a policy."""
+"""Tests for the devices that flavors request and for the aliases of a policy."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ GPU = {"name": "gpu", "vendor_id": "10DE", "product_id": "1eb8"}
 
 
 def test_a_flavor_asks_for_devices_by_alias() -> None:
-    """Each part of the list is a need of its own, in order."""
+    """Each entry of the alias list is a separate need, in the order of the list."""
     specs = {"pci_passthrough:alias": "gpu:2, nic:1,gpu:1"}
     assert device_needs(specs, None) == (
         DeviceNeed("gpu", 2),
@@ -34,13 +34,13 @@ def test_a_flavor_asks_for_devices_by_alias() -> None:
     "text", ["", "gpu", "gpu:", ":1", "gpu:0", "gpu:-1", "gpu:257", "a:200,b:99"]
 )
 def test_devices_that_cannot_be_read_are_refused(text: str) -> None:
-    """A count is 1 to 256, also in all."""
+    """Each count must be between 1 and 256, and so must their sum."""
     with pytest.raises(InvalidInputError, match="pci_passthrough:alias"):
         device_needs({"pci_passthrough:alias": text}, None)
 
 
 def test_aliases_of_one_name_are_alternatives() -> None:
-    """They are sorted by name, and ids compare without case."""
+    """Aliases of one name become alternatives, sorted by name, with ids in lower case."""
     nic = {
         "name": "nic",
         "vendor_id": "8086",
@@ -77,13 +77,13 @@ def test_aliases_of_one_name_are_alternatives() -> None:
 def test_aliases_that_cannot_be_read_are_refused(
     tables: Sequence[dict[str, str]], said: str
 ) -> None:
-    """The error names the table and the key."""
+    """An unreadable alias is refused with its table and key in the message."""
     with pytest.raises(ValueError, match=said):
         aliases_of(tables)
 
 
 def test_a_key_tells_pools_of_a_host_apart() -> None:
-    """All but the count is in it; the order of tags is not."""
+    """The key of a pool covers all fields except the count; the order of tags does not matter."""
     pool = PciPool("8086", "154c", tags={"b": "2", "a": "1"}, numa_node=0)
     same = PciPool("8086", "154c", tags={"a": "1", "b": "2"}, numa_node=0, count=7)
     assert pool.key == same.key == "8086/154c/type-PCI/0//a=1,b=2"

@@ -1,4 +1,4 @@
-"""Groups of resources as flavors spell them."""
+"""Tests for the resource groups in the extra specs of flavors."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def needs(specs: Mapping[str, str], image_traits: Mapping[str, str] | None = Non
 
 
 def test_a_suffix_makes_a_group() -> None:
-    """Amounts and traits with the same suffix belong together; groups come by suffix."""
+    """Amounts and traits with the same suffix form a group; groups are sorted by suffix."""
     found = needs(
         {
             "resources_GPU:CUSTOM_GPU_MILLI": "500",
@@ -39,7 +39,7 @@ def test_a_suffix_makes_a_group() -> None:
 
 
 def test_what_has_no_suffix_stays_apart() -> None:
-    """So do the traits of an image."""
+    """Amounts and traits without a suffix, and the traits of the image, belong to no group."""
     found = needs(
         {"resources:CUSTOM_X": "2", "trait:CUSTOM_A": "required", "resources-a:CUSTOM_X": "1"},
         {"trait:CUSTOM_B": "required"},
@@ -54,12 +54,12 @@ def test_what_has_no_suffix_stays_apart() -> None:
     "key", ["resources.a:VCPU", "resource1:VCPU", "resources" + "x" * 65 + ":VCPU", "atrait1:X"]
 )
 def test_other_keys_are_left_alone(key: str) -> None:
-    """A suffix has 1 to 64 letters, digits, hyphens and underscores."""
+    """Keys that only resemble group keys are ignored."""
     assert needs({key: "no number"}).groups == ()
 
 
 def test_a_group_of_nothing_is_no_group() -> None:
-    """Zero amounts are stripped, and a group without amounts goes with them."""
+    """A group whose amounts are all zero is left out."""
     assert needs({"resources1:VCPU": "0"}).groups == ()
     assert needs({"group_policy": "none"}).groups == ()
 
@@ -87,14 +87,14 @@ def test_a_group_of_nothing_is_no_group() -> None:
 def test_what_is_wrong_is_named_by_its_key(
     specs: Mapping[str, str], field: str, reason: str
 ) -> None:
-    """The error says which extra spec, and what would be right."""
+    """An invalid group is refused with the extra spec and the expected value."""
     with pytest.raises(InvalidInputError, match=reason) as caught:
         needs(specs)
     assert caught.value.field == field
 
 
 def test_a_trait_cannot_be_required_and_forbidden() -> None:
-    """Not in one group; another group may forbid what this one requires."""
+    """One group cannot both require and forbid a trait, but two groups may differ."""
     both = {"resources1:VCPU": "1", "trait1:X": "required", "trait2:X": "forbidden"}
     both |= {"resources2:VCPU": "1", "group_policy": "none"}
     assert [group.suffix for group in needs(both).groups] == ["1", "2"]

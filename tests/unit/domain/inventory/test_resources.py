@@ -1,4 +1,4 @@
-"""Inventories and amounts."""
+"""Tests for inventories, amounts and resource class names."""
 
 import math
 import re
@@ -38,12 +38,12 @@ from berth.domain.inventory.resources import (
 def test_capacity_is_what_is_not_reserved_times_the_ratio(
     inventory: Inventory, capacity: int
 ) -> None:
-    """Without a fraction, as an amount is whole; it may be below 0, and is never too large."""
+    """The capacity is the unreserved total times the ratio, truncated and clipped."""
     assert inventory.capacity == capacity
 
 
 def test_one_allocation_gets_no_more_than_the_total() -> None:
-    """Without max_unit a host does not overcommit against itself."""
+    """One allocation gets at most `max_unit`, which defaults to the total."""
     assert Inventory(8, allocation_ratio=16.0).unit_max == 8
     assert Inventory(8, max_unit=2).unit_max == 2
 
@@ -65,7 +65,7 @@ def test_one_allocation_gets_no_more_than_the_total() -> None:
     ],
 )
 def test_what_could_not_be_an_inventory_is_refused(changes: dict[str, int]) -> None:
-    """Negative amounts, zero units, and ratios that are none."""
+    """Negative amounts, zero units, and ratios that are out of range or not finite are refused."""
     with pytest.raises(InvalidInputError) as caught:
         Inventory(**{"total": 10, **changes})
     assert next(iter(changes)) in caught.value.field
@@ -81,14 +81,14 @@ def test_what_could_not_be_an_inventory_is_refused(changes: dict[str, int]) -> N
     ],
 )
 def test_agents_may_not_report_all_that_there_can_be(changes: dict[str, int], says: str) -> None:
-    """The Placement API takes such inventories; of an agent they are a mistake."""
+    """`check_reported` refuses inventories of agents that the Placement API would accept."""
     check_reported(Inventory(10, reserved=10, allocation_ratio=10_000.0))
     with pytest.raises(InvalidInputError, match=re.escape(says)):
         check_reported(Inventory(**{"total": 10, **changes}))
 
 
 def test_amounts_are_summed_class_by_class() -> None:
-    """Classes of either side are in the sum, and neither side changes."""
+    """The sum has the classes of both sides, and the operands do not change."""
     left = {"A": 1, "B": 2}
     assert add_amounts(left, {"B": 3, "C": 4}) == {"A": 1, "B": 5, "C": 4}
     assert left == {"A": 1, "B": 2}
@@ -96,11 +96,11 @@ def test_amounts_are_summed_class_by_class() -> None:
 
 @pytest.mark.parametrize("name", ["", "a", "A-B", "Ä", "A\n", "A" * 256])
 def test_a_bad_name_is_refused(name: str) -> None:
-    """Names are those that Placement takes."""
+    """A name that Placement would refuse is refused."""
     with pytest.raises(InvalidInputError, match="field"):
         check_name(name, "field")
 
 
 def test_a_good_name_is_returned() -> None:
-    """The longest is 255 characters."""
+    """A valid name of 255 characters is returned unchanged."""
     assert check_name("A_9" * 85, "field") == "A_9" * 85

@@ -1,4 +1,4 @@
-"""Records: kinds and keys."""
+"""Tests for the kinds and keys of ledger records."""
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.flavor import Flavor
@@ -45,7 +45,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
 
 
 def test_every_kind_has_a_type_and_every_record_a_kind_and_a_key() -> None:
-    """No kind is forgotten in any of the three."""
+    """Every kind has a record type, and every record has its kind and its key."""
     assert set(RECORD_TYPES) == set(KINDS.values()) == set(Kind) == set(RECORDS)
     assert {kind: (kind_of(record), key_of(record)) for kind, (record, _) in RECORDS.items()} == {
         kind: (kind, key) for kind, (_, key) in RECORDS.items()
