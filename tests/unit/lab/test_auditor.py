@@ -1,4 +1,4 @@
-"""What the auditor reports, what it lets pass, and which hosts it says would fit."""
+"""Tests for what the auditor reports, accepts, and lists as fitting hosts."""
 
 import pytest
 
@@ -11,19 +11,19 @@ SMALL = FleetHost("small", {"VCPU": 2, "MEMORY_MB": 2048}, ("CUSTOM_HDD",), "az2
 
 @pytest.fixture
 def auditor() -> Auditor:
-    """Keep the books of two hosts, one big and one small."""
+    """Return an auditor of two hosts, one big and one small."""
     return Auditor([BIG, SMALL])
 
 
 def test_a_full_host_is_not_overcommitted(auditor: Auditor) -> None:
-    """A placement may take the last unit of everything."""
+    """A placement may take all that a host has."""
     auditor.placed("i", "small", {"VCPU": 2, "MEMORY_MB": 2048})
     assert auditor.overcommitted() == []
     assert auditor.fits({"VCPU": 1}) == ["big"]
 
 
 def test_overcommit_is_reported_and_entered(auditor: Auditor) -> None:
-    """The report says how much was taken of what, and the books follow what happened."""
+    """The report names the excess, and the placement is recorded all the same."""
     auditor.placed("i", "small", {"VCPU": 1})
     with pytest.raises(AuditError, match="takes 2 of VCPU \\(1 free, 2 in total"):
         auditor.placed("j", "small", {"VCPU": 2, "MEMORY_MB": 1})
@@ -33,14 +33,14 @@ def test_overcommit_is_reported_and_entered(auditor: Auditor) -> None:
 
 
 def test_a_class_the_host_lacks_has_no_room(auditor: Auditor) -> None:
-    """A host has none of a resource class that it does not name."""
+    """A host has no room for a resource class that it does not list."""
     assert auditor.fits({"CUSTOM_GPU": 1}) == []
     with pytest.raises(AuditError, match="CUSTOM_GPU \\(0 free, 0 in total"):
         auditor.placed("i", "big", {"CUSTOM_GPU": 1})
 
 
 def test_asking_for_nothing_always_fits(auditor: Auditor) -> None:
-    """A zero amount breaks no rule, even on a host that is overcommitted."""
+    """A zero amount is always accepted, even on an overcommitted host."""
     with pytest.raises(AuditError):
         auditor.placed("i", "small", {"VCPU": 3})
     auditor.placed("j", "small", {"VCPU": 0, "MEMORY_MB": 1})
@@ -48,7 +48,7 @@ def test_asking_for_nothing_always_fits(auditor: Auditor) -> None:
 
 
 def test_an_instance_has_one_host(auditor: Auditor) -> None:
-    """A second placement is reported and not entered; after a release it is right."""
+    """A second placement of an instance is reported and not recorded until it is released."""
     auditor.placed("i", "big", {"VCPU": 1})
     with pytest.raises(AuditError, match="placed on 'small' but is already on 'big'"):
         auditor.placed("i", "small", {"VCPU": 1})
@@ -58,7 +58,7 @@ def test_an_instance_has_one_host(auditor: Auditor) -> None:
 
 
 def test_release_needs_a_placement(auditor: Auditor) -> None:
-    """What is not placed, or was released before, cannot be released."""
+    """Releasing an instance that is not placed is reported."""
     auditor.placed("i", "big", {"VCPU": 1})
     auditor.released("i")
     with pytest.raises(AuditError, match="'i' was released but is not placed"):
@@ -66,7 +66,7 @@ def test_release_needs_a_placement(auditor: Auditor) -> None:
 
 
 def test_unknown_host_and_negative_amount_are_reported(auditor: Auditor) -> None:
-    """What has no meaning in the books is reported and not entered."""
+    """An unknown host or a negative amount is reported, and nothing is recorded."""
     with pytest.raises(AuditError, match="unknown host 'moon'"):
         auditor.placed("i", "moon", {"VCPU": 1})
     with pytest.raises(AuditError, match="takes a negative amount of VCPU"):
@@ -75,7 +75,7 @@ def test_unknown_host_and_negative_amount_are_reported(auditor: Auditor) -> None
 
 
 def test_a_missing_trait_is_reported(auditor: Auditor) -> None:
-    """The host must have every required trait."""
+    """A host that lacks one of the required traits is reported and does not fit."""
     required = ("CUSTOM_SSD", "CUSTOM_HDD")
     with pytest.raises(AuditError, match="lacks trait CUSTOM_HDD"):
         auditor.placed("i", "big", {}, traits_required=required)
@@ -84,7 +84,7 @@ def test_a_missing_trait_is_reported(auditor: Auditor) -> None:
 
 
 def test_one_trait_of_each_set_is_enough(auditor: Auditor) -> None:
-    """Of each set of alternatives the host needs one, and of an empty set there is none."""
+    """A host needs one trait of each set of alternatives; no host fits an empty set."""
     either = frozenset({"CUSTOM_SSD", "CUSTOM_HDD"})
     assert auditor.fits({}, any_traits=[either]) == ["big", "small"]
     assert auditor.fits({}, any_traits=[either, frozenset({"CUSTOM_NEW"})]) == ["big"]
@@ -94,14 +94,14 @@ def test_one_trait_of_each_set_is_enough(auditor: Auditor) -> None:
 
 
 def test_another_availability_zone_is_reported(auditor: Auditor) -> None:
-    """A request for a zone may only go to hosts of that zone."""
+    """A placement outside the requested availability zone is reported."""
     assert auditor.fits({}, availability_zone="az2") == ["small"]
     with pytest.raises(AuditError, match="is in az1, not in az2"):
         auditor.placed("i", "big", {}, availability_zone="az2")
 
 
 def test_every_broken_rule_is_told_at_once(auditor: Auditor) -> None:
-    """One report holds all the reasons."""
+    """One report contains all broken rules."""
     with pytest.raises(AuditError, match=r"VCPU.*; lacks trait CUSTOM_SSD; is in az2"):
         auditor.placed(
             "i", "small", {"VCPU": 3}, traits_required=["CUSTOM_SSD"], availability_zone="az1"
@@ -109,7 +109,7 @@ def test_every_broken_rule_is_told_at_once(auditor: Auditor) -> None:
 
 
 def test_ratio_stretches_one_class_rounded_down() -> None:
-    """With a ratio of 1.5 three vCPUs carry four, and the memory is as it was."""
+    """A ratio of 1.5 turns three vCPUs into four, and the memory stays as it is."""
     host = FleetHost("h", {"VCPU": 3, "MEMORY_MB": 1024})
     auditor = Auditor([host], ratios={"VCPU": 1.5})
     auditor.placed("i", "h", {"VCPU": 3})
@@ -119,7 +119,7 @@ def test_ratio_stretches_one_class_rounded_down() -> None:
 
 
 def test_one_instance_never_gets_more_than_the_total() -> None:
-    """A ratio is for several instances: a host does not overcommit against itself."""
+    """One instance cannot take more than the host's total, whatever the ratio."""
     auditor = Auditor([FleetHost("h", {"VCPU": 4})], ratios={"VCPU": 16})
     assert auditor.fits({"VCPU": 5}) == []
     with pytest.raises(AuditError, match="takes 5 of VCPU \\(64 free, 4 in total"):

@@ -1,4 +1,4 @@
-"""Device books: who has which part of which device, and whether that can be right."""
+"""Tests for the auditor's books of devices."""
 
 import pytest
 
@@ -12,12 +12,12 @@ HALF, WHOLE = {GPU: 500}, {GPU: 1000}
 
 @pytest.fixture
 def books() -> DeviceUsage:
-    """The books of one host with two GPUs."""
+    """Return the books of one host with two GPUs and one host without devices."""
     return DeviceUsage([HOST, FleetHost("bare", {"VCPU": 8})])
 
 
 def test_every_way_is_tried(books: DeviceUsage) -> None:
-    """What is asked for fits as long as any order of devices does."""
+    """A request fits if any assignment of its shares to devices fits."""
     books.book("h", [AuditedDeviceShare(0, {GPU: 400})], sign=1)
     assert books.find("h", DeviceRequest((HALF, WHOLE))) == (
         AuditedDeviceShare(1, WHOLE),
@@ -31,7 +31,7 @@ def test_every_way_is_tried(books: DeviceUsage) -> None:
 
 
 def test_giving_back_makes_room(books: DeviceUsage) -> None:
-    """The books are as they were."""
+    """Shares that are given back are free again."""
     parts = [AuditedDeviceShare(0, WHOLE), AuditedDeviceShare(1, WHOLE)]
     books.book("h", parts, sign=1)
     assert books.find("h", DeviceRequest((HALF,))) is None
@@ -75,12 +75,12 @@ def test_giving_back_makes_room(books: DeviceUsage) -> None:
 def test_wrong_parts_are_told_of(
     books: DeviceUsage, ask: DeviceRequest, parts: list[AuditedDeviceShare], reason: str
 ) -> None:
-    """Each rule has its words; what is right has none."""
+    """Each broken rule about device shares is reported."""
     assert reason in "; ".join(books.broken("h", ask, parts))
 
 
 def test_right_parts_are_silent(books: DeviceUsage) -> None:
-    """Telling changes nothing."""
+    """Valid shares are not reported, and the check does not change the books."""
     ask, parts = (
         DeviceRequest((HALF, HALF)),
         [AuditedDeviceShare(0, HALF), AuditedDeviceShare(0, HALF)],
@@ -90,7 +90,7 @@ def test_right_parts_are_silent(books: DeviceUsage) -> None:
 
 
 def test_the_auditor_keeps_device_books() -> None:
-    """A placed instance takes parts, and gives them back when it goes."""
+    """A placed instance takes device shares and gives them back on release."""
     auditor = Auditor([HOST])
     ask = DeviceRequest((WHOLE, WHOLE), isolate=True)
     auditor.placed("i", "h", {"VCPU": 1})

@@ -1,4 +1,4 @@
-"""Filling: requests placed on a table as a scheduler would, one after the other."""
+"""Tests for filling a host table with requests one after the other."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def policy() -> Policy:
 
 
 def test_requests_take_room_until_there_is_none(policy: Policy) -> None:
-    """All instances of a request or none."""
+    """A request is placed with all of its instances or refused."""
     filling = FleetFilling(HOSTS, policy)
     assert filling.empty_share == 1.0
     assert filling.arrive(Arrival(0.0, "one", "small"), SMALL)
@@ -41,7 +41,7 @@ def test_requests_take_room_until_there_is_none(policy: Policy) -> None:
 
 
 def test_departures_make_room(policy: Policy) -> None:
-    """What was refused has nothing to give back."""
+    """A departure frees its capacity; that of a refused request changes nothing."""
     filling = FleetFilling(HOSTS, policy)
     many, more = Arrival(0.0, "many", "small", 6), Arrival(1.0, "more", "small")
     assert filling.arrive(many, SMALL)
@@ -53,7 +53,7 @@ def test_departures_make_room(policy: Policy) -> None:
 
 
 def test_zones_and_devices_are_there(policy: Policy) -> None:
-    """A GPU has room for two halves, and both are on the host that has it."""
+    """Requests for GPU shares and for an availability zone go only to hosts that have them."""
     filling = FleetFilling(HOSTS, policy)
     arrivals = [Arrival(0.0, f"gpu-{n}", "half") for n in range(3)]
     assert [filling.arrive(one, HALF_GPU) for one in arrivals] == [True, True, False]
@@ -64,7 +64,7 @@ def test_zones_and_devices_are_there(policy: Policy) -> None:
 
 
 def test_the_policy_decides() -> None:
-    """Spreading begins with the emptier host, packing with the one in use."""
+    """The policy `pack` fills the hosts in use first, and `spread` the empty ones."""
     hosts = [FleetHost(name, {"VCPU": 8, "MEMORY_MB": 8192}) for name in "abc"]
     for name, empty in (("pack", 2 / 3), ("spread", 0.0)):
         filling = FleetFilling(hosts, load_policy(Path(name)))
@@ -74,7 +74,7 @@ def test_the_policy_decides() -> None:
 
 
 def homes(policy: Policy) -> dict[str, int]:
-    """Return the row of every instance that is there when a workload has come to its end."""
+    """Return the row of each instance that is placed at the end of a generated workload."""
     workload = generate(GeneratorSettings(hosts=25, requests=200))
     filling = FleetFilling(workload.hosts, policy)
     for event in events(workload, until_s=workload.arrivals[-1].at_s):
@@ -89,7 +89,7 @@ def homes(policy: Policy) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", [name for name in READY if name != "openb"])
 def test_ready_policies_choose_alike_with_and_without_the_engine(name: str) -> None:
-    """Their weighers may be kept: every plan is that of a full evaluation."""
+    """A ready policy chooses the same hosts with and without incremental evaluation."""
     policy = load_policy(Path(name))
     full = replace(policy, driver=filter_scheduler.build(incremental=False))
     assert homes(policy) == homes(full)

@@ -1,4 +1,4 @@
-"""What the generated fleet and load look like with the settings of the demo."""
+"""Tests for the generated fleet and load with the settings of the demo."""
 
 from collections import Counter
 
@@ -14,12 +14,12 @@ HOUR_S = 3600
 
 @pytest.fixture(scope="module")
 def demo() -> Workload:
-    """Draw the workload of the demo once."""
+    """Return the workload of the demo, drawn once per module."""
     return generate()
 
 
 def asked_vcpus(workload: Workload, at_s: float) -> int:
-    """Sum the vCPUs of all that has come and not yet gone, refused or not."""
+    """Return the vCPUs requested by all arrivals present at a time, refused or not."""
 
     def lives(arrival: Arrival) -> bool:
         lifetime_s = arrival.lifetime_s or 0
@@ -33,7 +33,7 @@ def asked_vcpus(workload: Workload, at_s: float) -> int:
 
 
 def fleet_vcpus(workload: Workload) -> int:
-    """Sum the vCPUs of the fleet."""
+    """Return the vCPUs of the fleet."""
     return sum(host.amounts["VCPU"] for host in workload.hosts)
 
 
@@ -72,7 +72,7 @@ def first_fit(workload: Workload, until_s: float) -> tuple[list[tuple[float, int
 
 
 def demand_of(flavor: FlavorSpec) -> tuple[dict[str, int], list[str]]:
-    """Read the amounts and required traits of a flavor."""
+    """Return the amounts and required traits of a flavor."""
     amounts = {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.memory_mb, "DISK_GB": flavor.disk_gb}
     traits: list[str] = []
     for key, value in flavor.extra_specs.items():
@@ -85,7 +85,7 @@ def demand_of(flavor: FlavorSpec) -> tuple[dict[str, int], list[str]]:
 
 
 def test_demo_fills_its_fleet_and_refuses_some(demo: Workload) -> None:
-    """Placed first fit, 80 to 96 % of the vCPUs are in use and at most one request in ten fails."""
+    """First fit uses 80 to 96 % of the vCPUs and refuses at most one request in ten."""
     used, refused = first_fit(demo, 48 * HOUR_S)
     loads = [vcpus / fleet_vcpus(demo) for at_s, vcpus in used if at_s > 3 * HOUR_S]
     assert min(loads) >= 0.8
@@ -94,7 +94,7 @@ def test_demo_fills_its_fleet_and_refuses_some(demo: Workload) -> None:
 
 
 def test_default_settings_are_the_demo(demo: Workload) -> None:
-    """Without settings there are 200 hosts and 2,000 requests within two days."""
+    """The default settings are 200 hosts and 2,000 requests within two days."""
     assert demo == generate(GeneratorSettings())
     assert (len(demo.hosts), len(demo.arrivals)) == (200, 2000)
     assert demo.arrivals[-1].at_s <= 48 * HOUR_S
@@ -111,7 +111,7 @@ def test_fleet_mixes_shapes_in_every_zone(demo: Workload) -> None:
 
 
 def test_some_host_can_take_each_flavor(demo: Workload) -> None:
-    """No flavor is too large for the fleet."""
+    """Every flavor fits on some host."""
     for flavor in demo.flavors.values():
         assert any(
             host.amounts["VCPU"] >= flavor.vcpus
@@ -122,14 +122,14 @@ def test_some_host_can_take_each_flavor(demo: Workload) -> None:
 
 
 def test_flavors_are_popular_unequally(demo: Workload) -> None:
-    """Of twelve flavors the three most popular have at least half of the requests."""
+    """Three of the twelve flavors account for at least half of the requests."""
     counts = Counter(arrival.flavor for arrival in demo.arrivals)
     assert len(demo.flavors) == 12
     assert sum(count for _, count in counts.most_common(3)) >= len(demo.arrivals) / 2
 
 
 def test_load_after_the_opening_is_as_asked(demo: Workload) -> None:
-    """What is asked for averages 90 % of the fleet's vCPUs and peaks above 95 %."""
+    """The requested load averages 90 % of the fleet's vCPUs and peaks above 95 %."""
     loads = [asked_vcpus(demo, hour * HOUR_S) / fleet_vcpus(demo) for hour in range(3, 48)]
     assert sum(loads) / len(loads) == pytest.approx(0.9, abs=0.02)
     assert min(loads) >= 0.8
@@ -137,7 +137,7 @@ def test_load_after_the_opening_is_as_asked(demo: Workload) -> None:
 
 
 def test_lifetimes_are_minutes_hours_and_months(demo: Workload) -> None:
-    """After the opening most instances live less than an hour, and a few for months."""
+    """After the opening most instances live less than an hour, and a few live for months."""
     lives_s = [arrival.lifetime_s or 0 for arrival in demo.arrivals if arrival.at_s > 2 * HOUR_S]
     minutes = sum(life_s < HOUR_S for life_s in lives_s) / len(lives_s)
     months = sum(life_s > 30 * 24 * HOUR_S for life_s in lives_s) / len(lives_s)
@@ -146,7 +146,7 @@ def test_lifetimes_are_minutes_hours_and_months(demo: Workload) -> None:
 
 
 def test_more_comes_by_day_than_by_night() -> None:
-    """Between 9 and 21 h there are at least twice as many requests as between 21 and 9 h."""
+    """More than twice as many requests arrive between 9 and 21 h as between 21 and 9 h."""
     workload = generate(GeneratorSettings(hosts=20, requests=5000, days=5.0))
     hours = [
         arrival.at_s / HOUR_S % 24 for arrival in workload.arrivals if arrival.at_s > 2 * HOUR_S
@@ -156,7 +156,7 @@ def test_more_comes_by_day_than_by_night() -> None:
 
 
 def test_too_few_requests_are_noted() -> None:
-    """A fleet too large to fill is not filled with months; the notes say what would do it."""
+    """If there are too few requests to fill the fleet, the notes say so."""
     workload = generate(GeneratorSettings(hosts=500, requests=500))
     assert any("too few requests for a load of 90%" in note for note in workload.notes)
     standing = sum(arrival.at_s < 2 * HOUR_S for arrival in workload.arrivals)
@@ -164,7 +164,7 @@ def test_too_few_requests_are_noted() -> None:
 
 
 def test_too_many_requests_live_shorter() -> None:
-    """Where requests would overfill a small fleet their lifetimes shrink; the notes say so."""
+    """If the requests would overfill the fleet, their lifetimes shrink and the notes say so."""
     workload = generate(GeneratorSettings(hosts=20, requests=5000))
     assert any("would overfill the fleet" in note for note in workload.notes)
     loads = [asked_vcpus(workload, hour * HOUR_S) / fleet_vcpus(workload) for hour in range(3, 48)]
@@ -172,7 +172,7 @@ def test_too_many_requests_live_shorter() -> None:
 
 
 def test_another_seed_is_another_workload(demo: Workload) -> None:
-    """The seed changes the requests and leaves the fleet as it is."""
+    """Another seed changes the requests but not the fleet."""
     other = generate(GeneratorSettings(seed=2))
     assert other.arrivals != demo.arrivals
     assert other.hosts == demo.hosts
@@ -180,6 +180,6 @@ def test_another_seed_is_another_workload(demo: Workload) -> None:
 
 @pytest.mark.parametrize("field", ["hosts", "requests", "days", "load"])
 def test_settings_must_be_above_zero(field: str) -> None:
-    """Nothing can be drawn from no hosts, no requests, no time or no load."""
+    """Hosts, requests, days and load must be above 0."""
     with pytest.raises(InvalidInputError, match=f"{field}: must be finite and above 0, not 0"):
         GeneratorSettings(**{field: 0})

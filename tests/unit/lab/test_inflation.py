@@ -1,4 +1,4 @@
-"""Inflation: requests until they ask for so much, in an order that a seed gives."""
+"""Tests for inflating a workload to a given demand in an order given by a seed."""
 
 from collections import Counter
 
@@ -32,12 +32,12 @@ WORKLOAD = Workload(
 
 
 def total(demand: InflatedWorkload) -> int:
-    """Sum what all requests ask for."""
+    """Return the amount that all requests ask for."""
     return sum(demand.asked[arrival.flavor] for arrival in demand.workload.arrivals)
 
 
 def test_requests_are_added_up_to_the_demand() -> None:
-    """All of the list is there, and one more of the largest would be too much."""
+    """Requests are added up to the demand, and every request of the list is included."""
     demand = inflate(WORKLOAD, GPU, seed=1)
     assert demand.asked == {"share": 500, "plain": 0, "two": 2000}
     assert demand.capacity == 20_000
@@ -47,21 +47,21 @@ def test_requests_are_added_up_to_the_demand() -> None:
 
 
 def test_requests_are_left_out_down_to_the_demand() -> None:
-    """When the list asks for more than it may."""
+    """Requests are left out if the list asks for more than the demand."""
     demand = inflate(WORKLOAD, GPU, seed=1, demand=0.2)
     assert total(demand) <= 4000
     assert len(demand.workload.arrivals) < 12
 
 
 def test_who_asks_for_nothing_is_not_inflated() -> None:
-    """There would be no end to it."""
+    """A workload that requests none of the resource class is not inflated."""
     demand = inflate(WORKLOAD, "CUSTOM_OTHER", seed=1)
     assert len(demand.workload.arrivals) == 12
     assert demand.capacity == 0
 
 
 def test_a_seed_gives_an_order() -> None:
-    """Of hosts, by their names, and of requests; another seed gives another one."""
+    """The seed determines the order of hosts and requests."""
     first, again, other = (inflate(WORKLOAD, GPU, seed=seed).workload for seed in (1, 1, 2))
     assert first == again
     assert [host.name for host in first.hosts] == sorted(host.name for host in first.hosts)

@@ -1,4 +1,4 @@
-"""Ports for servers that are about to start."""
+"""Tests for choosing ports for servers that are about to start."""
 
 import socket
 import subprocess
@@ -12,14 +12,14 @@ from berth.lab.loopback import free_port, free_ports
 
 
 def test_each_is_another_one_below_those_of_connections() -> None:
-    """No outgoing connection takes one of them before the server listens."""
+    """Free ports are distinct and below the range of outgoing connections."""
     ports = free_ports(50)
     assert len(set(ports)) == 50
     assert all(20_000 <= port < 32_768 for port in ports)
 
 
 def test_one_that_somebody_listens_on_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And when no other is left an error says so."""
+    """A port with a listener is left out, and an error says when no port is left."""
     taken = free_port()
     free_ports(64)  # The first one's mark is gone.
     monkeypatch.setattr(loopback, "_PORTS", range(taken, taken + 1))
@@ -33,7 +33,7 @@ def test_one_that_somebody_listens_on_is_left_out(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ports are marked on Linux alone")
 def test_one_that_another_process_was_given_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its server is still starting and does not listen; the mark ends with the process."""
+    """A port given to another process is left out until that process ends."""
     script = "from berth.lab.loopback import free_port; print(free_port(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

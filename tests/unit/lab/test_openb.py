@@ -1,4 +1,4 @@
-"""How lines of the openb trace become hosts, flavors and arrivals, and what is refused."""
+"""Tests for reading hosts, flavors and arrivals from the openb trace."""
 
 import gzip
 from pathlib import Path
@@ -14,25 +14,25 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time\n"
 
 
 def write(folder: Path, pods: str, nodes: str = NODES) -> None:
-    """Write both files of a trace, as plain csv."""
+    """Write both files of a trace as plain CSV."""
     (folder / "openb_node_list_all_node.csv").write_text(nodes, encoding="utf-8")
     (folder / "openb_pod_list_default.csv").write_text(pods, encoding="utf-8")
 
 
 def read(folder: Path, pods: str, nodes: str = NODES) -> Workload:
-    """Write a trace and read it back."""
+    """Write a trace and return the workload read from it."""
     write(folder, pods, nodes)
     return read_openb(folder)
 
 
 def flavor_of(folder: Path, line: str) -> FlavorSpec:
-    """Read the flavor of a trace that is one pod."""
+    """Return the flavor of a trace with one pod."""
     (flavor,) = read(folder, PODS + line + "\n").flavors.values()
     return flavor
 
 
 def test_node_becomes_host(tmp_path: Path) -> None:
-    """CPU is exact in 1/1000 core; each GPU is a device with 1000 thousandths of its own."""
+    """A node becomes a host with CPU in 1/1000 core and a device for each GPU."""
     assert read(tmp_path, PODS).hosts == (
         FleetHost("n0", {"VCPU": 32, "CUSTOM_CPU_MILLI": 32500, "MEMORY_MB": 65536}),
         FleetHost(
@@ -45,7 +45,7 @@ def test_node_becomes_host(tmp_path: Path) -> None:
 
 
 def test_cpu_pod_becomes_flavor(tmp_path: Path) -> None:
-    """CPU is asked for in 1/1000 core instead of vCPUs, which are rounded up for display."""
+    """A pod requests CPU in 1/1000 core; its vCPUs are rounded up for display only."""
     assert flavor_of(tmp_path, "p,3152,3072,0,0,,7") == FlavorSpec(
         "c3152-m3072-g0",
         vcpus=4,
@@ -60,7 +60,7 @@ def test_cpu_pod_becomes_flavor(tmp_path: Path) -> None:
 
 
 def test_whole_gpus_are_groups(tmp_path: Path) -> None:
-    """A pod with whole GPUs asks for all of so many different ones, and for no model."""
+    """A pod with whole GPUs requests each as a group, isolated from each other."""
     flavor = flavor_of(tmp_path, "p,12000,16384,2,1000,,0")
     assert flavor.name == "c12000-m16384-g2"
     needs = needs_of(flavor.flavor)
@@ -71,7 +71,7 @@ def test_whole_gpus_are_groups(tmp_path: Path) -> None:
 
 
 def test_one_accepted_model_is_a_required_trait(tmp_path: Path) -> None:
-    """A gpu_spec of one model, however often it is named, asks for its trait."""
+    """A `gpu_spec` with one model, even if repeated, requires the trait of that model."""
     flavor = flavor_of(tmp_path, "p,1000,1024,1,1000,V100M32|V100M32,0")
     assert flavor.name == "c1000-m1024-g1-xV100M32"
     assert flavor.extra_specs["trait:CUSTOM_GPU_MODEL_V100M32"] == "required"
@@ -79,7 +79,7 @@ def test_one_accepted_model_is_a_required_trait(tmp_path: Path) -> None:
 
 
 def test_several_accepted_models_are_any_of_their_traits(tmp_path: Path) -> None:
-    """A gpu_spec of several models asks for one of them, in one order for one flavor."""
+    """A `gpu_spec` with several models asks for any of their traits, in sorted order."""
     flavor = flavor_of(tmp_path, "p,1000,1024,1,1000,T4|P100|G3|A10,0")
     assert flavor.name == "c1000-m1024-g1-xA10_G3_P100_T4"
     wanted = [f"CUSTOM_GPU_MODEL_{model}" for model in ("A10", "G3", "P100", "T4")]
@@ -87,7 +87,7 @@ def test_several_accepted_models_are_any_of_their_traits(tmp_path: Path) -> None
 
 
 def test_share_of_a_gpu_is_a_group(tmp_path: Path) -> None:
-    """A pod with a share asks for so many thousandths of one GPU."""
+    """A pod with a share of a GPU requests thousandths of one GPU."""
     flavor = flavor_of(tmp_path, "p,6000,12288,1,460,,0")
     assert flavor.name == "c6000-m12288-g1-s460"
     assert flavor.extra_specs["resources1:CUSTOM_GPU_MILLI"] == "460"
@@ -95,7 +95,7 @@ def test_share_of_a_gpu_is_a_group(tmp_path: Path) -> None:
 
 
 def test_processors_may_be_counted_in_thousandths_of_a_vcpu(tmp_path: Path) -> None:
-    """So that policies that look at VCPU see them."""
+    """With `cpu_class="VCPU"` hosts and flavors count thousandths of a core as VCPU."""
     write(tmp_path, PODS + "p,3152,3072,0,0,,7\n")
     workload = read_openb(tmp_path, cpu_class="VCPU")
     assert workload.hosts[0].amounts == {"VCPU": 32500, "MEMORY_MB": 65536}
@@ -106,7 +106,7 @@ def test_processors_may_be_counted_in_thousandths_of_a_vcpu(tmp_path: Path) -> N
 
 
 def test_equal_pods_share_a_flavor(tmp_path: Path) -> None:
-    """There is one flavor for each distinct spec, and no departures."""
+    """Pods with equal specs share a flavor, and none of them departs."""
     workload = read(tmp_path, f"{PODS}p,1000,1024,0,0,,0\nq,1000,1024,0,0,,3\n")
     assert list(workload.flavors) == ["c1000-m1024-g0"]
     assert workload.arrivals == (
@@ -116,13 +116,13 @@ def test_equal_pods_share_a_flavor(tmp_path: Path) -> None:
 
 
 def test_arrivals_come_by_creation_time(tmp_path: Path) -> None:
-    """The order is that of the creation times, not that of the file."""
+    """Arrivals are sorted by creation time."""
     workload = read(tmp_path, f"{PODS}p,1000,0,0,0,,9\nq,1000,0,0,0,,3\n")
     assert [arrival.name for arrival in workload.arrivals] == ["q", "p"]
 
 
 def test_no_memory_is_allowed_and_noted(tmp_path: Path) -> None:
-    """A pod may ask for no memory; the notes count these."""
+    """A pod may request no memory, and the notes count such pods."""
     workload = read(tmp_path, f"{PODS}p,1000,0,0,0,,0\n")
     flavor = workload.flavors["c1000-m0-g0"]
     assert (flavor.memory_mb, flavor.extra_specs["resources:MEMORY_MB"]) == (1, "0")
@@ -130,7 +130,7 @@ def test_no_memory_is_allowed_and_noted(tmp_path: Path) -> None:
 
 
 def test_without_times_the_file_gives_the_order(tmp_path: Path) -> None:
-    """The multigpu variants have no times: one request a second, as the file has them."""
+    """Without creation times pods arrive one per second in the order of the file."""
     pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nz,1000,1,0,0\na,1000,1,0,0\n"
     workload = read(tmp_path, pods)
     assert [(arrival.at_s, arrival.name) for arrival in workload.arrivals] == [(0, "z"), (1, "a")]
@@ -138,7 +138,7 @@ def test_without_times_the_file_gives_the_order(tmp_path: Path) -> None:
 
 
 def test_gzipped_files_are_read(tmp_path: Path) -> None:
-    """A .csv.gz serves where there is no .csv."""
+    """A .csv.gz file is read if there is no .csv file."""
     for stem, text in (("node_list_gpu_node", NODES), ("pod_list_small", PODS)):
         path = tmp_path / f"openb_{stem}.csv.gz"
         path.write_bytes(gzip.compress(text.encode()))
@@ -148,7 +148,7 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
 
 
 def test_missing_file_is_named_with_what_is_there(tmp_path: Path) -> None:
-    """The error names the file asked for and lists the variants that are there."""
+    """The error names the missing file and lists the variants in the folder."""
     write(tmp_path, PODS)
     with pytest.raises(OpenbTraceError, match=r"it has openb_pod_list_default\.csv") as caught:
         read_openb(tmp_path, variant="other")
@@ -176,7 +176,7 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_bad_value_is_named(tmp_path: Path, line: str, column: str, reason: str) -> None:
-    """The error names the file, the line and the column of the first bad value."""
+    """The error names the file, line and column of the first invalid value."""
     with pytest.raises(OpenbTraceError, match=reason) as caught:
         read(tmp_path, f"{PODS}q,1,1,0,0,,0\n{line}\n")
     assert (caught.value.line, caught.value.column) == (3, column)
@@ -184,19 +184,19 @@ def test_bad_value_is_named(tmp_path: Path, line: str, column: str, reason: str)
 
 
 def test_too_many_values_are_refused(tmp_path: Path) -> None:
-    """A line that is longer than the header cannot be understood."""
+    """A line with more values than the header is refused."""
     with pytest.raises(OpenbTraceError, match="line 2: has 8 values for 7 columns"):
         read(tmp_path, f"{PODS}p,1,1,0,0,,0,extra\n")
 
 
 def test_bad_quoting_is_refused(tmp_path: Path) -> None:
-    """A quote that does not close is an error of the file, not a crash."""
+    """An unclosed quote is reported as an error of the file."""
     with pytest.raises(OpenbTraceError, match="is not csv"):
         read(tmp_path, f'{PODS}"p,1,1,0,0,,0\n')
 
 
 def test_gpu_host_must_say_its_model(tmp_path: Path) -> None:
-    """A node with GPUs of no model is refused."""
+    """A node with GPUs and no model is refused."""
     with pytest.raises(OpenbTraceError, match="line 2, column model: has no value"):
         read(tmp_path, PODS, nodes="sn,cpu_milli,memory_mib,gpu,model\nn,1000,1,2,\n")
 
@@ -205,7 +205,7 @@ def test_gpu_host_must_say_its_model(tmp_path: Path) -> None:
     "raw", [b"not gzip", gzip.compress(b"x" * 99, mtime=0)[:-9]], ids=["not gzip", "cut off"]
 )
 def test_broken_gzip_is_refused(tmp_path: Path, raw: bytes) -> None:
-    """A file that cannot be unpacked is named."""
+    """A gzip file that cannot be unpacked is named in the error."""
     (tmp_path / "openb_node_list_all_node.csv.gz").write_bytes(raw)
     with pytest.raises(OpenbTraceError, match=r"all_node\.csv\.gz: cannot be read"):
         read_openb(tmp_path)

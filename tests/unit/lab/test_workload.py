@@ -1,4 +1,4 @@
-"""What a workload refuses, and the order in which its events come."""
+"""Tests for the validation of workloads and the order of their events."""
 
 import pytest
 
@@ -15,12 +15,12 @@ from berth.lab.workload import (
 
 
 def workload_of(*arrivals: Arrival, hosts: tuple[FleetHost, ...] = ()) -> Workload:
-    """Build a workload whose one flavor is called small."""
+    """Return a workload with one flavor, called small."""
     return Workload("test", hosts, {"small": FlavorSpec("small", 1, 512)}, arrivals)
 
 
 def story(workload: Workload, until_s: float | None = None) -> list[str]:
-    """Write each event as `+name@second` or `-name@second`."""
+    """Return the events as `+name@second` for arrivals and `-name@second` for departures."""
     signs = {ArrivalEvent: "+", DepartureEvent: "-"}
     return [
         f"{signs[type(event)]}{event.arrival.name}@{event.at_s:g}"
@@ -29,7 +29,7 @@ def story(workload: Workload, until_s: float | None = None) -> list[str]:
 
 
 def test_events_come_in_time_order() -> None:
-    """A departure comes its lifetime after the arrival, between the arrivals around it."""
+    """Arrivals and departures are yielded in the order of their times."""
     workload = workload_of(
         Arrival(0, "a", "small", lifetime_s=5), Arrival(3, "b", "small", lifetime_s=1)
     )
@@ -37,13 +37,13 @@ def test_events_come_in_time_order() -> None:
 
 
 def test_departure_comes_before_arrival_at_equal_times() -> None:
-    """What goes at a second makes room for what comes at it."""
+    """At equal times a departure comes before an arrival."""
     workload = workload_of(Arrival(0, "a", "small", lifetime_s=5), Arrival(5, "b", "small"))
     assert story(workload) == ["+a@0", "-a@5", "+b@5"]
 
 
 def test_equal_departures_keep_the_order_of_arrival() -> None:
-    """Instances that go at one second go in the order in which they came."""
+    """Departures at the same second keep the order of the arrivals."""
     workload = workload_of(
         Arrival(0, "z", "small", lifetime_s=6),
         Arrival(2, "y", "small", lifetime_s=4),
@@ -53,7 +53,7 @@ def test_equal_departures_keep_the_order_of_arrival() -> None:
 
 
 def test_lifetime_of_zero_departs_after_its_own_arrival() -> None:
-    """Nothing departs before it has arrived, and the next arrival finds it gone."""
+    """An instance with a lifetime of zero departs between its arrival and the next one."""
     workload = workload_of(
         Arrival(1, "a", "small", lifetime_s=0), Arrival(1, "b", "small", lifetime_s=0)
     )
@@ -61,12 +61,12 @@ def test_lifetime_of_zero_departs_after_its_own_arrival() -> None:
 
 
 def test_without_a_lifetime_nothing_departs() -> None:
-    """An arrival whose lifetime is None stays for good."""
+    """An arrival whose lifetime is None never departs."""
     assert story(workload_of(Arrival(1, "a", "small"))) == ["+a@1"]
 
 
 def test_until_leaves_out_what_comes_later() -> None:
-    """Events up to and at the given second are yielded, later ones are not."""
+    """Events up to and including the given second are yielded."""
     workload = workload_of(
         Arrival(0, "a", "small", lifetime_s=2),
         Arrival(1, "b", "small", lifetime_s=2),
@@ -84,13 +84,13 @@ def test_arrivals_out_of_order_are_refused() -> None:
 
 
 def test_unknown_flavor_is_refused() -> None:
-    """The refusal names the arrival and the flavor that is not there."""
+    """An arrival with an unknown flavor is refused, and the error names both."""
     with pytest.raises(InvalidInputError, match="'a' requests unknown flavor 'huge'"):
         workload_of(Arrival(0, "a", "huge"))
 
 
 def test_names_given_twice_are_refused() -> None:
-    """Two hosts, or two arrivals, of one name could not be told apart."""
+    """Two hosts or two arrivals with the same name are refused."""
     with pytest.raises(InvalidInputError, match="hosts: 'h' is repeated"):
         workload_of(hosts=(FleetHost("h", {}), FleetHost("h", {})))
     with pytest.raises(InvalidInputError, match="arrivals: 'a' is repeated"):
@@ -106,7 +106,7 @@ def test_names_given_twice_are_refused() -> None:
     ],
 )
 def test_impossible_times_are_refused(field: str, values: dict[str, float]) -> None:
-    """No request comes before the trace starts, and no lifetime is below zero."""
+    """Negative and undefined times are refused."""
     with pytest.raises(InvalidInputError, match=f"arrival 'a': {field}"):
         Arrival(values.get("at_s", 0.0), "a", "small", lifetime_s=values.get("lifetime_s"))
 

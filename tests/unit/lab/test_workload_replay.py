@@ -1,4 +1,4 @@
-"""Replays against a service that refuses a request."""
+"""Tests for replays against a service that refuses a request."""
 
 import asyncio
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class RefusingClient(ServiceClient):
 def test_a_refusal_ends_the_replay_with_its_own_error(
     monkeypatch: pytest.MonkeyPatch, concurrency: int
 ) -> None:
-    """The command shows it as one line, which it cannot do with a group of errors."""
+    """The replay raises the refusal itself, not an exception group."""
     monkeypatch.setattr(workload_replay, "ServiceClient", RefusingClient)
     options = ReplayOptions(concurrency=concurrency)
     with pytest.raises(ServiceError, match="quota exceeded"):

@@ -1,4 +1,4 @@
-"""The plan of the demo of zones: fleets and requests from a seed."""
+"""Tests for the fleets and requests that the zone demo draws from a seed."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from berth.lab.zone_demo_plan import FLAVORS, RARE, demo_requests, oversized_req
 
 @pytest.mark.parametrize("instances", [1, 7, 40, 1000])
 def test_requests_sum_up(instances: int) -> None:
-    """Whatever is asked for altogether, no more and no less, of flavors that there are."""
+    """The requests sum up to the given number of instances and use existing flavors."""
     plan = demo_requests(instances, 1)
     assert sum(one.count for one in plan) == instances
     assert min(one.count for one in plan) > 0
@@ -16,20 +16,20 @@ def test_requests_sum_up(instances: int) -> None:
 
 
 def test_a_thousand_instances_are_of_all_sizes_and_flavors() -> None:
-    """The demo shows more than one kind of request."""
+    """A plan of 1,000 instances has requests of several sizes and uses all flavors."""
     plan = demo_requests(1000, 1)
     assert len({one.count for one in plan}) > 4
     assert {one.flavor for one in plan} == {flavor.name for flavor in FLAVORS}
 
 
 def test_equal_seeds_draw_equal_plans() -> None:
-    """And other seeds other ones."""
+    """Equal seeds draw equal plans and fleets; another seed draws another plan."""
     assert demo_requests(500, 3) == demo_requests(500, 3) != demo_requests(500, 4)
     assert zone_fleets(9, 3)("zone-1", 1) == zone_fleets(9, 3)("zone-1", 1)
 
 
 def test_each_zone_has_hosts_of_its_own() -> None:
-    """Names say whose they are; the root has fewer, and all kinds are somewhere."""
+    """Host names start with their zone; the root has fewer hosts, and all kinds occur."""
     fleet = zone_fleets(6, 1)
     drawn = {
         name: fleet(name, depth) for name, depth in (("root", 0), ("a", 1), ("b", 1), ("c", 1))
@@ -41,7 +41,7 @@ def test_each_zone_has_hosts_of_its_own() -> None:
 
 
 def test_too_much_is_more_than_all_hosts_could_take() -> None:
-    """Even of an empty tree."""
+    """The oversized request exceeds what all able hosts could take if they were empty."""
     fleet = zone_fleets(6, 1)
     hosts = [host for name in "abc" for host in fleet(name, 1)]
     ask = oversized_request(hosts)

@@ -1,4 +1,4 @@
-"""The report of the demo of zones: where instances are, and what should not be so."""
+"""Tests for the report of the zone demo and the faults that it lists."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ def instance(number: int, reservation_id: str = "r-1") -> Instance:
 def book(
     zone: str, *instances: Instance, scores: Sequence[float] = (), wrong: Sequence[str] = ()
 ) -> ZoneSnapshot:
-    """Return what a zone has; the n-th score is of the host of the n-th instance."""
+    """Return a snapshot of a zone; the n-th score belongs to the host of the n-th instance."""
     chosen: Mapping[str, ScoredHost] = {
         one.uuid: ScoredHost(f"{zone}-host", f"{zone}-host", score)
         for one, score in zip(instances, scores, strict=False)
@@ -41,19 +41,19 @@ def book(
 
 
 def listed(*instances: Instance, status: str = "ACTIVE") -> list[dict[str, Any]]:
-    """Return instances as the root lists them."""
+    """Return the instances in the form in which the root lists servers."""
     return [{"id": one.uuid, "status": status} for one in instances]
 
 
 def test_books_that_add_up_have_no_faults() -> None:
-    """Three instances in two zones, as many as were asked for."""
+    """Zones that together have the requested instances have no faults."""
     assert (
         faults_of([book("a", instance(1), instance(2)), book("b", instance(3))], {"r-1": 3}) == []
     )
 
 
 def test_an_instance_in_two_zones_is_a_fault() -> None:
-    """And so is the count that it makes wrong."""
+    """An instance in two zones is a fault, and so is the wrong count of its reservation."""
     faults = faults_of([book("a", instance(1)), book("b", instance(1))], {"r-1": 1})
     assert faults == [
         f"instance {instance(1).uuid} is in a and b",
@@ -62,7 +62,7 @@ def test_an_instance_in_two_zones_is_a_fault() -> None:
 
 
 def test_an_instance_that_is_missing_or_not_wanted_is_a_fault() -> None:
-    """One that a refused request has left behind is seen, too."""
+    """Missing instances and instances of a refused request are faults."""
     faults = faults_of([book("a", instance(1), instance(2, "r-2"))], {"r-1": 2})
     assert faults == [
         "reservation r-1 has 1 instances, but should have 2",
@@ -71,19 +71,19 @@ def test_an_instance_that_is_missing_or_not_wanted_is_a_fault() -> None:
 
 
 def test_what_an_audit_finds_is_a_fault() -> None:
-    """With the zone's name."""
+    """A finding of a zone's audit is a fault that names the zone."""
     faults = faults_of([book("a", wrong=["task_stuck: it waits"])], {})
     assert faults == ["the audit of a finds task_stuck: it waits"]
 
 
 def test_zones_of_a_request_are_those_that_have_some_of_it() -> None:
-    """Other reservations do not count."""
+    """The zones of a request are counted from its own reservation only."""
     books = [book("a", instance(1), instance(2)), book("b", instance(4, "r-2")), book("c")]
     assert with_zones(OUTCOME, books).zones == {"a": 2}
 
 
 def test_the_widest_request_is_in_the_most_zones_and_the_largest_there() -> None:
-    """Refused ones are in none."""
+    """The widest request is the placed one in the most zones, then with the most instances."""
     wide = replace(OUTCOME, zones={"a": 1, "b": 2})
     wider = replace(wide, count=9)
     refused = replace(wider, count=99, is_placed=False)
@@ -92,14 +92,14 @@ def test_the_widest_request_is_in_the_most_zones_and_the_largest_there() -> None
 
 
 def test_weights_of_a_zone_are_the_best_and_the_least_of_its_own() -> None:
-    """None where it has nothing."""
+    """The best and worst weights of a zone are None if the zone has no instances."""
     share = share_of(book("a", instance(1), instance(2), scores=(0.25, 0.75)))
     assert (share.weight_most, share.weight_least, share.instances) == (0.75, 0.25, 2)
     assert share_of(book("b")).weight_most is None
 
 
 def test_parts_of_a_request_come_best_first() -> None:
-    """Each with the first and the last choice of its zone, of this request alone."""
+    """Parts are sorted by score and have the first and last choice for this request only."""
     books = [
         book("a", instance(1), instance(2), scores=(0.5, 0.25)),
         book("b", instance(3), instance(4, "r-2"), scores=(0.75, 1.0)),
@@ -111,7 +111,7 @@ def test_parts_of_a_request_come_best_first() -> None:
 
 
 def test_a_list_that_differs_from_the_books_is_a_fault() -> None:
-    """Servers that do not run are reported with their status."""
+    """Servers that differ from the zones' books, or do not run, are faults."""
     books = {"a": book("a", instance(1), instance(2)), "b": book("b", instance(3))}
     whole = listed(instance(1), instance(2), instance(3))
     assert check([OUTCOME], {"r-1": whole}, books) == []

@@ -1,4 +1,4 @@
-"""Trees of zones: their shape, and the files that each zone is started with."""
+"""Tests for the shape of zone trees and the files of each zone."""
 
 import tomllib
 from pathlib import Path
@@ -20,7 +20,7 @@ def one_host(name: str, depth: int) -> list[FakeHost]:
 
 
 def test_a_tree_has_as_many_zones_as_its_shape_says() -> None:
-    """Children are numbered below their parents, and each has its own hosts."""
+    """The tree follows the given shape; children are numbered and have their own hosts."""
     root = tree_of((3, 2), one_host)
     assert root.name == "root"
     assert [one.name for one in root.children] == ["zone-1", "zone-2", "zone-3"]
@@ -30,20 +30,20 @@ def test_a_tree_has_as_many_zones_as_its_shape_says() -> None:
 
 
 def test_a_level_without_zones_is_refused() -> None:
-    """Zones below a missing level would be lost silently."""
+    """A shape with a level of zero zones is refused."""
     with pytest.raises(InvalidInputError, match="below 1"):
         tree_of((2, 0), one_host)
 
 
 def test_two_zones_of_one_name_are_refused(tmp_path: Path) -> None:
-    """They would share a folder, and statements could not tell them apart."""
+    """Two zones with the same name are refused."""
     spec = ZoneSpec("root", children=(ZoneSpec("west"), ZoneSpec("west")))
     with pytest.raises(InvalidInputError, match="west"), made_tree(spec, tmp_path):
         pass
 
 
 def test_parents_come_before_their_children(tmp_path: Path) -> None:
-    """Each zone knows its parent and level; ports differ."""
+    """Zones are listed parents first, with their parent, depth and distinct URLs."""
     with made_tree(tree_of((2, 1), one_host), tmp_path) as tree:
         assert [(zone.name, zone.depth) for zone in tree] == [
             ("root", 0),
@@ -58,7 +58,7 @@ def test_parents_come_before_their_children(tmp_path: Path) -> None:
 
 
 def test_a_zone_trusts_its_parent_alone(tmp_path: Path) -> None:
-    """It has the parent's public keys, and an account for it beside its own two."""
+    """A zone has its parent's public keys and an account for its parent."""
     with made_tree(tree_of((1, 1), one_host), tmp_path) as tree:
         leaf = tree["zone-1-1"]
         assert set(zone_keys.parents(leaf.parents_file)) == {"zone-1"}
@@ -70,7 +70,7 @@ def test_a_zone_trusts_its_parent_alone(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_zone_can_be_read_and_beat_the_usual_ones(tmp_path: Path) -> None:
-    """What is given goes over what the tree sets by itself."""
+    """The given settings override those that the tree sets by default."""
     given = {
         "zones.offer_hold_s": 0,
         "zones.told_capabilities": ["free.VCPU"],
@@ -87,7 +87,7 @@ def test_settings_of_a_zone_can_be_read_and_beat_the_usual_ones(tmp_path: Path) 
 
 
 def test_files_go_away_with_a_tree_that_was_given_no_folder() -> None:
-    """A folder of one's own stays, and one that was made is removed."""
+    """A tree without a given folder removes its files when it is closed."""
     with made_tree(tree_of((1,), one_host)) as tree:
         folder = tree.root.folder
         assert folder.is_dir()
@@ -95,7 +95,7 @@ def test_files_go_away_with_a_tree_that_was_given_no_folder() -> None:
 
 
 def test_a_zone_that_does_not_run_is_said_so() -> None:
-    """Waiting for it ends at once, instead of after its time."""
+    """Waiting for a zone that is not running fails with the end of its log."""
     with made_tree(tree_of((), one_host)) as tree:
         assert tree.root.pid is None
         with pytest.raises(UnavailableError, match="zone root did not become ready"):
