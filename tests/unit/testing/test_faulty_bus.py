@@ -1,4 +1,4 @@
-"""Orders on a bus that loses, doubles and delays: nothing is placed twice or lost."""
+"""Tests for placing orders over a bus that loses, doubles and delays messages."""
 
 import asyncio
 from random import Random
@@ -16,7 +16,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
 
 def instances_over(desk: Desk, bus: Bus) -> Instances:
-    """Return the use cases about instances of an API that calls over a bus."""
+    """Return the instance use cases of an API that calls over this bus."""
     return Instances(
         ledger=desk.ledger,
         follower=desk.follower,
@@ -28,7 +28,7 @@ def instances_over(desk: Desk, bus: Bus) -> Instances:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_orders_survive_a_faulty_bus(seed: int) -> None:
-    """Each is placed once, whether by its call, by a double of it, or from the ledger."""
+    """Each order is placed exactly once in spite of lost, doubled and delayed messages."""
 
     async def main() -> None:
         desk, rng = await open_desk(Fleet(hosts=4, vcpus=64)), Random(seed)
@@ -61,7 +61,7 @@ def test_orders_survive_a_faulty_bus(seed: int) -> None:
 
 
 def test_casts_are_lost_doubled_and_out_of_order() -> None:
-    """By the seed: the same each time."""
+    """The seed determines which casts are lost, doubled and reordered."""
 
     async def sent(faults: Faults) -> list[str]:
         desk, kept = await open_desk(), Keeping()

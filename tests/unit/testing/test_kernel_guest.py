@@ -1,4 +1,4 @@
-"""The kernel guest: what goes into its RAM disk, in which order, and what it says."""
+"""Tests for the RAM disk of the kernel guest and for its console output."""
 
 import gzip
 import stat
@@ -14,7 +14,7 @@ _FIELD = 8
 
 
 def unpacked(archive: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
-    """Read an archive as the kernel does: mode, content and device by name."""
+    """Return the mode, content and device of each entry of an archive, by name."""
     found: dict[str, tuple[int, bytes, tuple[int, int]]] = {}
     at = 0
     while True:
@@ -31,7 +31,7 @@ def unpacked(archive: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
 
 
 def test_a_ram_disk_has_all_that_the_kernel_looks_for() -> None:
-    """A console before anything is mounted, the first program, and modules in their order."""
+    """The RAM disk has a console, an init program, busybox and the modules in their order."""
     files = unpacked(gzip.decompress(initrd(b"#!", b"ELF", {"b.ko": b"12345", "a.ko": b""})))
     mode, _, device = files["dev/console"]
     assert (stat.S_ISCHR(mode), device) == (True, (5, 1))
@@ -43,17 +43,17 @@ def test_a_ram_disk_has_all_that_the_kernel_looks_for() -> None:
 
 
 def test_equal_parts_make_an_equal_ram_disk() -> None:
-    """No time of the day is in it."""
+    """Equal contents give identical RAM disks."""
     assert initrd(b"1", b"2", {}) == initrd(b"1", b"2", {})
 
 
 def module(*needed: str) -> bytes:
-    """Return a module that needs others, as far as anybody looks."""
+    """Return the bytes of a module that depends on others."""
     return b"\x7fELF\0license=GPL\0depends=" + ",".join(needed).encode() + b"\0name=x\0"
 
 
 def test_modules_come_after_what_they_need() -> None:
-    """Each once, whoever needs it; the kernel writes names in two ways."""
+    """Each module is loaded once and after its dependencies; `-` and `_` are equivalent."""
     modules = {
         "blk": module("ring", "core"),
         "pci": module("core", "modern-dev"),
@@ -66,13 +66,13 @@ def test_modules_come_after_what_they_need() -> None:
 
 
 def test_a_module_that_is_missing_is_named() -> None:
-    """Also when it is another module that needs it."""
+    """A missing dependency is named in the error."""
     with pytest.raises(FetchError, match="no module gone"):
         in_order(["one"], {"one": module("gone")})
 
 
 def test_what_a_guest_says_is_read_from_whole_lines() -> None:
-    """A line that is still being written does not count."""
+    """Incomplete lines of the console are ignored."""
     uuid = "0" * 8 + "-0000-4000-8000-" + "0" * 12
     line = f"BERTH-KERNEL ready uuid={uuid} cpus=2 mib=92 boots=3\r\n"
     assert starts_of(f"Linux\r\n{line}more\r\n{line}") == [KernelGuestReady(uuid, 2, 92, 3)] * 2

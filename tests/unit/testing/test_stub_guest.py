@@ -1,4 +1,4 @@
-"""The stub guest: what is committed is what its source says."""
+"""Tests for the committed image of the stub guest."""
 
 import pytest
 
@@ -9,14 +9,14 @@ UUID = "12345678-9abc-def0-1234-56789abcdef0"
 
 
 def test_the_bytes_are_those_of_the_source() -> None:
-    """Whoever changes one changes the other: `make stub-guest`."""
+    """The committed image equals the assembled source; `make stub-guest` renews it."""
     if missing := lacking_tools():
         pytest.skip(f"no {', '.join(missing)} of binutils here")
     assert assemble() == stub_image()
 
 
 def test_the_firmware_ends_with_the_guest() -> None:
-    """QEMU takes multiples of 64 KiB, and the processor starts 16 bytes before the end."""
+    """The firmware is 64 KiB long and ends with the guest, whose entry is a jump."""
     firmware = stub_firmware()
     assert len(firmware) == 65_536
     assert firmware.endswith(stub_image())
@@ -26,7 +26,7 @@ def test_the_firmware_ends_with_the_guest() -> None:
 
 
 def test_starts_are_read_from_the_console() -> None:
-    """Each whole line counts, in order; numbers are hexadecimal."""
+    """Each complete ready line of the console is read, with hexadecimal numbers."""
     line = f"{READY}{UUID} cpus=0010 mib=00000400\r\n"
     console = f"cut off{line}BERTH-GUEST tick 00000007\r\n{line}{READY}{UUID} cpus=00"
     assert starts_of(console) == [StubGuestReady(UUID, 16, 1024)] * 2
