@@ -1,4 +1,4 @@
-"""Plugins written for the version before find the interface under its former names."""
+"""Tests for the deprecated names of modules and classes that plugins import."""
 
 import importlib
 import subprocess
@@ -15,7 +15,7 @@ _PUBLIC_OF_RULES = ("Filter", "Weigher", "Query", "Reads", "Scores", "without")
 
 @pytest.mark.parametrize("former", FORMER_MODULES)
 def test_a_former_module_is_found_and_warns(former: str) -> None:
-    """Every entry leads to a module that exists, and to names that exist in it."""
+    """A former module name warns, and its names are those of the present module."""
     sys.modules.pop(former, None)
     present, names = FORMER_MODULES[former]
     with pytest.warns(DeprecationWarning, match=f"{former} is now {present}"):
@@ -27,7 +27,7 @@ def test_a_former_module_is_found_and_warns(former: str) -> None:
 
 @pytest.mark.parametrize("module", FORMER_NAMES)
 def test_a_former_name_is_found_and_warns(module: str) -> None:
-    """In modules that stayed where they were, too."""
+    """A former name in a module warns and leads to the present name."""
     target = importlib.import_module(module)
     for old, new in FORMER_NAMES[module].items():
         with pytest.warns(DeprecationWarning, match=f"{old} is now {module}.{new}"):
@@ -43,7 +43,7 @@ def test_a_former_name_is_found_and_warns(module: str) -> None:
     ],
 )
 def test_a_warning_names_the_line_with_the_former_name(statement: str) -> None:
-    """The author of a plugin sees where to change it, not what imported the plugin."""
+    """The warning points to the plugin's own line that uses the former name."""
     script = f"def use():\n    {statement}\n\nuse()\n"
     sys.modules.pop("berth.domain.host", None)
     with pytest.warns(DeprecationWarning, match=" is now ") as caught:
@@ -53,7 +53,7 @@ def test_a_warning_names_the_line_with_the_former_name(statement: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_rules_are_the_same_objects_under_both_paths() -> None:
-    """A filter made by a former import is a filter."""
+    """The former and the present path of the rules give the same objects."""
     former = importlib.import_module("berth.scheduling.rule")
     present = importlib.import_module("berth.scheduling.rules.rule")
     assert former.Filter is Filter
@@ -64,7 +64,7 @@ def test_rules_are_the_same_objects_under_both_paths() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_name_that_changed_its_meaning_follows_the_path() -> None:
-    """`Ranking` of the former module is the class, the present one is the protocol."""
+    """`Ranking` of the former module is the class `FullRanking`, not the present protocol."""
     former = importlib.import_module("berth.scheduling.ranking")
     assert former.Ranking is FullRanking
     assert former.Ranked is Ranking
@@ -72,20 +72,20 @@ def test_a_name_that_changed_its_meaning_follows_the_path() -> None:
 
 @pytest.mark.parametrize("name", ["berth.scheduling.nowhere", "berth.rule"])
 def test_other_modules_stay_unknown(name: str) -> None:
-    """The former paths are a list, not a guess."""
+    """Importing an unknown module raises ModuleNotFoundError."""
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(name)
 
 
 def test_a_name_that_never_was_stays_unknown() -> None:
-    """A typing error in a plugin is an error, as ever."""
+    """Accessing an unknown name raises AttributeError."""
     ports = importlib.import_module("berth.ports.virt")
     with pytest.raises(AttributeError, match="Drivers"):
         _ = ports.Drivers
 
 
 def test_berth_itself_uses_no_former_name() -> None:
-    """All of the command line imports without a warning."""
+    """The command line of Berth imports without a deprecation warning from Berth."""
     code = "import berth.cli.main, berth.cli.commands.serving, berth.app.processes"
     command = [sys.executable, "-W", "error::DeprecationWarning:berth", "-c", code]
     assert subprocess.run(command, check=False).returncode == 0
