@@ -1,4 +1,4 @@
-"""Resize and cold migration, to the end or back, and what goes wrong on the way."""
+"""Tests for resizes and cold migrations: completion, revert, failures and interruptions."""
 
 from dataclasses import replace
 
@@ -21,28 +21,31 @@ SLOW = DriverFaults(delay_s={"stop": 1.0, "fetch_disks": 1.0, "offer_disks": 1.0
 
 
 async def resized(town: Town, instance: Instance) -> Instance:
-    """Have an instance resized and wait until its owner is asked."""
+    """Resize an instance and return it when it waits for confirmation."""
     await town.operations.resize(instance.uuid, LARGER, caller(1))
     await town.work()
     return await town.get(instance.uuid)
 
 
 async def confirm(town: Town, instance: Instance) -> Instance:
-    """Confirm a move and wait until that is done."""
+    """Confirm a move, wait until it is done, and return the instance."""
     await town.operations.confirm(instance.uuid, caller(8), service_down_time_s=DOWN_S)
     await town.work()
     return await town.get(instance.uuid)
 
 
 async def revert(town: Town, instance: Instance) -> Instance:
-    """Revert a move and wait until that is done."""
+    """Revert a move, wait until it is done, and return the instance."""
     await town.operations.revert(instance.uuid, caller(9), service_down_time_s=DOWN_S)
     await town.work()
     return await town.get(instance.uuid)
 
 
 async def test_a_resize_takes_room_on_both_sides_until_it_is_confirmed() -> None:
-    """The old room is the migration's, the new one the instance's."""
+    """A resized instance holds capacity on both hosts until the resize is confirmed.
+
+    The migration holds the former capacity and the instance the new one.
+    """
     town = await open_town()
     vm = await town.create()
     now = await resized(town, vm)
@@ -67,7 +70,7 @@ async def test_a_resize_takes_room_on_both_sides_until_it_is_confirmed() -> None
 
 @pytest.mark.parametrize("was", [Status.ACTIVE, Status.SHUTOFF])
 async def test_a_resize_can_be_reverted(was: Status) -> None:
-    """Everything is as before: host, size, room, and whether it runs."""
+    """A revert restores the host, the flavor, the capacity and the power state."""
     town = await open_town()
     vm = await town.create()
     if was is Status.SHUTOFF:
@@ -88,7 +91,7 @@ async def test_a_resize_can_be_reverted(was: Status) -> None:
 
 
 async def test_a_resize_may_stay_on_its_host() -> None:
-    """Where that is set; old and new room count together until it is confirmed."""
+    """A resize in place holds the capacity of both flavors until it is confirmed or reverted."""
     town = await open_town(hosts=1, resizes_in_place=True)
     vm = await town.create()
     now = await resized(town, vm)
@@ -107,7 +110,7 @@ async def test_a_resize_may_stay_on_its_host() -> None:
 
 
 async def test_a_cold_migration_may_name_its_host() -> None:
-    """The filters are asked all the same."""
+    """A cold migration goes to the host that the caller names."""
     town = await open_town(vcpus=2)
     vm = await town.create()
     target = next(name for name in ("host-3", "host-2") if name != vm.host)
@@ -119,7 +122,7 @@ async def test_a_cold_migration_may_name_its_host() -> None:
 
 
 async def test_without_room_the_instance_stays_as_it_was() -> None:
-    """Nothing is claimed; the history has the reason."""
+    """A resize without room changes nothing, and the action records the reason."""
     town = await open_town(vcpus=2)
     vm = await town.create()
     now = await resized(town, vm)
@@ -132,7 +135,7 @@ async def test_without_room_the_instance_stays_as_it_was() -> None:
 
 
 async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_was() -> None:
-    """Neither after a revert nor after a move that failed."""
+    """The disks of a stopped instance are no longer offered after a revert or a failed move."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
@@ -154,7 +157,10 @@ async def test_nobody_reads_the_disks_of_a_stopped_server_that_stays_where_it_wa
 
 @pytest.mark.parametrize("verb", ["offer_disks", "fetch_disks"])
 async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb: str) -> None:
-    """The guest is started again, all room but its own is free, nothing is left elsewhere."""
+    """A move that fails on every host leaves the guest running where it was.
+
+    No other host holds capacity or a guest.
+    """
     faults = DriverFaults(share={verb: 1.0})
     town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
     vm = await town.create()
@@ -170,7 +176,7 @@ async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb:
 
 
 async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:
-    """Alternates are tried, and the history of the one action tells of both."""
+    """A move that fails on one host continues on another one."""
     town = await open_town()
     vm = await town.create()
     others = [name for name in town.machines if name != vm.host]
@@ -194,7 +200,7 @@ async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:
 async def test_what_makes_no_sense_is_refused(
     step: Transition, error: type[Exception] | None
 ) -> None:
-    """The same flavor, a smaller disk, a confirmation of nothing."""
+    """A resize to the same flavor or a smaller disk, and a needless confirmation, are refused."""
     town = await open_town()
     vm = await town.create()
     if error is None:
@@ -210,7 +216,7 @@ async def test_what_makes_no_sense_is_refused(
 
 @pytest.mark.parametrize("forced", [False, True])
 async def test_a_target_may_be_written_in_any_case(*, forced: bool) -> None:
-    """It is that host all the same, and refused when the server is there."""
+    """Target host names ignore case; the instance's own host and unknown hosts are refused."""
     town = await open_town()
     vm = await town.create()
     assert vm.host is not None
@@ -226,7 +232,7 @@ async def test_a_target_may_be_written_in_any_case(*, forced: bool) -> None:
 
 
 async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:
-    """Its own place does not hold it; anti-affinity keeps it off the others'."""
+    """The only member of an affinity group can move; anti-affinity members stay apart."""
     town = await open_town()
     group = ServerGroup("group-1", "together", GroupPolicy.AFFINITY, "project-1")
     apart = ServerGroup("group-2", "apart", GroupPolicy.ANTI_AFFINITY, "project-1")
@@ -247,7 +253,7 @@ async def test_a_lone_member_of_an_affinity_group_can_be_moved() -> None:
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5])
 async def test_a_move_survives_the_death_of_the_agents(seconds: float) -> None:
-    """What was begun is found in the ledger and ended, whenever the agents die."""
+    """A resize completes although the agents were restarted in the middle of it."""
     town = await open_town(*(FakeHost(f"host-{n}", faults=SLOW) for n in (1, 2, 3)))
     vm = await town.create()
     await town.operations.resize(vm.uuid, LARGER, caller(1))
@@ -264,7 +270,7 @@ async def test_a_move_survives_the_death_of_the_agents(seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 30.0])
 async def test_a_delete_on_the_way_leaves_nothing(seconds: float) -> None:
-    """No guest, no room, on neither side, whenever it comes."""
+    """Deleting an instance during a resize leaves no guest and no allocation on either host."""
     town = await open_town(*(FakeHost(f"host-{n}", faults=SLOW) for n in (1, 2, 3)))
     vm = await town.create()
     await town.operations.resize(vm.uuid, LARGER, caller(1))
@@ -278,7 +284,10 @@ async def test_a_delete_on_the_way_leaves_nothing(seconds: float) -> None:
 
 
 async def test_a_confirmation_does_not_wait_for_a_dead_host() -> None:
-    """What was left there is destroyed by its agent when it is back."""
+    """A confirmation completes although the source host is down.
+
+    The agent of that host destroys the former guest when it is back.
+    """
     town = await open_town()
     vm = await town.create()
     now = await resized(town, vm)

@@ -1,4 +1,4 @@
-"""What is cut short: the history says so, and neither room nor disks are left over."""
+"""Tests for interrupted actions: their history ends, and nothing is left over."""
 
 from dataclasses import replace
 
@@ -34,14 +34,14 @@ async def shelved(town: Town, request: Request | None = None) -> Instance:
 
 
 async def message(town: Town, instance: Instance, name: str) -> str:
-    """Return what came of an action that must have ended."""
+    """Return the message of an action and assert that the action has ended."""
     (found,) = [one for one in await town.ledger.actions(instance.uuid) if one.name == name]
     assert found.ended_at_s is not None
     return found.message
 
 
 async def test_a_delete_ends_what_goes_on() -> None:
-    """The history of the instance has no action without an end."""
+    """Deleting an instance ends its running action with a message."""
     town = await open_town(*slow("stop"))
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
@@ -54,7 +54,7 @@ async def test_a_delete_ends_what_goes_on() -> None:
 
 @pytest.mark.parametrize("evacuates", [False, True])
 async def test_another_word_ends_what_goes_on(*, evacuates: bool) -> None:
-    """An administrator's reset, or an evacuation, comes before it is done."""
+    """A state reset or an evacuation ends the running action with a message."""
     town = await open_town(*slow("stop"))
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
@@ -70,7 +70,7 @@ async def test_another_word_ends_what_goes_on(*, evacuates: bool) -> None:
 
 
 async def test_a_confirmation_that_is_done_at_once_ends() -> None:
-    """The host that was left is down, so nobody has anything to do for it."""
+    """Confirming a move whose source host is down ends the action immediately."""
     town = await open_town()
     vm = await town.create()
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
@@ -82,7 +82,7 @@ async def test_a_confirmation_that_is_done_at_once_ends() -> None:
 
 
 async def test_a_move_that_is_given_up_on_its_way_back_keeps_its_room() -> None:
-    """The instance has taken it back already."""
+    """A revert that a state reset interrupts keeps the capacity that the instance took back."""
     town = await open_town(*slow("spawn"))
     vm = await town.create()
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
@@ -99,7 +99,7 @@ async def test_a_move_that_is_given_up_on_its_way_back_keeps_its_room() -> None:
 
 @pytest.mark.parametrize("confirms", [False, True])
 async def test_a_resize_in_place_that_is_given_up_leaves_the_guest(*, confirms: bool) -> None:
-    """There is no other host that would have to clear anything away."""
+    """A resize in place that ends early leaves the guest running with its new capacity."""
     town = await open_town(hosts=1, resizes_in_place=True)
     await town.flavor()
     vm = await town.create()
@@ -119,7 +119,7 @@ async def test_a_resize_in_place_that_is_given_up_leaves_the_guest(*, confirms: 
 
 
 async def test_what_is_on_no_host_is_not_said_to_be_active() -> None:
-    """Nobody would ever start it."""
+    """An instance without a host cannot be reset to ACTIVE."""
     town = await open_town()
     vm = await shelved(town)
     with pytest.raises(ConflictError, match="no host"):
@@ -127,7 +127,7 @@ async def test_what_is_on_no_host_is_not_said_to_be_active() -> None:
 
 
 async def test_deleting_what_is_on_no_host_deletes_its_disks() -> None:
-    """An agent whose driver can does that, though it is away at the time."""
+    """Deleting a shelved instance deletes its stored disks once an agent is back."""
     town = await open_town(FakeHost("host-1", lacks=frozenset({DriverFeature.DISKS})), hosts=2)
     vm = await shelved(town, replace(make_request(1), force_hosts=("host-2",)))
     assert vm.host is None
@@ -143,7 +143,10 @@ async def test_deleting_what_is_on_no_host_deletes_its_disks() -> None:
 
 
 async def test_the_disks_are_known_before_the_guest_goes() -> None:
-    """So a change that comes while it is shelved cannot lose them."""
+    """The address of the stored disks is recorded before the guest is destroyed.
+
+    A change of the record during the shelve does not lose it.
+    """
     town = await open_town(*slow("destroy"))
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
@@ -159,7 +162,7 @@ async def test_the_disks_are_known_before_the_guest_goes() -> None:
 
 
 async def test_disks_that_were_stored_in_vain_go() -> None:
-    """A delete came while they were stored."""
+    """Disks that were stored while the instance was deleted are deleted."""
     town = await open_town(*slow("store_disks"))
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
@@ -170,7 +173,7 @@ async def test_disks_that_were_stored_in_vain_go() -> None:
 
 
 async def test_stored_disks_go_though_the_agent_dies_after_the_unshelve() -> None:
-    """The ledger remembers them until they are gone."""
+    """Stored disks are deleted after an unshelve although the agent was restarted."""
     town = await open_town(*slow("drop_stored"))
     vm = await shelved(town)
     await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
@@ -185,7 +188,7 @@ async def test_stored_disks_go_though_the_agent_dies_after_the_unshelve() -> Non
 
 
 async def test_a_move_that_only_a_newer_version_knows_is_left_to_it() -> None:
-    """It is not given up and nothing is freed: a guest may be on either side."""
+    """A move in an unknown stage is neither deleted nor given up, and no agent acts on it."""
     move = replace(make_migration(1), stage=Stage("hovering"))
     vm = replace(make_instance(1), host=move.source.host, migration_uuid=move.uuid)
     for attempt in (delete_instance, without_move):

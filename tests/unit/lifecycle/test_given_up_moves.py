@@ -1,4 +1,4 @@
-"""Moves whose other host has died: an administrator gives them up."""
+"""Tests for moves whose destination host died and that an administrator gives up."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ SLOW = DriverFaults(
 
 
 async def slow_town() -> Town:
-    """Open a town in which every step of a move takes ten seconds."""
+    """Return a town in which every step of a move takes ten seconds."""
     fakes = [FakeHost(f"host-{number}", faults=SLOW) for number in (1, 2, 3)]
     return await open_town(*fakes)
 
 
 async def give_up(town: Town, instance: Instance) -> Instance:
-    """Say that an instance is active, and wait for what comes of it."""
+    """Reset an instance to ACTIVE, let the agents work, and return it."""
     await town.operations.reset_state(instance.uuid, Status.ACTIVE, caller(7))
     await town.work()
     return await town.get(instance.uuid)
 
 
 async def assert_cleared(town: Town, instance: Instance) -> None:
-    """Bring all hosts back, and check that the instance is on one of them and nowhere else."""
+    """Bring all hosts back, and check that only the instance's host has its guest and capacity."""
     await town.restart(town.fakes)
     await town.work()
     now = await town.get(instance.uuid)
@@ -44,7 +44,7 @@ async def assert_cleared(town: Town, instance: Instance) -> None:
 
 
 async def dies(town: Town, seconds: float) -> Migration:
-    """Let a move go on for a while, and have the host die that it goes to."""
+    """Let a move run for a while, kill its destination host, and return the migration."""
     await town.work(seconds)
     migration = await town.migration()
     await town.kill(migration.destination.host)
@@ -53,7 +53,7 @@ async def dies(town: Town, seconds: float) -> Migration:
 
 
 async def test_a_resize_to_a_host_that_died() -> None:
-    """It waits for the host; given up, the guest can be started again where it was."""
+    """A resize to a dead host waits; once given up, the guest starts again at the source."""
     town = await slow_town()
     vm = await town.create()
     await town.operations.resize(vm.uuid, BIG, caller(1))
@@ -68,7 +68,7 @@ async def test_a_resize_to_a_host_that_died() -> None:
 
 
 async def test_a_live_move_to_a_host_that_died() -> None:
-    """The guest runs on all the while."""
+    """A live migration to a dead host that is given up leaves the guest at the source."""
     town = await slow_town()
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(1))
@@ -80,7 +80,7 @@ async def test_a_live_move_to_a_host_that_died() -> None:
 
 
 async def test_a_resized_instance_whose_new_host_died() -> None:
-    """Given up, it can be evacuated; what it left on the old host goes, too."""
+    """A resized instance on a dead host can be evacuated once its resize is given up."""
     town = await slow_town()
     vm = await town.create()
     await town.operations.resize(vm.uuid, BIG, caller(1))
@@ -98,7 +98,7 @@ async def test_a_resized_instance_whose_new_host_died() -> None:
 
 
 async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
-    """Its host is only said to be down: it waits for the new guest, and then clears away."""
+    """A live agent whose host is marked down keeps the guest until the evacuation has ended."""
     town = await slow_town()
     vm = await town.create()
     host = vm.host or ""
@@ -116,7 +116,7 @@ async def test_an_agent_that_lives_leaves_evacuated_guests_alone() -> None:
 
 
 async def test_an_evacuation_of_what_is_going_back_by_the_time_that_it_is_written() -> None:
-    """What the move held has been taken back then, and is not taken back once more."""
+    """An evacuation that is written after the move began its return takes no capacity twice."""
     faults = DriverFaults(delay_s={"fetch_disks": 5.0, "spawn": 10.0}, share={"fetch_disks": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()

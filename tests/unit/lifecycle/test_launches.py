@@ -1,4 +1,4 @@
-"""What is launched anew: when it began to run, and what its history says of its creation."""
+"""Tests for the launch time of instances and the action that records their creation."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,31 +14,31 @@ Launch = Callable[[Town, Instance], Awaitable[object]]
 
 
 async def rebuild(town: Town, vm: Instance) -> None:
-    """Make it anew where it is."""
+    """Rebuild the instance from another image."""
     await town.operations.rebuild(vm.uuid, Image("other"), caller(1))
 
 
 async def resize(town: Town, vm: Instance) -> None:
-    """Make it larger on another host."""
+    """Resize the instance to a larger flavor."""
     await town.operations.resize(vm.uuid, BIG, caller(1))
 
 
 async def resize_and_revert(town: Town, vm: Instance) -> None:
-    """Make it larger, and then as it was."""
+    """Resize the instance and revert the resize."""
     await resize(town, vm)
     await town.work()
     await town.operations.revert(vm.uuid, caller(2), service_down_time_s=DOWN_S)
 
 
 async def unshelve(town: Town, vm: Instance) -> None:
-    """Shelve it and start it again."""
+    """Shelve and unshelve the instance."""
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
     await town.work()
     await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
 
 
 async def evacuate(town: Town, vm: Instance) -> None:
-    """Make it anew elsewhere, as its host is down."""
+    """Kill the instance's host and evacuate the instance."""
     assert vm.host is not None
     await town.kill(vm.host)
     await town.operations.evacuate(vm.uuid, MoveTarget(), caller(1), service_down_time_s=DOWN_S)
@@ -46,7 +46,7 @@ async def evacuate(town: Town, vm: Instance) -> None:
 
 @pytest.mark.parametrize("launch", [rebuild, resize, resize_and_revert, unshelve, evacuate])
 async def test_a_creation_ends_once(launch: Launch) -> None:
-    """However often an instance is launched after it; `launched_at` tells of the last time."""
+    """A later launch updates `launched_at_s` and leaves the create action unchanged."""
     town = await open_town()
     await town.flavor()
     vm = await town.create()
@@ -61,7 +61,7 @@ async def test_a_creation_ends_once(launch: Launch) -> None:
 
 
 async def test_a_second_launch_keeps_what_the_first_one_said() -> None:
-    """The creation is written down once, and not anew with the time of the rebuild before."""
+    """The create action is recorded once and keeps its times after several rebuilds."""
     town = await open_town()
     vm = await town.create()
     for number in (1, 2, 3):
@@ -72,6 +72,6 @@ async def test_a_second_launch_keeps_what_the_first_one_said() -> None:
 
 
 async def kept(town: Town, vm: Instance) -> list[object]:
-    """Return the creations that are written down as actions."""
+    """Return the recorded create actions of an instance."""
     actions = await town.ledger.actions(vm.uuid)
     return [one for one in actions if one.request_id == vm.request_id]

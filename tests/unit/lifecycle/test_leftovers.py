@@ -1,4 +1,4 @@
-"""Leftovers: files that a crash leaves are found, and go when nobody can want them any more."""
+"""Tests for files and disks that a crash leaves: which are reported and which are deleted."""
 
 import pytest
 
@@ -16,18 +16,18 @@ LONG_S = LEFTOVER_AGE_S + 700.0
 
 
 class KilledError(Exception):
-    """Stands for the end of an agent's process."""
+    """The exception that simulates the end of an agent's process."""
 
 
 async def audit_of(town: Town, host: str) -> HostAudit:
-    """Return what the agent of a host has noted."""
+    """Return the host audit that the agent has recorded."""
     service = await town.ledger.get(Service, host)
     assert service is not None
     return service.audit
 
 
 async def stored_in_vain(town: Town, monkeypatch: pytest.MonkeyPatch) -> Instance:
-    """Have an agent die when it has stored disks and has not said so."""
+    """Simulate an agent that dies after it stored disks and before it recorded them."""
     vm = await town.create()
     store = FakeDriver.store_disks
 
@@ -47,7 +47,7 @@ async def stored_in_vain(town: Town, monkeypatch: pytest.MonkeyPatch) -> Instanc
 
 
 async def test_disks_whose_address_was_lost_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent died when it had stored them, and the instance was deleted before it was back."""
+    """Stored disks without a record are deleted if the instance was deleted meanwhile."""
     town = await open_town()
     vm = await stored_in_vain(town, monkeypatch)
     await town.ledger.write(
@@ -63,7 +63,7 @@ async def test_disks_whose_address_was_lost_are_deleted(monkeypatch: pytest.Monk
 async def test_disks_that_are_stored_for_a_task_that_goes_on_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The agent comes back and does what it had begun."""
+    """Stored disks stay if the instance's task continues when the agent is back."""
     town = await open_town()
     vm = await stored_in_vain(town, monkeypatch)
     await town.restart(town.fakes)
@@ -76,7 +76,7 @@ async def test_disks_that_are_stored_for_a_task_that_goes_on_stay(
 
 
 async def test_disks_of_what_is_unknown_are_told_and_stay() -> None:
-    """They may be another Berth's, or the ledger has forgotten the instance long ago."""
+    """Stored disks of an unknown instance are reported and stay."""
     town = await open_town()
     vm = await town.create()
     host, other = vm.host or "", make_uuid("instance", 77)
@@ -88,13 +88,13 @@ async def test_disks_of_what_is_unknown_are_told_and_stay() -> None:
 
 
 async def files_of(town: Town, uuid: str, host: str) -> None:
-    """Leave files on a host, as if its agent had lost what says whose they are."""
+    """Leave files on a host for an instance uuid."""
     town.machines[host].files = {uuid: town.desk.clock.now_s()}
 
 
 @pytest.mark.parametrize("ends", ["deleted", "elsewhere"])
 async def test_files_that_nobody_can_want_are_deleted(ends: str) -> None:
-    """Of an instance that is deleted, or has its guest on another host."""
+    """Old files of an instance that is deleted or on another host are deleted."""
     town = await open_town()
     vm = await town.create()
     other = next(name for name in town.machines if name != vm.host)
@@ -111,7 +111,7 @@ async def test_files_that_nobody_can_want_are_deleted(ends: str) -> None:
 
 
 async def test_files_of_a_shelved_instance_are_deleted() -> None:
-    """An instance whose disks are stored has no files on any host, and the notice says so."""
+    """Files of a shelved instance are deleted, and the notice says so."""
     town = await open_town()
     vm = await town.create()
     host = vm.host or ""
@@ -127,7 +127,7 @@ async def test_files_of_a_shelved_instance_are_deleted() -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_files_that_may_be_the_only_copy_stay(*, is_known: bool) -> None:
-    """Those of an instance that is on this very host, and those of nobody that is known."""
+    """Files stay if the instance is on this host or unknown, and are reported."""
     town = await open_town()
     vm = await town.create()
     host, uuid = vm.host or "", vm.uuid
@@ -144,7 +144,7 @@ async def test_files_that_may_be_the_only_copy_stay(*, is_known: bool) -> None:
 
 
 async def test_files_of_a_guest_that_comes_here_again_stay() -> None:
-    """What seemed left over is looked at anew when nobody works on the instance."""
+    """Files stay if a task of their instance begins before they are deleted."""
     town = await open_town()
     vm = await town.create()
     other = next(name for name in town.machines if name != vm.host)

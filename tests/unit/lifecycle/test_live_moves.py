@@ -1,4 +1,4 @@
-"""Live migration and evacuation."""
+"""Tests for live migrations and evacuations."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def slow(*, failing: str = "") -> list[FakeHost]:
 
 @pytest.mark.parametrize("was", [Status.ACTIVE, Status.PAUSED])
 async def test_a_running_guest_moves_without_a_stop(was: Status) -> None:
-    """It was booted once, and all its room is on the other host."""
+    """A live migration keeps the guest booted and moves all of its capacity."""
     town = await open_town()
     vm = await town.create()
     if was is Status.PAUSED:
@@ -44,7 +44,7 @@ async def test_a_running_guest_moves_without_a_stop(was: Status) -> None:
 
 @pytest.mark.parametrize("verb", ["take_in", "hand_over"])
 async def test_a_live_move_that_fails_everywhere_goes_on_where_it_was(verb: str) -> None:
-    """Nothing waits anywhere, and no room is held."""
+    """A live migration that fails on every host leaves the guest and its capacity at the source."""
     town = await open_town(*slow(failing=verb))
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
@@ -60,7 +60,7 @@ async def test_a_live_move_that_fails_everywhere_goes_on_where_it_was(verb: str)
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
 async def test_a_live_move_can_be_cancelled(seconds: float) -> None:
-    """While it goes on; the guest stays where it is, and no other host is tried."""
+    """A cancelled live migration leaves the guest at the source and tries no other host."""
     town = await open_town(*slow())
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
@@ -81,7 +81,7 @@ async def test_a_live_move_can_be_cancelled(seconds: float) -> None:
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5])
 @pytest.mark.parametrize("deletes", [False, True])
 async def test_a_live_move_survives_what_comes_between(*, seconds: float, deletes: bool) -> None:
-    """The agents' death, or a delete: one guest at most, and its room."""
+    """A restart of the agents or a delete during a live migration leaves no second guest."""
     town = await open_town(*slow())
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
@@ -102,7 +102,7 @@ async def test_a_live_move_survives_what_comes_between(*, seconds: float, delete
 
 
 async def handed_over_unsaid(town: Town) -> Instance:
-    """Have an agent hand a guest over and die before it says so."""
+    """Hand a guest over without a record of it in the ledger, and return its instance."""
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
     await town.work(1.5)
@@ -113,7 +113,10 @@ async def handed_over_unsaid(town: Town) -> Instance:
 
 
 async def test_a_guest_that_has_left_its_host_is_looked_for_on_the_other_one() -> None:
-    """That it is gone here does not say that it arrived; the other agent does."""
+    """A guest missing at the source is looked for at the destination.
+
+    The state cannot be reset before the destination's agent has answered.
+    """
     town = await open_town(*slow())
     vm = await handed_over_unsaid(town)
     target = (await town.migration()).destination.host
@@ -138,7 +141,7 @@ async def test_a_guest_that_has_left_its_host_is_looked_for_on_the_other_one() -
 
 
 async def test_a_host_that_cannot_tell_what_it_has_gives_no_guest_up() -> None:
-    """Its guest may be on the other host, which would be told to clear it away."""
+    """A source host that cannot list its guests does not give its guest up."""
     town = await open_town(*slow())
     vm = await handed_over_unsaid(town)
     source, target = vm.host or "", (await town.migration()).destination.host
@@ -156,7 +159,7 @@ async def test_a_host_that_cannot_tell_what_it_has_gives_no_guest_up() -> None:
 
 
 async def test_a_guest_that_has_arrived_without_a_record_is_not_destroyed() -> None:
-    """It may be the only one; people are told of it."""
+    """A guest that arrived without a record is reported as an orphan and not destroyed."""
     town = await open_town(*slow())
     vm = await handed_over_unsaid(town)
     target = (await town.migration()).destination.host
@@ -171,7 +174,7 @@ async def test_a_guest_that_has_arrived_without_a_record_is_not_destroyed() -> N
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_a_guest_that_is_nowhere_is_said_to_be_lost(*, waits: bool) -> None:
-    """The instance is in ERROR where it was, nothing runs in its name, and it can be rebuilt."""
+    """A guest lost during a live migration leaves its instance in ERROR, and a rebuild works."""
     town = await open_town(*slow())
     vm = await town.create()
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller())
@@ -196,7 +199,7 @@ async def test_a_guest_that_is_nowhere_is_said_to_be_lost(*, waits: bool) -> Non
 
 
 async def dead_host(town: Town) -> str:
-    """Kill the host of an instance; return its name."""
+    """Create an instance, kill its host, and return the host's name."""
     vm = await town.create()
     assert vm.host is not None
     await town.kill(vm.host)
@@ -204,7 +207,7 @@ async def dead_host(town: Town) -> str:
 
 
 async def test_a_host_that_is_up_is_not_evacuated() -> None:
-    """Its guest may well run."""
+    """An instance whose host is up cannot be evacuated."""
     town = await open_town()
     vm = await town.create()
     with pytest.raises(InvalidInputError, match="still in use"):
@@ -212,7 +215,7 @@ async def test_a_host_that_is_up_is_not_evacuated() -> None:
 
 
 async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> None:
-    """Under the migration's name; then its agent destroys what is left and frees it."""
+    """The migration holds the dead host's capacity until the host's agent is back."""
     town = await open_town()
     vm = await town.create()
     assert vm.host is not None
@@ -235,7 +238,7 @@ async def test_an_evacuation_holds_the_dead_room_until_the_host_is_back() -> Non
 
 
 async def test_an_evacuation_of_what_was_on_its_way() -> None:
-    """A host may die in the midst of a move; what waits elsewhere is cleared away."""
+    """An evacuation ends an unfinished live migration first and works when repeated."""
     town = await open_town(*slow())
     vm = await town.create()
     assert vm.host is not None

@@ -1,4 +1,4 @@
-"""Tasks of agents, counted by how they end."""
+"""Tests for the metrics of agents' tasks."""
 
 from dataclasses import replace
 
@@ -13,22 +13,22 @@ from tests.unit.lifecycle.town import Town, caller, open_town
 
 
 class Counts:
-    """Metrics that a test can read."""
+    """Metrics that record their values in a dict."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[Measure, tuple[str, ...]], float] = {}
 
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Add up."""
+        """Add the amount to the value of the measure."""
         self.found[measure, labels] = self.found.get((measure, labels), 0) + amount
 
     def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Count."""
+        """Count the observation."""
         self.add(measure, labels)
 
 
 def observe(town: Town) -> Counts:
-    """Have the agents of a town looked at."""
+    """Attach counting metrics to the agents of a town and return them."""
     counts = Counts()
     agents = town.pool._agents
     for name, agent in agents.items():
@@ -38,7 +38,7 @@ def observe(town: Town) -> Counts:
 
 
 async def test_tasks_are_counted_by_their_kind() -> None:
-    """A build, then a stop; each with its time."""
+    """Each finished task is counted by kind and outcome, and its duration is observed."""
     town = await open_town()
     counts = observe(town)
     vm = await town.create()
@@ -53,7 +53,7 @@ async def test_tasks_are_counted_by_their_kind() -> None:
 
 
 async def test_a_failed_build_is_counted_as_such() -> None:
-    """On each host where it was tried."""
+    """A failed build is counted as a failed task and as a failed build by cause."""
     faults = DriverFaults(share={"spawn": 1.0})
     town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
     counts = observe(town)
@@ -64,7 +64,7 @@ async def test_a_failed_build_is_counted_as_such() -> None:
 
 
 async def test_a_failed_step_is_counted_as_such() -> None:
-    """Though the instance stays as it was."""
+    """A failed step of an existing instance is counted as a failed task."""
     faults = DriverFaults(share={"pause": 1.0})
     town = await open_town(FakeHost("host-1", faults=faults), hosts=1)
     counts = observe(town)

@@ -1,4 +1,4 @@
-"""One thing after another: what is told late, twice, or in another order harms nothing."""
+"""Tests for actions in quick succession and events that come late, twice or out of order."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,10 @@ LONG_S = 700.0
 
 
 async def test_a_second_move_does_not_wait_for_what_the_first_has_left() -> None:
-    """Nor does an agent that starts in between take one for the other."""
+    """A move completes while an earlier evacuation still waits for its dead host.
+
+    An agent that starts meanwhile does not confuse the two moves.
+    """
     faults = DriverFaults(delay_s={"stop": 5.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
@@ -46,7 +49,7 @@ async def test_a_second_move_does_not_wait_for_what_the_first_has_left() -> None
 
 
 async def test_an_evacuation_that_is_asked_for_twice_is_one() -> None:
-    """The second word waits for no scheduler once the first is under way."""
+    """An evacuation that is requested twice is carried out once."""
     town = await open_town()
     vm = await town.create()
     await town.kill(vm.host or "")
@@ -62,7 +65,7 @@ async def test_an_evacuation_that_is_asked_for_twice_is_one() -> None:
 
 
 async def test_nothing_is_remembered_of_what_is_done() -> None:
-    """A delete in the midst of a move gives both of its hosts in one pool something to do."""
+    """The agent pool keeps no entries about finished work after a delete during a move."""
     town = await open_town(FakeHost("host-1"), FakeHost("host-2"), hosts=2)
     vm = await town.create()
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
@@ -75,7 +78,7 @@ async def test_nothing_is_remembered_of_what_is_done() -> None:
 
 
 async def test_a_cancelled_move_that_fails_first_is_cancelled() -> None:
-    """Whoever cancelled it gets what was asked for."""
+    """A live migration that is cancelled and then fails has the status `cancelled`."""
     faults = DriverFaults(delay_s={"take_in": 2.0}, share={"take_in": 1.0})
     town = await open_town(*(FakeHost(f"host-{number}", faults=faults) for number in (1, 2, 3)))
     vm = await town.create()
@@ -90,7 +93,7 @@ async def test_a_cancelled_move_that_fails_first_is_cancelled() -> None:
 
 
 async def test_a_resized_guest_is_started_again_after_a_crash() -> None:
-    """Its owner has not confirmed it yet, and wants to look at it."""
+    """A resized guest that crashes is started again before the resize is confirmed."""
     town = await open_town()
     vm = await town.create()
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(1))
@@ -103,7 +106,7 @@ async def test_a_resized_guest_is_started_again_after_a_crash() -> None:
 
 
 async def test_a_paused_guest_that_is_gone_is_off() -> None:
-    """What it had in memory is lost, and it is not started unasked."""
+    """An instance whose paused guest disappeared becomes SHUTOFF."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.PAUSE, caller(1))
@@ -116,7 +119,7 @@ async def test_a_paused_guest_that_is_gone_is_off() -> None:
 
 @pytest.mark.parametrize("seconds", [0.2, 0.7])
 async def test_a_look_at_a_host_does_not_undo_a_start(seconds: float) -> None:
-    """It read that the instance is off, and when it has listed the guests it runs."""
+    """A reconciliation that read the instance before a start does not stop its guest."""
     town = await open_town(
         FakeHost("host-1", faults=DriverFaults(delay_s={"guests": 1.0})), hosts=1
     )
@@ -133,7 +136,7 @@ async def test_a_look_at_a_host_does_not_undo_a_start(seconds: float) -> None:
 
 
 async def test_what_one_move_has_left_goes_before_the_next_arrives() -> None:
-    """A host that an instance was on its way to is the one that it is evacuated to."""
+    """The remains of a move are cleared before an evacuation to the same host."""
     faults = DriverFaults(delay_s={"spawn": 10.0})
     town = await open_town(FakeHost("host-1"), FakeHost("host-2", faults=faults), hosts=2)
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
@@ -150,7 +153,7 @@ async def test_what_one_move_has_left_goes_before_the_next_arrives() -> None:
 
 
 async def test_a_step_that_fails_half_done_leaves_the_truth() -> None:
-    """A reboot that stops the guest and cannot start it again."""
+    """A hard reboot that stops the guest and fails to start it leaves the instance SHUTOFF."""
     town = await open_town(hosts=1)
     vm = await town.create()
     failing = FakeHost("host-1", faults=DriverFaults(share={"spawn": 1.0}))

@@ -1,4 +1,4 @@
-"""The only guest of an instance is never destroyed, whoever gives what up at which moment."""
+"""Tests that no sequence of interruptions destroys the only guest of an instance."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,12 +22,12 @@ DATA = "data"
 
 
 def slow(verb: str) -> list[FakeHost]:
-    """Return three hosts that take ten seconds for something."""
+    """Return three hosts that take ten seconds for one verb."""
     return [FakeHost(f"host-{n}", faults=DriverFaults(delay_s={verb: 10.0})) for n in (1, 2, 3)]
 
 
 async def filled(town: Town) -> Instance:
-    """Create an instance with something on its disk."""
+    """Create an instance with data on its disk."""
     vm = await town.create()
     assert vm.host is not None
     town.machines[vm.host].guests[vm.uuid].disk = DATA
@@ -35,12 +35,12 @@ async def filled(town: Town) -> Instance:
 
 
 def disks(town: Town) -> list[str]:
-    """Return what is on all disks of guests."""
+    """Return the disk contents of all guests."""
     return [guest.disk for one in town.machines.values() for guest in one.guests.values()]
 
 
 def when(town: Town, stage: Stage, then: Callable[[], Awaitable[None]]) -> None:
-    """Have something happen before the first commit by which a move reaches a stage."""
+    """Await `then` before the first commit by which a move reaches a stage."""
 
     async def between(units: object) -> None:
         assert isinstance(units, list | tuple)
@@ -57,12 +57,12 @@ def _stage_of(unit: Unit) -> Stage | None:
 
 
 async def fail() -> None:
-    """Stand for a ledger that cannot be reached."""
+    """Raise the error of an unreachable ledger."""
     raise UnavailableError("away")
 
 
 async def test_an_evacuation_is_of_the_host_that_is_down() -> None:
-    """Not of the one where the instance is by the time that it can be written down."""
+    """An evacuation that is written after the instance left the dead host is refused."""
     town = await open_town(FakeHost("host-2", spawn_s=5.0), FakeHost("host-3", spawn_s=5.0))
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
     await town.kill("host-1")
@@ -105,7 +105,7 @@ async def test_an_evacuation_is_of_the_host_that_is_down() -> None:
 
 
 class _Slow:
-    """A ledger that reads slowly."""
+    """A ledger whose `get` is replaced."""
 
     def __init__(self, ledger: object, get: object) -> None:
         self._ledger = ledger
@@ -117,7 +117,7 @@ class _Slow:
 
 @pytest.mark.parametrize("status", [Status.ACTIVE, Status.ERROR])
 async def test_a_state_that_is_reset_while_its_guest_goes_back(status: Status) -> None:
-    """Where the instance was is the one place that has its disk for certain."""
+    """A state reset during a revert keeps the guest at the source."""
     town = await open_town(*slow("destroy"))
     vm = await filled(town)
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(2))
@@ -135,7 +135,10 @@ async def test_a_state_that_is_reset_while_its_guest_goes_back(status: Status) -
 
 
 async def test_a_state_that_is_reset_when_the_agent_has_died_over_that() -> None:
-    """It had destroyed its guest, and could not say so."""
+    """A state reset after the destination's agent died keeps the guest at the source.
+
+    The agent had destroyed the destination's guest without recording it.
+    """
     town = await open_town()
     vm = await filled(town)
     await town.operations.migrate(vm.uuid, MoveTarget(), caller(2))
@@ -155,7 +158,7 @@ async def test_a_state_that_is_reset_when_the_agent_has_died_over_that() -> None
 
 
 async def test_a_state_that_is_reset_while_a_guest_is_handed_over() -> None:
-    """It may be there by then: whoever wants to lose it has to say so."""
+    """A state reset is refused while a guest is being handed over."""
     town = await open_town(*slow("hand_over"))
     vm = await filled(town)
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(2))
@@ -176,7 +179,10 @@ async def test_a_state_that_is_reset_while_a_guest_is_handed_over() -> None:
 
 
 async def test_an_evacuation_of_what_had_left_already() -> None:
-    """Its agent died before it could say so: the other one is asked."""
+    """An evacuation is refused after the guest left the dead host.
+
+    The source's agent died before it recorded this, so the destination's agent is asked.
+    """
     town = await open_town(*slow("hand_over"))
     vm = await filled(town)
     assert vm.host is not None
@@ -200,7 +206,7 @@ async def test_an_evacuation_of_what_had_left_already() -> None:
 
 
 async def test_what_is_stored_is_of_this_shelve() -> None:
-    """An earlier one's may still be there, since deleting it failed, as storing does now."""
+    """A shelve stores the disks anew although disks of an earlier shelve remain."""
     town = await open_town()
     vm = await filled(town)
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(2))
@@ -239,7 +245,7 @@ def _break(driver: object, broken: set[str]) -> None:
 
 
 async def test_a_move_that_is_given_up_between_two_reads() -> None:
-    """The agent has the instance from before, and its move from after that."""
+    """A move that is replaced between two reads of an agent causes no failure."""
     town = await open_town(FakeHost("host-2", spawn_s=5.0), FakeHost("host-3", spawn_s=5.0))
     vm = await town.create(replace(make_request(1), force_hosts=("host-1",)))
     await town.kill("host-1")

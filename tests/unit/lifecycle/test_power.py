@@ -1,4 +1,4 @@
-"""Power, pause, suspend, rebuild and shelving: what one host does by itself."""
+"""Tests for power, pause, suspend, rebuild and shelving."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ STEPS = [
 async def test_a_step_changes_guest_and_record(
     steps: tuple[Transition, ...], status: Status, power: str
 ) -> None:
-    """Each is done by the agent, and leaves its line in the history."""
+    """Each step changes the guest and the record, and adds an action to the history."""
     town = await open_town()
     vm = await town.create()
     for number, step in enumerate(steps):
@@ -52,7 +52,7 @@ async def test_a_step_changes_guest_and_record(
     "step", [lifecycle.START, lifecycle.UNPAUSE, lifecycle.RESUME, lifecycle.SHELVE_OFFLOAD]
 )
 async def test_a_step_that_does_not_fit_is_refused(step: Transition) -> None:
-    """An active instance cannot be started; the error says what it is."""
+    """A step that does not fit the instance's status is refused with that status."""
     town = await open_town()
     vm = await town.create()
     with pytest.raises(InstanceStateError, match=f"'{step.action}'.*vm_state active"):
@@ -61,7 +61,7 @@ async def test_a_step_that_does_not_fit_is_refused(step: Transition) -> None:
 
 
 async def test_two_steps_at_once_are_one_too_many() -> None:
-    """While a task goes on nothing else begins."""
+    """A step is refused while a task is in progress."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
@@ -70,7 +70,7 @@ async def test_two_steps_at_once_are_one_too_many() -> None:
 
 
 async def test_a_locked_instance_is_for_administrators() -> None:
-    """Its owner may do nothing until it is unlocked."""
+    """A locked instance refuses its owner's steps until it is unlocked."""
     town = await open_town()
     vm = await town.create()
     await town.operations.lock(vm.uuid, "mine", caller(1))
@@ -81,7 +81,10 @@ async def test_a_locked_instance_is_for_administrators() -> None:
 
 
 async def test_what_the_driver_cannot_do_leaves_the_instance_as_it_was() -> None:
-    """The history says that it failed; where is for operators."""
+    """A step that the driver fails leaves the instance unchanged.
+
+    The action's message does not name the host; the event has the error for operators.
+    """
     faults = DriverFaults(share={"pause": 1.0})
     town = await open_town(*(FakeHost(f"host-{n}", faults=faults) for n in (1, 2, 3)))
     vm = await town.create()
@@ -98,7 +101,7 @@ async def test_what_the_driver_cannot_do_leaves_the_instance_as_it_was() -> None
 
 @pytest.mark.parametrize("was", [Status.ACTIVE, Status.SHUTOFF])
 async def test_a_rebuild_makes_the_guest_anew(was: Status) -> None:
-    """Of the new image, where it is; one that was off is off again."""
+    """A rebuild uses the new image on the same host and keeps the instance's status."""
     town = await open_town()
     vm = await town.create()
     if was is Status.SHUTOFF:
@@ -114,7 +117,7 @@ async def test_a_rebuild_makes_the_guest_anew(was: Status) -> None:
 
 
 async def test_a_shelved_instance_leaves_its_host_and_comes_back() -> None:
-    """Its room is free meanwhile, and its disks come along."""
+    """A shelved instance holds no capacity, and an unshelve restores it from its stored disks."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
@@ -134,7 +137,7 @@ async def test_a_shelved_instance_leaves_its_host_and_comes_back() -> None:
 
 
 async def test_an_instance_may_stay_where_it_is_shelved() -> None:
-    """It keeps its room until it is told to go."""
+    """Without offloading, a shelved instance keeps its capacity until it is offloaded."""
     town = await open_town(offloads=False)
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))
@@ -154,7 +157,7 @@ async def test_an_instance_may_stay_where_it_is_shelved() -> None:
 
 
 async def test_an_unshelve_without_room_leaves_it_shelved() -> None:
-    """The history has the reason; there is no second try by itself."""
+    """An unshelve without room leaves the instance shelved, and the action has the reason."""
     town = await open_town(hosts=1, vcpus=1)
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.SHELVE, caller(1))

@@ -1,4 +1,4 @@
-"""Guests and the ledger: what changes by itself is found, and nobody's guest is left alone."""
+"""Tests for reconciling guests with the ledger."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -24,7 +24,7 @@ def guest_of(town: Town, instance: Instance) -> FakeGuest:
 
 
 async def test_a_guest_that_shuts_itself_down_is_shut_off() -> None:
-    """The instance is told to be so within the interval, and can be started again."""
+    """An instance whose guest shuts down becomes SHUTOFF and can be started again."""
     town = await open_town()
     vm = await town.create()
     town.machines[vm.host or ""].set_power(vm.uuid, Power.STOPPED, "by itself")
@@ -37,7 +37,7 @@ async def test_a_guest_that_shuts_itself_down_is_shut_off() -> None:
 
 
 async def test_hints_make_it_quick() -> None:
-    """With them a change is seen within seconds."""
+    """A hint from the driver makes a change of power visible within seconds."""
     town = await open_town()
     vm = await town.create()
     async with running(town.pool.listen):
@@ -48,7 +48,7 @@ async def test_hints_make_it_quick() -> None:
 
 
 async def test_a_guest_that_crashed_is_started_again() -> None:
-    """It should run, and did not choose to end."""
+    """A crashed guest is started again."""
     town = await open_town()
     vm = await town.create()
     town.machines[vm.host or ""].set_power(vm.uuid, Power.CRASHED)
@@ -58,7 +58,7 @@ async def test_a_guest_that_crashed_is_started_again() -> None:
 
 
 async def crash_for(town: Town, vm: Instance, seconds: int) -> list[int]:
-    """Have a guest crash whenever it runs, and return after how many seconds it was started."""
+    """Crash a guest whenever it runs; return the seconds at which it was started again."""
     starts, boots = list[int](), guest_of(town, vm).boots
     async with running(town.pool.listen):
         await town.work(1.0)
@@ -74,13 +74,16 @@ async def crash_for(town: Town, vm: Instance, seconds: int) -> list[int]:
 
 
 async def test_a_guest_that_keeps_crashing_is_started_ever_later_and_at_last_no_more() -> None:
-    """The instance is in ERROR and says why; a hard reboot begins anew."""
+    """A guest that keeps crashing is restarted with growing pauses, five times at most.
+
+    The instance then goes to ERROR, and a hard reboot resets the count.
+    """
     town = await open_town()
     vm = await town.create()
     starts = await crash_for(town, vm, 400)
     pauses = [after - before for before, after in pairwise(starts)]
     assert len(starts) == 5
-    # It is looked at each second.
+    # The test looks at the guest once a second.
     assert all(
         least - 1 <= pause <= least + 1
         for least, pause in zip((10, 20, 40, 80), pauses, strict=True)
@@ -99,7 +102,7 @@ async def test_a_guest_that_keeps_crashing_is_started_ever_later_and_at_last_no_
 
 
 async def test_a_guest_that_crashes_seldom_is_always_started_again() -> None:
-    """What is long ago does not count."""
+    """A guest that crashes seldom is always restarted, because old crashes do not count."""
     town = await open_town()
     vm = await town.create()
     for _ in range(8):
@@ -111,7 +114,7 @@ async def test_a_guest_that_crashes_seldom_is_always_started_again() -> None:
 
 @pytest.mark.parametrize("power", [Power.RUNNING, Power.PAUSED])
 async def test_a_guest_that_should_be_off_is_stopped(power: Power) -> None:
-    """Somebody started it behind Berth's back; paused it would not run after a start either."""
+    """A guest that runs or is paused although its instance is SHUTOFF is stopped."""
     town = await open_town()
     vm = await town.create()
     await town.operations.begin(vm.uuid, lifecycle.STOP, caller())
@@ -123,7 +126,10 @@ async def test_a_guest_that_should_be_off_is_stopped(power: Power) -> None:
 
 @pytest.mark.parametrize("step", [None, lifecycle.PAUSE])
 async def test_a_guest_that_its_host_has_suspended_is_suspended(step: Transition | None) -> None:
-    """It does not run, and can be resumed; what its host resumes is active again."""
+    """An instance whose host suspended its guest becomes SUSPENDED and can be resumed.
+
+    If the host resumes the guest, the instance becomes ACTIVE again.
+    """
     town = await open_town()
     vm = await town.create()
     if step is not None:
@@ -147,7 +153,7 @@ async def test_a_guest_that_its_host_has_suspended_is_suspended(step: Transition
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_what_nobody_knows_is_told_of_and_left_alone(*, is_known: bool) -> None:
-    """A guest of a deleted instance goes, one that the ledger never heard of stays."""
+    """A guest of a deleted instance is destroyed; an unknown guest is reported and stays."""
     town = await open_town()
     vm = await town.create()
     host = vm.host or ""
@@ -165,7 +171,7 @@ async def test_what_nobody_knows_is_told_of_and_left_alone(*, is_known: bool) ->
 
 
 async def test_running_guests_are_adopted_and_not_booted_again() -> None:
-    """The agent was killed and comes back."""
+    """A restarted agent adopts running guests without booting them again."""
     town = await open_town()
     vm = await town.create()
     await town.restart(town.fakes)

@@ -1,4 +1,4 @@
-"""Random walks: whatever is asked of servers, and whatever dies meanwhile, the books are right."""
+"""Random walks through actions and failures, after which the ledger and the hosts must agree."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     "abort": 8,
 }
 _ALWAYS: Final = ("delete", "reset")
-"""What no server refuses, so that it would be done to most."""
+"""Actions that no server refuses; without a limit they would be taken most often."""
 _RARELY: Final = 0.8
 _WEIGHTS_IN_ORDER: Final = [_WEIGHTS[name] for name in sorted(_WEIGHTS)]
 _POWERS: Final = {
@@ -93,10 +93,10 @@ class Walk:
         self.down: str | None = None
         self.rebuilt: set[str] = set()
         self.told_otherwise: set[str] = set()
-        """Servers of which an administrator has said that they are active, whatever they do."""
+        """Servers whose state was reset, so their status may differ from their guest's power."""
 
     async def create(self) -> None:
-        """Ask for one, two or three servers, perhaps of a group."""
+        """Request one, two or three servers, possibly in a group."""
         self.asked += 1
         request_id = f"req-create-{self.asked}"
         count = self.rng.choice((1, 1, 2, 3))
@@ -109,14 +109,14 @@ class Walk:
         self.uuids += uuids
 
     async def act(self) -> None:
-        """Ask for something that a server may be asked for as it is, whatever that is."""
+        """Request a random action that a random server accepts in its present state."""
         live = [one.uuid for one in await self.town.ledger.instances(InstanceQuery())]
         if len(live) < 4 or (len(live) < 8 and self.rng.random() < 0.1):
             await self.create()
             return
         uuid = self.rng.choice(live)
         self.asked += 1
-        # Most are refused as it is, and it is deleted once it can do nothing else.
+        # Most actions are refused in a given state, so an unrestricted delete would win too often.
         for name in self.rng.sample(sorted(_WEIGHTS), len(_WEIGHTS), counts=_WEIGHTS_IN_ORDER):
             if name in _ALWAYS and self.rng.random() < _RARELY:
                 continue
@@ -165,12 +165,12 @@ class Walk:
         await self.town.operations.cancel_live_migration(uuid, number, caller(self.asked))
 
     async def die(self) -> None:
-        """Have the process of all agents and the scheduler end in the midst of what it does."""
+        """Restart the scheduler and all agents in the middle of their work."""
         fakes = {name: fake for name, fake in self.town.fakes.items() if name != self.down}
         await self.town.restart(fakes)
 
     async def set_down(self, host: str | None) -> None:
-        """Have a host be down, or come back, with what it had."""
+        """Take a host down, or bring the host that is down back with its guests."""
         name = host or self.down
         assert name is not None
         service = await self.town.ledger.get(Service, name)
@@ -180,7 +180,7 @@ class Walk:
         await self.die()
 
     async def go(self) -> None:
-        """Take all steps."""
+        """Take all steps of the walk."""
         for _ in range(_STEPS):
             town = self.town
             async with running(town.desk.follower.run, town.desk.pending.run, town.pool.run):
@@ -197,7 +197,7 @@ class Walk:
                 await self.die()
 
     async def come_to_rest(self) -> None:
-        """Have all hosts be up and without faults, and all moves be confirmed."""
+        """Bring all hosts up without faults and confirm all pending resizes."""
         town = self.town
         town.fakes = {name: FakeHost(name) for name in town.fakes}
         if self.down:
@@ -213,7 +213,7 @@ class Walk:
         await self.town.work(2000.0)
 
     async def check(self) -> None:
-        """Check what is held, and what runs where."""
+        """Check the allocations, the moves, the guests and the audit."""
         town = self.town
         held: dict[str, dict[str, int]] = {}
         for holding in await town.ledger.allocations():
@@ -239,7 +239,7 @@ class Walk:
         assert report.discrepancies == ()
 
     def _check_guests(self, instances: Mapping[str, Instance]) -> None:
-        """Check that each has one guest, on its host, that does what is said; and nobody else."""
+        """Check that each instance has one guest, on its host, in the right power state."""
         there = {
             (name, uuid): guest.power
             for name, machine in self.town.machines.items()
@@ -252,14 +252,14 @@ class Walk:
                 assert power is _POWERS[one.status], one
         for one in instances.values():
             if one.status in _POWERS and (one.host, one.uuid) not in there:
-                # What could not be made anew is in ERROR, and stays without a guest when stopped.
+                # A failed rebuild leaves no guest; a later stop or shelve changes only the status.
                 assert one.status in {Status.SHUTOFF, Status.SHELVED}, one
                 assert one.uuid in self.rebuilt, one
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
 async def test_the_books_are_right(seed: int) -> None:
-    """When all is at rest, each server holds what it is to hold, and is where it is said to be."""
+    """After a random walk every server holds its allocation and has its guest on its host."""
     rng = Random(seed)
     share = dict.fromkeys(_VERBS, rng.choice((0.0, 0.05, 0.2)))
     delays = {verb: rng.choice((0.0, 0.5, 20.0)) for verb in _VERBS}

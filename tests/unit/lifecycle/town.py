@@ -1,4 +1,4 @@
-"""A ledger, a scheduler and the agents of some hosts, in one process and virtual time."""
+"""A ledger, a scheduler and the agents of several hosts in one process and virtual time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ from tests.unit.services.wiring import Desk, Fleet, TappedLedger, open_desk, ord
 DOWN_S = 60.0
 _ALL = InstanceQuery(deleted=None)
 BIG = make_flavor(2)
-"""A flavor beside the first one."""
+"""A second flavor."""
 
 
 def caller(number: int = 1, *, is_admin: bool = True) -> Caller:
-    """Return who asks, with request id `req-ask-N`."""
+    """Return a caller with the request id `req-ask-N`."""
     return Caller(f"req-ask-{number}", "project-1", "user-1", is_admin)
 
 
 class Town:
-    """Everything that one test works with."""
+    """A ledger, a scheduler, and the agents and fake machines of its hosts."""
 
     def __init__(self, desk: Desk, fakes: Mapping[str, FakeHost], **settings: bool) -> None:
         self.desk = desk
@@ -78,12 +78,12 @@ class Town:
         return pool
 
     async def work(self, seconds: float = 120.0) -> None:
-        """Let everybody work for a while."""
+        """Let the scheduler and the agents work for a while."""
         async with running(self.desk.follower.run, self.desk.pending.run, self.pool.run):
             await asyncio.sleep(seconds)
 
     async def create(self, request: Request | None = None) -> Instance:
-        """Place an instance and have it built."""
+        """Place the request's instances, wait until they are built, and return the first."""
         request = request or make_request(1)
         order = order_of(request)
         group = request.group_uuid
@@ -93,7 +93,7 @@ class Town:
         return await self.get(request.instance_uuids[0])
 
     async def get(self, uuid: str) -> Instance:
-        """Return an instance as the ledger has it."""
+        """Return an instance as recorded in the ledger."""
         found = await self.ledger.get(Instance, uuid)
         assert found is not None
         return found
@@ -101,7 +101,7 @@ class Town:
     every = MigrationQuery()
 
     async def migration(self, number: int = 0) -> Migration:
-        """Return a migration, newest first."""
+        """Return the n-th migration, newest first."""
         return (await self.ledger.migrations(self.every))[number]
 
     async def action(self, instance: Instance) -> Action:
@@ -109,11 +109,11 @@ class Town:
         return (await self.ledger.actions(instance.uuid))[0]
 
     async def flavor(self, vcpus: int = 2) -> None:
-        """Keep the second flavor in the ledger, with so many VCPUs."""
+        """Store the second flavor, with the given number of VCPUs, in the ledger."""
         await self.ledger.write(Put(replace(BIG, vcpus=vcpus)))
 
     def guests(self) -> dict[str, list[str]]:
-        """Return what is on the machines that have anything: power by guest, in their order."""
+        """Return the power states of the guests by host, leaving out hosts without guests."""
         return {
             name: [str(guest.power) for _, guest in sorted(machine.guests.items())]
             for name, machine in self.machines.items()
@@ -128,11 +128,11 @@ class Town:
         return {name: used[VCPU] for name, used in found.items() if used.get(VCPU)}
 
     async def held(self) -> int:
-        """Return how many consumers hold something."""
+        """Return the number of consumers with allocations."""
         return len({one.consumer_uuid for one in await self.ledger.allocations()})
 
     async def kill(self, host: str) -> None:
-        """Have the service of a host be down, and its agent gone with all that runs there."""
+        """Force the service of a host down and end its agent; its guests keep running."""
         service = await self.ledger.get(Service, host)
         assert service is not None
         await self.ledger.write(Put(replace(service, forced_down=True)))
@@ -140,7 +140,7 @@ class Town:
         await self.restart(rest)
 
     async def restart(self, fakes: Mapping[str, FakeHost]) -> None:
-        """End the agents and start those of some hosts, on machines that went on."""
+        """End all agents and start those of the given hosts on the same machines."""
         await self.pool.close()
         self.desk = Desk(self.ledger)
         self.operations = self._operations()
@@ -149,7 +149,7 @@ class Town:
         await self.pool.adopt()
 
     async def assert_settled(self) -> None:
-        """Check that nothing is under way, and that the replica is as one loaded anew."""
+        """Check that no task is in progress and that the replica equals a fresh one."""
         for instance in await self.ledger.instances(_ALL):
             assert instance.task is None, instance
             assert instance.action is None, instance
@@ -163,7 +163,7 @@ class Town:
 
 
 async def open_town(*fakes: FakeHost, hosts: int = 3, vcpus: int = 16, **settings: bool) -> Town:
-    """Make a ledger with `host-1` and so on, and agents of all of them."""
+    """Return a town with hosts `host-1` and so on, and an agent for each of them."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
     named = {f"host-{number}": FakeHost(f"host-{number}") for number in range(1, hosts + 1)}
     town = Town(desk, named | {fake.name: fake for fake in fakes}, **settings)
