@@ -1,4 +1,4 @@
-"""Which test files run after a change."""
+"""The choice of the test files that run after a change."""
 
 import os
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ ALL = frozenset({"host", "flavor", "page", "process"})
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a checkout; what is installed is looked at elsewhere."""
+    """Write a checkout and return it; the digest of the environment is fixed."""
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -45,30 +45,30 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def choice_in(root: Path, *, everything: bool = False) -> Choice:
-    """Choose among all test files, as another process would."""
+    """Return a choice among all test files, as another process would make it."""
     return Choice(root, [root / "tests"], everything=everything)
 
 
 def run_of(ids: Mapping[str, set[str]]) -> Run:
-    """Run all tests that there are."""
+    """Return a run in which all these tests were expected and finished."""
     return Run(expected=dict(ids), finished=dict(ids))
 
 
 def let_pass(root: Path, run: Run | None = None, once: Mapping[str, str] | None = None) -> None:
-    """Let all test files pass."""
+    """Record a run in which all test files passed, or the given run."""
     seconds = dict.fromkeys(NEEDS, 1.0)
     traces = Traces(dict(NEEDS), seconds, dict(once or {}), [])
     choice_in(root).keep(run or run_of({path: {"test"} for path in NEEDS}), [traces])
 
 
 def running(root: Path) -> set[str]:
-    """Name the test files that run."""
+    """Return the short names of the test files that would run."""
     unchanged = choice_in(root).unchanged
     return {Path(path).stem.removeprefix("test_") for path in NEEDS.keys() - unchanged}
 
 
 def test_a_file_runs_until_it_has_passed(root: Path) -> None:
-    """Then it does not, in any process."""
+    """After a test file has passed, it does not run again in any process."""
     assert running(root) == ALL
     let_pass(root)
     assert running(root) == set()
@@ -102,14 +102,14 @@ def test_a_file_runs_until_it_has_passed(root: Path) -> None:
 def test_what_a_change_can_affect_runs(
     root: Path, path: str, text: str, affected: set[str]
 ) -> None:
-    """And what starts a process, which may depend on any file."""
+    """A change runs the test files that need the changed text, and those that start processes."""
     let_pass(root)
     (root / path).write_text(text)
     assert running(root) == affected | {"process"}
 
 
 def test_a_change_taken_back_affects_nothing(root: Path) -> None:
-    """What passed with this very text has passed."""
+    """A file that has its former text again counts as passed."""
     let_pass(root)
     (root / "src/berth/host.py").write_text("")
     assert running(root) == {"host", "flavor", "process"}
@@ -118,7 +118,7 @@ def test_a_change_taken_back_affects_nothing(root: Path) -> None:
 
 
 def test_what_runs_once_counts_for_all_that_can_reach_it(root: Path) -> None:
-    """Only the first test that needed it was traced."""
+    """A change of code that runs once per process affects every test that can reach it."""
     let_pass(root, once={"berth.host": "2"})
     changed = FILES["src/berth/host.py"].replace("return 2", "return 3")
     (root / "src/berth/host.py").write_text(changed)
@@ -126,7 +126,7 @@ def test_what_runs_once_counts_for_all_that_can_reach_it(root: Path) -> None:
 
 
 def test_a_file_passes_only_as_a_whole(root: Path) -> None:
-    """Not when a test failed, was not asked for, or did not come to its end."""
+    """A file passes only if all its tests were selected, finished and succeeded."""
     run = run_of({path: {"one", "other"} for path in NEEDS})
     run.failed.add("tests/unit/test_host.py")
     run.partial.add("tests/unit/test_flavor.py")
@@ -136,7 +136,7 @@ def test_a_file_passes_only_as_a_whole(root: Path) -> None:
 
 
 def test_a_failure_undoes_an_earlier_pass(root: Path) -> None:
-    """So the file runs again, though nothing changes."""
+    """A file whose test fails runs again, even without a change."""
     let_pass(root)
     run = Run(failed={"tests/unit/test_host.py"})
     choice_in(root).keep(run, [])
@@ -144,7 +144,7 @@ def test_a_failure_undoes_an_earlier_pass(root: Path) -> None:
 
 
 def test_an_edit_while_tests_run_leaves_their_outcome_open(root: Path) -> None:
-    """They may have seen the text before it."""
+    """A file that needs a source edited during the run does not count as passed."""
     choice = choice_in(root)
     path = root / "src" / "berth" / "flavor.py"
     path.write_text(FILES["src/berth/flavor.py"])
@@ -156,7 +156,7 @@ def test_an_edit_while_tests_run_leaves_their_outcome_open(root: Path) -> None:
 
 
 def test_everything_can_be_asked_for(root: Path) -> None:
-    """Nothing is left out."""
+    """With `everything`, all test files run although they have passed."""
     let_pass(root)
     choice = choice_in(root, everything=True)
     assert choice.unchanged == frozenset()
@@ -164,14 +164,14 @@ def test_everything_can_be_asked_for(root: Path) -> None:
 
 
 def test_the_summary_says_what_is_left_out(root: Path) -> None:
-    """In a line."""
+    """The summary has the numbers of unchanged and of running files."""
     let_pass(root)
     (root / "docs/page.md").write_text("Another text.\n")
     assert choice_in(root).summary == "2 of 4 files unchanged since their last pass; running 2"
 
 
 def test_few_seconds_are_spent_in_one_process(root: Path) -> None:
-    """Until a file has passed it counts as a second."""
+    """A run is short while its known durations are; a file without one counts as a second."""
     assert choice_in(root).is_short
     seconds = dict.fromkeys(NEEDS, 10.0)
     run = run_of({path: {"test"} for path in NEEDS})

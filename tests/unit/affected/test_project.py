@@ -1,4 +1,4 @@
-"""What a file of a checkout can reach by imports."""
+"""The modules that a file of a checkout can reach by imports."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +33,7 @@ FILES = {
 
 
 def project_in(root: Path, files: Mapping[str, str] = FILES) -> Project:
-    """Write files and look at them."""
+    """Write the files and return the project."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
@@ -58,14 +58,14 @@ def project_in(root: Path, files: Mapping[str, str] = FILES) -> Project:
     ],
 )
 def test_a_test_reaches_what_it_may_import(tmp_path: Path, test: str, reached: set[str]) -> None:
-    """Lazily, by an entry point, by a name in a string, or as a script in a folder."""
+    """Lazy imports, entry points, module names in strings and scripts in a folder are followed."""
     found = project_in(tmp_path).closure(f"tests.unit.{test}")
     shared = {"berth", "tests.conftest", "tests.rig", "tests.unit.conftest", f"tests.unit.{test}"}
     assert found == reached | shared
 
 
 def test_what_was_read_is_kept_until_the_content_changes(tmp_path: Path) -> None:
-    """The next process need not read it again."""
+    """A saved source is read from the cache until the file's content changes."""
     project_in(tmp_path).source("berth.host")
     first = project_in(tmp_path)
     before = first.source("berth.host")
@@ -76,7 +76,7 @@ def test_what_was_read_is_kept_until_the_content_changes(tmp_path: Path) -> None
 
 
 def test_a_cache_of_another_form_is_read_anew(tmp_path: Path) -> None:
-    """It is no error."""
+    """A damaged cache is ignored and causes no error."""
     project = project_in(tmp_path)
     (tmp_path / ".cache").mkdir()
     (tmp_path / ".cache" / "sources").write_bytes(b"\xc1")

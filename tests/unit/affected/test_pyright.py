@@ -1,4 +1,4 @@
-"""What pyright checks after a change."""
+"""The modules that pyright checks after a change."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Write a checkout."""
+    """Write a checkout and return it."""
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 def test_importers_are_checked_when_the_interface_changes(
     root: Path, before: str, after: str, checked: set[str]
 ) -> None:
-    """And the module itself whatever changes, be it a comment."""
+    """Any change checks the module itself; a change of its interface also checks its importers."""
     old = fingerprints(Project(root), "")
     path = root / "src/berth/host.py"
     path.write_text(path.read_text().replace(before, after))
@@ -48,7 +48,7 @@ def test_importers_are_checked_when_the_interface_changes(
 
 
 def test_settings_are_those_of_the_project_for_some_files(tmp_path: Path) -> None:
-    """Their paths lead from the folder of the settings to the files."""
+    """The settings include only the given files, with paths relative to the settings' folder."""
     settings = {"include": ["src"], "venvPath": ".", "typeCheckingMode": "strict"}
     made = settings_for(["src/berth/host.py"], tmp_path, settings, tmp_path / ".cache" / "affected")
     assert made == {
@@ -60,7 +60,7 @@ def test_settings_are_those_of_the_project_for_some_files(tmp_path: Path) -> Non
 
 
 def test_a_module_in_which_something_was_found_is_not_clean(root: Path) -> None:
-    """It is checked again next time, the others are not."""
+    """Only modules without diagnostics are clean, so the others are checked again."""
     path = root / "src" / "berth" / "host.py"
     output = {
         "generalDiagnostics": [

@@ -1,4 +1,4 @@
-"""The parts of a Python file: what a change of each can reach."""
+"""The parts of a Python file, and the parts that a change affects."""
 
 import ast
 
@@ -37,7 +37,7 @@ class Kind:
 
 
 def changed(before: str, after: str, *, with_docstrings: bool = False) -> set[str]:
-    """Name the parts of the module that differ once a piece of its text is replaced."""
+    """Return the parts of the module that differ after a piece of its text is replaced."""
     assert before in MODULE
     old = read_parts(MODULE.encode(), with_docstrings=with_docstrings)
     new = read_parts(MODULE.replace(before, after, 1).encode(), with_docstrings=with_docstrings)
@@ -69,12 +69,12 @@ def changed(before: str, after: str, *, with_docstrings: bool = False) -> set[st
 def test_a_change_is_one_of_the_frame_or_of_bodies(
     before: str, after: str, parts: set[str]
 ) -> None:
-    """What runs at import is the frame; layout, comments and docstrings are no part."""
+    """Code that runs at import is in the frame; layout, comments and docstrings are in no part."""
     assert changed(before, after) == parts
 
 
 def test_docstrings_count_where_users_see_them() -> None:
-    """They are the help of a command, which is made when the module is imported."""
+    """Where docstrings become command help, a changed docstring changes the frame."""
     assert changed("Return one more", "Return the next", with_docstrings=True) == {
         "frame",
         "interface",
@@ -82,14 +82,14 @@ def test_docstrings_count_where_users_see_them() -> None:
 
 
 def test_a_new_function_changes_the_frame() -> None:
-    """It may hide another one of the same name, so whoever imports the module can be affected."""
+    """A new function changes the frame, since it may replace another of the same name."""
     new = MODULE + "\n\ndef last() -> None:\n    pass\n"
     frames = {read_parts(text.encode(), with_docstrings=False).frame for text in (MODULE, new)}
     assert len(frames) == 2
 
 
 def test_what_is_no_python_is_one_frame() -> None:
-    """Every file that imports it will fail, or would no longer."""
+    """A file with a syntax error has only a frame, without bodies and imports."""
     source = read_parts(b"def f(:\n", with_docstrings=False)
     assert source.frame
     assert source.bodies == source.imports == ()
@@ -111,18 +111,18 @@ def test_what_is_no_python_is_one_frame() -> None:
     ],
 )
 def test_a_file_refers_to_what_it_imports_or_mentions(text: str, names: set[str]) -> None:
-    """A string may name a module that something imports later, or a process runs."""
+    """Imports and module names in strings are references; docstrings are not."""
     assert set(read_parts(text.encode(), with_docstrings=False).imports) == names
 
 
 def test_a_file_finds_plugins_when_it_looks_entry_points_up() -> None:
-    """By whatever name it imports the function."""
+    """A file that uses `entry_points` finds plugins, however it imports the function."""
     text = "from importlib import metadata\nFOUND = metadata.entry_points(group='g')"
     assert read_parts(text.encode(), with_docstrings=False).finds_plugins
 
 
 def test_functions_stand_in_the_order_of_the_file() -> None:
-    """Methods and functions under conditions are among them, nested ones are not."""
+    """Methods and conditional functions are listed in order; nested functions are not."""
     text = "if X:\n    def a(): pass\nelse:\n    def b(): pass\n" + MODULE
     names = [function.name for function in functions_of(ast.parse(text))]
     assert names == ["a", "b", "first", "__init__", "doubled"]
@@ -141,7 +141,7 @@ def test_functions_stand_in_the_order_of_the_file() -> None:
     ],
 )
 def test_a_function_that_keeps_results_runs_once(text: str, once: bool) -> None:
-    """The first test that calls it runs it, and later ones may not."""
+    """A function with a cache or a global result runs once per process."""
     tree = ast.parse(text)
     (function,) = functions_of(tree)
     assert runs_once(function, shared_names(tree)) is once

@@ -1,4 +1,4 @@
-"""Which functions ran and which files were read, seen from a package made for it."""
+"""Tracing of executed functions and read files, with a package made for these tests."""
 
 import importlib
 import os
@@ -49,7 +49,7 @@ NAMES = ("made", "outer", "kept", "used", "method")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the package."""
+    """Write the package and return the checkout."""
     package = tmp_path / "src" / PACKAGE
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -60,7 +60,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tracer(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
-    """Trace the package, until the end of the test."""
+    """Yield a tracer of the package, which is unloaded after the test."""
     tracer = Tracer(PACKAGE, root, root / ".cache")
     monkeypatch.setattr(sys, "meta_path", [tracer, *sys.meta_path])
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -75,27 +75,27 @@ def module() -> ModuleType:
 
 
 def names_of(trace: Trace) -> set[str]:
-    """Name the functions that ran."""
+    """Return the names of the functions that ran."""
     bits = trace.ran.get(f"{PACKAGE}.module", 0)
     return {name for number, name in enumerate(NAMES) if bits >> number & 1}
 
 
 def test_what_runs_is_traced_until_it_is_taken(tracer: Tracer) -> None:
-    """The next test begins with nothing."""
+    """`take` returns the functions that ran and starts a new trace."""
     module().used()
     assert names_of(tracer.take()) == {"used"}
     assert names_of(tracer.take()) == set()
 
 
 def test_what_runs_at_import_runs_once(tracer: Tracer) -> None:
-    """A test that comes later in the process needs it as well."""
+    """A function that runs at import is listed in `once`, not in the trace of the test."""
     module()
     assert names_of(tracer.take()) == set()
     assert names_of(tracer.once) == {"made"}
 
 
 def test_what_fills_a_cache_runs_once(tracer: Tracer) -> None:
-    """With all that it calls."""
+    """A cached function is listed in `once`, together with the functions that it calls."""
     found = module()
     assert found.kept() == found.kept() == 2
     assert names_of(tracer.take()) == set()
@@ -103,7 +103,7 @@ def test_what_fills_a_cache_runs_once(tracer: Tracer) -> None:
 
 
 def test_a_function_within_another_counts_as_the_outer_one(tracer: Tracer) -> None:
-    """Also when it runs later."""
+    """A nested function counts as its outer function, even if it runs later."""
     inner = module().outer()
     tracer.take()
     inner()
@@ -111,7 +111,7 @@ def test_a_function_within_another_counts_as_the_outer_one(tracer: Tracer) -> No
 
 
 def test_a_generator_runs_when_it_is_asked(tracer: Tracer) -> None:
-    """To make one runs nothing of it."""
+    """A generator is traced when it is iterated, not when it is created."""
     made = module().Kind().method()
     assert names_of(tracer.take()) == set()
     assert list(made) == [1]
@@ -119,7 +119,7 @@ def test_a_generator_runs_when_it_is_asked(tracer: Tracer) -> None:
 
 
 def test_the_compiled_form_is_kept_apart(tracer: Tracer, root: Path) -> None:
-    """Python itself must not run code that sets marks."""
+    """Instrumented code is cached apart, where Python itself does not load it."""
     module().outer()
     assert list((root / ".cache").rglob("module.*.pyc"))
     assert not list((root / "src").rglob("*.pyc"))
@@ -131,7 +131,7 @@ def test_the_compiled_form_is_kept_apart(tracer: Tracer, root: Path) -> None:
 
 
 def test_the_docstring_stays_one(tracer: Tracer) -> None:
-    """Whatever is inserted stands behind it."""
+    """The inserted code leaves the docstrings and names intact."""
     assert module().__doc__ == "A module."
     assert module().outer.__doc__ == "Call an inner function."
     assert module().kept.__name__ == "kept"
@@ -139,7 +139,7 @@ def test_the_docstring_stays_one(tracer: Tracer) -> None:
 
 @pytest.mark.usefixtures("root")
 def test_modules_of_tests_are_left_to_pytest(tracer: Tracer) -> None:
-    """And what is of other packages to Python."""
+    """The tracer does not load modules of tests or of other packages."""
     assert tracer.find_spec("tests.unit.test_x") is None
     assert tracer.find_spec("tests.conftest") is None
     assert tracer.find_spec("json") is None
@@ -167,7 +167,7 @@ def test_files_below_the_root_that_are_read_are_traced(
     args: tuple[object, ...],
     read: set[str],
 ) -> None:
-    """Whatever opens them: Python says so in its audit events."""
+    """Files and folders below the root are traced when Python's audit events report a read."""
     monkeypatch.chdir(root)
     tracer.take()
     tracer.audit(event, args)
@@ -175,7 +175,7 @@ def test_files_below_the_root_that_are_read_are_traced(
 
 
 def test_the_files_of_modules_are_not_read(tracer: Tracer, root: Path) -> None:
-    """What an imported module says is known from its name."""
+    """The source of a module is not traced as a read file while the module is loaded."""
     with tracer.loading():
         tracer.audit("open", (str(root / "src/x.py"), "r", os.O_RDONLY))
     assert tracer.take().read == set()
@@ -183,7 +183,7 @@ def test_the_files_of_modules_are_not_read(tracer: Tracer, root: Path) -> None:
 
 @pytest.mark.parametrize("event", ["subprocess.Popen", "os.posix_spawn", "os.fork"])
 def test_another_process_is_noted(tracer: Tracer, event: str) -> None:
-    """It may run and read anything."""
+    """Starting a process is noted, since it may run and read anything."""
     assert not tracer.take().starts_processes
     tracer.audit(event, ())
     assert tracer.take().starts_processes
