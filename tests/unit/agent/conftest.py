@@ -1,4 +1,4 @@
-"""Agents are tested in virtual time: nothing here waits for real."""
+"""Fixtures of the agent tests, which run in virtual time."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Rounds: every host is looked at again and again, and they do not keep step."""
+"""Audit rounds: every host is audited repeatedly, at its own times."""
 
 import asyncio
 from itertools import pairwise
@@ -13,7 +13,7 @@ HOSTS = [f"host-{number}" for number in range(50)]
 
 
 class Looks:
-    """Notes who is looked at when, in seconds since the beginning."""
+    """A recorder of the audits of each host, in seconds since the beginning."""
 
     def __init__(self, seed: int = 1) -> None:
         self.clock = VirtualClock()
@@ -33,7 +33,7 @@ class Looks:
         )
 
     async def look(self, host: str) -> None:
-        """Note a look, which takes its time and may fail."""
+        """Record an audit, which takes time and may fail."""
         self.at_s[host].append((self.clock.ticks_ns() - self.began_ns) / 1e9)
         self.now += 1
         self.most = max(self.most, self.now)
@@ -45,13 +45,13 @@ class Looks:
             self.now -= 1
 
     async def work(self, seconds: float) -> None:
-        """Go round for a while."""
+        """Run the rounds for this many seconds."""
         async with running(self.rounds.run):
             await asyncio.sleep(seconds)
 
 
 async def test_each_host_is_looked_at_once_an_interval_more_or_less() -> None:
-    """The first look comes within the first interval."""
+    """Each host is audited in the first interval, and then at intervals that vary by a tenth."""
     looks = Looks()
     await looks.work(10 * INTERVAL_S)
     for at_s in looks.at_s.values():
@@ -62,7 +62,7 @@ async def test_each_host_is_looked_at_once_an_interval_more_or_less() -> None:
 
 
 async def test_hosts_do_not_all_come_at_once() -> None:
-    """In each tenth of the first interval some are looked at, and never most of them."""
+    """The first audits of the hosts are spread over the interval."""
     looks = Looks()
     await looks.work(INTERVAL_S + 1)
     tenths = [0] * 11
@@ -73,7 +73,7 @@ async def test_hosts_do_not_all_come_at_once() -> None:
 
 
 async def test_the_same_randomness_gives_the_same_rounds() -> None:
-    """And another one gives others."""
+    """The order of audits depends only on the seed."""
     orders: list[list[str]] = []
     for seed in (1, 1, 2):
         looks = Looks(seed)
@@ -83,7 +83,7 @@ async def test_the_same_randomness_gives_the_same_rounds() -> None:
 
 
 async def test_a_slow_look_is_not_begun_again_and_holds_nobody_up_for_ever() -> None:
-    """No host is looked at twice at the same time; some at once, not all."""
+    """No host is audited twice simultaneously, and at most 16 audits run together."""
     looks = Looks()
     looks.takes_s = 3 * INTERVAL_S
     await looks.work(20 * INTERVAL_S)
@@ -95,7 +95,7 @@ async def test_a_slow_look_is_not_begun_again_and_holds_nobody_up_for_ever() -> 
 
 
 async def test_a_look_that_fails_is_told_and_made_again() -> None:
-    """Whatever is raised."""
+    """A failed audit is reported and repeated."""
     looks = Looks()
     looks.fails = True
     await looks.work(3 * INTERVAL_S)

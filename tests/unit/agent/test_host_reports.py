@@ -1,4 +1,4 @@
-"""Reporting: a host is as its agent reports it, again and again, and mostly nobody has to write."""
+"""Host reports: the ledger follows an agent's reports and is written only when they differ."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ HOST = "host-1"
 
 
 class Office:
-    """The agent of one host, which may be restarted with other settings."""
+    """The agent of one host, which can be restarted with other settings."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -31,7 +31,7 @@ class Office:
         self.restart()
 
     def restart(self, **settings: dict[str, float]) -> None:
-        """Start the process anew with settings of ratios."""
+        """Start the process again with these settings of ratios."""
         desk = self.desk
         ratios = AllocationRatios(
             ledger=desk.ledger, replica=desk.replica, settings=RatioSettings(**settings)
@@ -47,7 +47,7 @@ class Office:
         self.hosts, self.reporting = hosts, HostReports(hosts, desk.replica, ratios)
 
     async def made(self) -> HostReport:
-        """Return what the driver reports; ratios are none of the machine's."""
+        """Return the driver's report, with or without ratios of its own."""
         report = await self.driver.report()
         if not self.inherits:
             return report
@@ -55,18 +55,18 @@ class Office:
         return replace(report, host=replace(report.host, allocation_ratios=none))
 
     async def register(self) -> None:
-        """Report as an agent does when it starts."""
+        """Report the host as an agent does when it starts."""
         await self.hosts.register([await self.made()])
         await self.desk.follower.catch_up()
 
     async def look(self) -> list[str]:
-        """Report as an agent does again and again."""
+        """Report the host as an agent does periodically, and return the names of changed hosts."""
         found = await self.reporting.report([await self.made()])
         await self.desk.follower.catch_up()
         return found
 
     async def ratio(self, name: str = VCPU) -> tuple[float, str]:
-        """Return the ratio in force, the same in ledger and table, and its origin."""
+        """Return the ratio in force and its origin, and check that ledger and table agree."""
         view = await self.desk.hosts.get(HOST)
         provider = await self.provider()
         found = self.desk.hosts.ratio_of(view, name)
@@ -75,7 +75,7 @@ class Office:
         return found.value, found.origin
 
     async def provider(self) -> Provider:
-        """Return the host's own provider as the ledger has it."""
+        """Return the host's root provider from the ledger."""
         found = await self.desk.ledger.get(Provider, (await self.driver.report()).host.uuid)
         assert found is not None
         return found
@@ -100,7 +100,7 @@ class Office:
 
 @pytest.fixture
 async def office() -> Office:
-    """Return the agent of a host that is registered, with 4 as its initial ratio of CPUs."""
+    """Return the agent of a registered host whose initial CPU ratio is 4."""
     office = Office(await open_desk(Fleet(hosts=0)))
     office.restart(initial={VCPU: 4.0})
     await office.register()
@@ -108,7 +108,7 @@ async def office() -> Office:
 
 
 async def test_a_report_of_nothing_new_writes_nothing(office: Office) -> None:
-    """However often it is made, and by whichever process."""
+    """Repeated equal reports write nothing, even after a restart."""
     units: list[Unit] = []
 
     async def watch(committed: Sequence[Unit]) -> None:
@@ -123,7 +123,7 @@ async def test_a_report_of_nothing_new_writes_nothing(office: Office) -> None:
 
 
 async def test_a_set_ratio_is_forced_at_each_report(office: Office) -> None:
-    """Whoever has written another one (nova-behaviour.md 3: set is forced on every periodic)."""
+    """A ratio in the agent's settings replaces any other at each report, as in Nova."""
     office.restart(own={VCPU: 6.0}, initial={VCPU: 4.0})
     assert await office.look() == [HOST]
     assert await office.ratio() == (6.0, "the agent's settings")
@@ -136,7 +136,7 @@ async def test_a_set_ratio_is_forced_at_each_report(office: Office) -> None:
 
 
 async def test_unsetting_it_leaves_what_holds_without_it(office: Office) -> None:
-    """What an operator has set, or else what the host was first registered with."""
+    """Without the setting, the operator's ratio holds, or else the initial one."""
     office.restart(own={VCPU: 6.0})
     await office.look()
     office.restart()
@@ -151,7 +151,7 @@ async def test_unsetting_it_leaves_what_holds_without_it(office: Office) -> None
 
 
 async def test_an_initial_ratio_is_for_the_first_time_alone(office: Office) -> None:
-    """Later settings of it change nothing, at a report or at a registration."""
+    """A changed initial ratio has no effect on a registered host."""
     office.restart(initial={VCPU: 9.0})
     assert await office.look() == []
     await office.register()
@@ -159,7 +159,7 @@ async def test_an_initial_ratio_is_for_the_first_time_alone(office: Office) -> N
 
 
 async def test_a_ratio_from_the_placement_api_is_an_operators(office: Office) -> None:
-    """Unset settings leave what is there, as in Nova; the next report takes it over."""
+    """Without a setting, a ratio written by a client becomes the operator's, as in Nova."""
     await office.set_ratio(2.5)
     assert await office.look() == [HOST]
     assert await office.ratio() == (2.5, "set by an operator")
@@ -170,14 +170,14 @@ async def test_a_ratio_from_the_placement_api_is_an_operators(office: Office) ->
 
 @pytest.mark.parametrize("ratio", [-1.0, 0.0, 1e9])
 async def test_a_ratio_that_is_none_is_put_back(office: Office, ratio: float) -> None:
-    """0 says "inherit", and more than there may be is no ratio."""
+    """A ratio of 0 or outside the allowed range is replaced by the one in force."""
     await office.set_ratio(ratio)
     await office.look()
     assert await office.ratio() == (4.0, "initial, at registration")
 
 
 async def test_aggregates_come_before_all_of_it(office: Office) -> None:
-    """The lowest of them is in the inventory; what is written there is put back, and kept out."""
+    """The lowest ratio of the aggregates is in force and replaces other values."""
     await office.desk.aggregates.create("gold", {KEY: "8"})
     await office.desk.aggregates.create("batch", {KEY: "5"})
     for number in (1, 2):
@@ -191,7 +191,7 @@ async def test_aggregates_come_before_all_of_it(office: Office) -> None:
 
 
 async def test_what_an_operator_sets_counts_at_once_and_can_be_unset(office: Office) -> None:
-    """Beside the ratios of other classes; capacity changes in the same unit."""
+    """An operator's ratio takes effect immediately, and 0 unsets it, for each class separately."""
     await office.set(VCPU=3.0, MEMORY_MB=1.5)
     assert await office.ratio() == (3.0, "set by an operator")
     assert await office.ratio(MEMORY_MB) == (1.5, "set by an operator")
@@ -204,7 +204,7 @@ async def test_what_an_operator_sets_counts_at_once_and_can_be_unset(office: Off
 
 
 async def test_an_operator_can_only_set_what_makes_sense(office: Office) -> None:
-    """A host that is there, a class that it has, a ratio that may be."""
+    """Unknown hosts, missing classes and invalid ratios are refused."""
     with pytest.raises(InvalidInputError, match="has no such inventory"):
         await office.set(CUSTOM_GPU=2.0)
     with pytest.raises(InvalidInputError, match="must be between 0 and"):
@@ -215,7 +215,7 @@ async def test_an_operator_can_only_set_what_makes_sense(office: Office) -> None
 
 
 async def test_a_ratio_that_is_set_while_the_host_is_registered_stays(office: Office) -> None:
-    """Neither sees the other, so the slower one looks again."""
+    """A registration that races with an operator's ratio keeps the ratio."""
     meanwhile = [3.0]
 
     async def set_it(units: Sequence[Unit]) -> None:
@@ -229,7 +229,7 @@ async def test_a_ratio_that_is_set_while_the_host_is_registered_stays(office: Of
 
 
 async def test_reserved_amounts_and_totals_follow_the_report(office: Office) -> None:
-    """A driver reserves more for each guest, or a disk is added; others' writes are put back."""
+    """Reported totals and reservations replace others; classes that are not reported stay."""
     office.driver = FakeDriver(FakeHost(HOST, {VCPU: 8}), office.desk.clock)
     assert await office.look() == [HOST]
     old = (await office.provider()).inventories[VCPU]
@@ -243,7 +243,7 @@ async def test_reserved_amounts_and_totals_follow_the_report(office: Office) -> 
 
 
 async def test_parts_and_traits_that_change_are_reported(office: Office) -> None:
-    """They are compared with what this process has reported before."""
+    """A changed trait or child provider is written once."""
     report = await office.made()
     assert await office.reporting.report([report]) == []
     trait = replace(report.provider, traits=frozenset({"CUSTOM_FAST"}))
@@ -255,7 +255,7 @@ async def test_parts_and_traits_that_change_are_reported(office: Office) -> None
 
 
 async def test_a_host_that_was_removed_does_not_come_back_by_itself(office: Office) -> None:
-    """Its agent has to be started again."""
+    """A removed host returns only when its agent registers it again."""
     await office.desk.hosts.remove(HOST)
     await office.desk.follower.catch_up()
     assert await office.look() == []
@@ -264,7 +264,7 @@ async def test_a_host_that_was_removed_does_not_come_back_by_itself(office: Offi
 
 
 async def test_a_hosts_own_ratio_is_below_an_operators(office: Office) -> None:
-    """What a driver or a fleet's file says of the machine."""
+    """A ratio in the driver's report is in force unless an operator sets one."""
     office.inherits = False
     office.driver = FakeDriver(FakeHost(HOST, ratios={VCPU: 2.0}), office.desk.clock)
     await office.look()

@@ -1,4 +1,4 @@
-"""Telling: what agents cast about the instances of their hosts, and when."""
+"""Instance casts: the messages that agents broadcast about the instances of their hosts."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ SYNC_S = 100.0
 
 
 class Air:
-    """A bus that keeps what is cast, and may be away."""
+    """A bus that keeps the broadcast messages and can be made unavailable."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -43,13 +43,13 @@ class Air:
         self.sent.append(args)
 
     def take(self) -> list[Message]:
-        """Return and forget what was cast."""
+        """Return the broadcast messages and forget them."""
         sent, self.sent = self.sent, []
         return sent
 
 
 class Rig:
-    """A teller that follows what a test says."""
+    """A caster, and the feed that a test gives it."""
 
     def __init__(self, hosts: tuple[str, ...] = (HOST,)) -> None:
         self.air = Air()
@@ -66,29 +66,29 @@ class Rig:
         self.version = 0
 
     def load(self, *instances: Instance, version: int = 5) -> None:
-        """Load a snapshot."""
+        """Load a snapshot with these instances."""
         self.version = version
         self.teller.load(Snapshot(version, 0.0, instances=instances))
 
     def follow(self, *events: object) -> None:
-        """Take one version in."""
+        """Apply one version with these events."""
         self.version += 1
         self.teller.apply([Change(self.version, event) for event in events])  # type: ignore[arg-type]
 
 
 def running_on(number: int = 1, host: str = HOST) -> Instance:
-    """Return an instance that runs on a host."""
+    """Return an instance that is active on a host."""
     return replace(make_instance(number, host=host), task=None, status=Status.ACTIVE)
 
 
 @pytest.fixture
 def rig() -> Rig:
-    """A teller of one host."""
+    """Return a rig with one host."""
     return Rig()
 
 
 async def test_all_is_told_at_the_start(rig: Rig) -> None:
-    """One full message a host, also for one with nothing, and nobody else's instances."""
+    """Each host begins with one full message, which has only its own instances."""
     one, other = running_on(1), running_on(2, "host-2")
     rig.load(one, other)
     async with running(rig.teller.run):
@@ -103,7 +103,7 @@ async def test_all_is_told_at_the_start(rig: Rig) -> None:
 
 
 async def test_what_becomes_of_an_instance_is_told_as_it_is(rig: Rig) -> None:
-    """A build that ends, a resize and a delete are a message each; a stop is none."""
+    """The end of a build, a resize and a delete are each broadcast; a stop is not."""
     rig.load()
     async with running(rig.teller.run):
         await asyncio.sleep(1)
@@ -126,7 +126,7 @@ async def test_what_becomes_of_an_instance_is_told_as_it_is(rig: Rig) -> None:
 
 
 async def test_a_move_is_told_by_the_hosts_that_it_is_about(rig: Rig) -> None:
-    """The source keeps the move's room and lets the instance go, in one message."""
+    """One message of the source adds the move, which holds the room, and removes the instance."""
     one, move = running_on(1), make_migration(1)
     rig.load(one)
     async with running(rig.teller.run):
@@ -153,7 +153,7 @@ async def test_a_move_is_told_by_the_hosts_that_it_is_about(rig: Rig) -> None:
 
 
 async def test_changes_that_come_together_are_one_message(rig: Rig) -> None:
-    """However many versions came at once, and the digest is that of the last."""
+    """Several versions are broadcast in one message with the digest of the last."""
     rig.load()
     async with running(rig.teller.run):
         await asyncio.sleep(1)
@@ -169,7 +169,7 @@ async def test_changes_that_come_together_are_one_message(rig: Rig) -> None:
 
 
 async def test_syncs_are_spread_over_hosts_and_time() -> None:
-    """Each host syncs once in an interval, more or less, and not all of them together."""
+    """Each host syncs about once per interval, at times that differ between hosts."""
     names = tuple(f"host-{number}" for number in range(50))
     rig = Rig(names)
     rig.load()
@@ -193,7 +193,7 @@ async def test_syncs_are_spread_over_hosts_and_time() -> None:
 
 
 async def test_a_broker_that_is_away_is_told_all_when_it_is_back(rig: Rig) -> None:
-    """Changes are not lost: the whole list is the next message. It is said once."""
+    """After an outage, the whole list is broadcast; the outage is reported once."""
     rig.load()
     async with running(rig.teller.run):
         await asyncio.sleep(1)
@@ -213,7 +213,7 @@ async def test_a_broker_that_is_away_is_told_all_when_it_is_back(rig: Rig) -> No
 
 
 async def test_a_broker_that_is_reached_a_moment_later_is_no_news(rig: Rig) -> None:
-    """A process has its hosts loaded before it has a connection."""
+    """An outage of half a second is not reported."""
     rig.air.is_away = True
     rig.load(running_on(1))
     async with running(rig.teller.run):
@@ -225,7 +225,7 @@ async def test_a_broker_that_is_reached_a_moment_later_is_no_news(rig: Rig) -> N
 
 
 async def test_a_host_with_too_many_instances_is_told_by_its_digest(rig: Rig) -> None:
-    """No message is larger than what any bus carries."""
+    """A list that is too large for a message is broadcast as its digest."""
     many = [running_on(number) for number in range(1, 2001)]
     rig.load(*many)
     async with running(rig.teller.run):
@@ -238,7 +238,7 @@ async def test_a_host_with_too_many_instances_is_told_by_its_digest(rig: Rig) ->
 
 
 async def test_a_feed_that_begins_anew_has_all_told_anew(rig: Rig) -> None:
-    """After a gap nobody knows what was missed."""
+    """After a new snapshot, the whole list is broadcast again."""
     rig.load(running_on(1))
     async with running(rig.teller.run):
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""The pool of agents: each instance in one hand at a time, and nothing forgotten."""
+"""The pool of agents: one task at a time for each instance, and no task lost."""
 
 import asyncio
 from dataclasses import replace
@@ -22,10 +22,10 @@ SPAWN_S = 5.0
 
 
 class Driver(FakeDriver):
-    """A fake driver that notes what it was asked and fails when a test says so.
+    """A fake driver that records its calls and fails when a test says so.
 
     Attributes:
-        busy: how many calls are at work for each instance now.
+        busy: the number of running calls for each instance.
     """
 
     def __init__(self, fake: FakeHost, desk: Desk) -> None:
@@ -35,7 +35,7 @@ class Driver(FakeDriver):
         self.busy: dict[str, int] = {}
 
     async def spawn(self, instance: Instance) -> None:
-        """Start an instance."""
+        """Start an instance, and check that no other start of it is running."""
         self.asked.append("spawn")
         self.busy[instance.uuid] = self.busy.get(instance.uuid, 0) + 1
         assert self.busy[instance.uuid] == 1, "two at once"
@@ -47,13 +47,13 @@ class Driver(FakeDriver):
             self.busy[instance.uuid] -= 1
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Stop an instance."""
+        """Stop an instance, and check that no start of it is running."""
         self.asked.append("destroy")
         assert not self.busy.get(instance_uuid), "destroyed while it is started"
         await super().destroy(instance_uuid)
 
     async def report(self) -> HostReport:
-        """Report the host under the uuid that builders give it."""
+        """Return the report with the host uuid that the builders use."""
         report = await super().report()
         row = report.host.name.removeprefix("host-")
         uuid = f"686f7374-0000-4000-8000-{int(row):012d}"
@@ -62,7 +62,7 @@ class Driver(FakeDriver):
 
 
 class Rig:
-    """A pool with the drivers of its hosts."""
+    """A pool, and the drivers of its hosts."""
 
     def __init__(self, desk: Desk, *fakes: FakeHost, builds_max: int = 256) -> None:
         self.desk = desk
@@ -79,7 +79,7 @@ class Rig:
         desk.follower.subscribers.append(self.pool)
 
     async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:
-        """Put an instance with its room on a host, being built unless told otherwise."""
+        """Put an instance and its claim on a host, by default while it is being built."""
         instance = replace(make_instance(number, host=host), task=Task.SPAWNING)
         instance = replace(instance, **state)  # type: ignore[arg-type]
         on = int(host.removeprefix("host-"))
@@ -87,39 +87,39 @@ class Rig:
         return await self.get(number)
 
     async def get(self, number: int = 1) -> Instance:
-        """Return an instance as the ledger has it."""
+        """Return an instance from the ledger."""
         found = await self.desk.ledger.get(Instance, make_instance(number).uuid)
         assert found is not None
         return found
 
     async def work(self, seconds: float = 60.0) -> None:
-        """Let agents work for a while."""
+        """Follow the feed for this many seconds while the agents work."""
         async with running(self.desk.follower.run):
             await asyncio.sleep(seconds)
 
     def assert_idle(self) -> None:
-        """Check that nothing is left over in the pool."""
+        """Check that the pool has no task left."""
         pool = self.pool
         left = (pool._in_progress, pool._queued, pool._done, pool._tasks)
         assert not any(left), left
 
 
 async def open_rig(*fakes: FakeHost, builds_max: int = 256, feed_versions: int = 1000) -> Rig:
-    """Make a ledger with two hosts, and agents of some of them."""
+    """Return a rig with two hosts in the ledger and agents for some of them."""
     retention = replace(Fleet().retention, feed_versions=feed_versions)
     desk = await open_desk(Fleet(hosts=2, retention=retention))
     return Rig(desk, *(fakes or (FakeHost("host-1", spawn_s=SPAWN_S),)), builds_max=builds_max)
 
 
 async def start(rig: Rig) -> Rig:
-    """Start the agents as a process does."""
+    """Start the agents as a process does, and return the rig."""
     await rig.desk.follower.start()
     await rig.pool.adopt()
     return rig
 
 
 async def restart(rig: Rig) -> Rig:
-    """End one process and start the next, on machines that have lost power."""
+    """End the process and start the next one, with machines that have lost power."""
     await rig.pool.close()
     fakes = [driver._fake for driver in rig.drivers.values()]
     desk = Desk(rig.desk.ledger)
@@ -127,7 +127,7 @@ async def restart(rig: Rig) -> Rig:
 
 
 async def test_hosts_are_registered_and_stay_up() -> None:
-    """The ledger hears of the inventory at once and of the agent every ten seconds."""
+    """The inventory is written at registration, and a heartbeat every ten seconds."""
     rig = await open_rig(FakeHost("host-1", {VCPU: 99}), FakeHost("host-2"))
     await rig.pool.register()
     assert (await rig.desk.hosts.get("host-1")).inventories[VCPU].total == 99
@@ -139,7 +139,7 @@ async def test_hosts_are_registered_and_stay_up() -> None:
 
 
 async def test_heartbeats_outlast_a_ledger_that_is_away() -> None:
-    """A heartbeat that is lost is told of, and the next one is sent."""
+    """A failed heartbeat is reported, and the next one is sent."""
     rig = await open_rig()
     rig.desk.ledger.away = 2
     async with running(rig.pool.run):
@@ -149,7 +149,7 @@ async def test_heartbeats_outlast_a_ledger_that_is_away() -> None:
 
 
 async def test_a_new_instance_is_built() -> None:
-    """What the feed tells is begun at once, on its own host's driver."""
+    """A new instance in the feed is built immediately by the driver of its host."""
     rig = await start(await open_rig(FakeHost("host-1"), FakeHost("host-2")))
     await rig.put(1, host="host-1")
     await rig.put(2, host="host-2")
@@ -161,7 +161,7 @@ async def test_a_new_instance_is_built() -> None:
 
 
 async def test_instances_of_other_hosts_are_left_alone() -> None:
-    """Another process looks after them."""
+    """The pool does not build an instance of a host that is not its own."""
     rig = await start(await open_rig())
     await rig.put(2, host="host-2")
     await rig.work()
@@ -170,7 +170,7 @@ async def test_instances_of_other_hosts_are_left_alone() -> None:
 
 
 async def test_a_delete_waits_for_the_build_to_end() -> None:
-    """The driver never starts and stops an instance at the same time."""
+    """A delete during a build is carried out after it, never simultaneously."""
     rig = await start(await open_rig())
     await rig.put()
     await rig.work(1)
@@ -182,7 +182,7 @@ async def test_a_delete_waits_for_the_build_to_end() -> None:
 
 
 async def test_what_was_begun_is_finished_by_the_next_process() -> None:
-    """Spawning and deleting are found in the snapshot."""
+    """A new process finds unfinished tasks in the snapshot and completes them."""
     rig = await start(await open_rig())
     await rig.put(1)
     await rig.put(2, task=Task.DELETING, status=Status.ACTIVE)
@@ -196,7 +196,7 @@ async def test_what_was_begun_is_finished_by_the_next_process() -> None:
 
 
 async def test_what_was_deleted_without_its_agent_is_destroyed_when_it_hears_of_it() -> None:
-    """An agent that was silent comes back and stops what is deleted in the ledger."""
+    """A guest whose instance was deleted in the ledger only is destroyed when the feed says so."""
     rig = await start(await open_rig())
     active = await rig.put(1)
     await rig.work()
@@ -210,7 +210,7 @@ async def test_what_was_deleted_without_its_agent_is_destroyed_when_it_hears_of_
 
 
 async def test_what_was_active_runs_again_after_a_restart() -> None:
-    """Each on its host, several at once, and without a word to the ledger."""
+    """Active instances are started in parallel after a restart, without a write to the ledger."""
     rig = await open_rig()
     for number in range(1, 9):
         await rig.put(number, status=Status.ACTIVE, task=None)
@@ -223,7 +223,7 @@ async def test_what_was_active_runs_again_after_a_restart() -> None:
 
 
 async def test_an_instance_deleted_while_it_is_adopted_does_not_run() -> None:
-    """The delete waits until it runs, and then stops it."""
+    """A delete during adoption is carried out after it."""
     rig = await open_rig()
     await rig.put(1, status=Status.ACTIVE, task=None)
     rig = await restart(rig)
@@ -235,7 +235,7 @@ async def test_an_instance_deleted_while_it_is_adopted_does_not_run() -> None:
 
 
 async def test_an_adoption_that_fails_is_told() -> None:
-    """The instance stays active; an operator has to look."""
+    """A failed adoption is reported, and the instance stays active."""
     rig = await open_rig(FakeHost("host-1", fails=True))
     await rig.put(1, status=Status.ACTIVE, task=None)
     rig = await restart(rig)
@@ -247,7 +247,7 @@ async def test_an_adoption_that_fails_is_told() -> None:
 
 @pytest.mark.parametrize("error", [OSError("disk"), UnavailableError("away"), ValueError("bug")])
 async def test_a_driver_that_fails_in_any_way_is_asked_again(error: Exception) -> None:
-    """No error leaves an instance behind in the middle of its build."""
+    """A build is retried after any unexpected error."""
     rig = await start(await open_rig())
     rig.drivers["host-1"].errors = [error, error]
     await rig.put()
@@ -258,7 +258,7 @@ async def test_a_driver_that_fails_in_any_way_is_asked_again(error: Exception) -
 
 
 async def test_a_failure_that_was_recorded_unheard_is_not_repeated() -> None:
-    """The answer to the commit is lost: by now the instance may be starting elsewhere."""
+    """A failed build whose commit lost its answer is not repeated."""
     rig = await start(await open_rig(FakeHost("host-1", fails=True)))
     await rig.put()
     rig.desk.ledger.silent = 1
@@ -269,7 +269,7 @@ async def test_a_failure_that_was_recorded_unheard_is_not_repeated() -> None:
 
 
 async def test_a_build_that_was_recorded_unheard_runs() -> None:
-    """The answer to the commit is lost, and all is well."""
+    """A build whose commit lost its answer leaves the instance active and running."""
     rig = await start(await open_rig())
     await rig.put()
     rig.desk.ledger.silent = 1
@@ -280,7 +280,7 @@ async def test_a_build_that_was_recorded_unheard_runs() -> None:
 
 
 async def test_an_instance_that_moves_within_the_pool_is_built_by_its_new_host() -> None:
-    """Each task goes to the agent of the host that it names, also in one go."""
+    """Each task goes to the agent of the host that the instance names."""
     rig = await start(await open_rig(FakeHost("host-1", fails=True), FakeHost("host-2")))
     first = await rig.put()
     rig.desk.ledger.silent = 1
@@ -296,7 +296,7 @@ async def test_an_instance_that_moves_within_the_pool_is_built_by_its_new_host()
 
 
 async def test_what_is_told_again_is_not_done_again() -> None:
-    """An event, or a snapshot, from before the outcome starts nothing."""
+    """An event or a snapshot from before the outcome starts nothing."""
     rig = await start(await open_rig(FakeHost("host-1", fails=True)))
     old = await rig.put()
     stale = await rig.desk.ledger.snapshot(0.0)
@@ -316,7 +316,7 @@ async def test_what_is_told_again_is_not_done_again() -> None:
 
 
 async def test_a_change_during_a_build_is_old_news_after_it() -> None:
-    """The build went on from the changed instance; the change's own event comes too late."""
+    """The event of a change that the build already included starts nothing."""
     rig = await start(await open_rig(FakeHost("host-1", spawn_s=SPAWN_S, fails=True)))
     await rig.put()
     await rig.desk.follower.catch_up()
@@ -333,7 +333,7 @@ async def test_a_change_during_a_build_is_old_news_after_it() -> None:
 
 
 async def test_a_gap_in_the_feed_loses_no_task() -> None:
-    """A snapshot that comes in the middle of the work tells what the feed has left out."""
+    """After a gap in the feed, a snapshot has the tasks that the feed omitted."""
     rig = await start(await open_rig(feed_versions=3))
     await rig.put(1)
     await rig.work(1)
@@ -345,7 +345,7 @@ async def test_a_gap_in_the_feed_loses_no_task() -> None:
 
 
 async def test_an_instance_that_ends_within_a_gap_leaves_nothing_behind() -> None:
-    """It is in no snapshot and in no event any more."""
+    """An instance deleted within a gap is stopped, and the pool keeps no task for it."""
     rig = await start(await open_rig(feed_versions=3))
     await rig.put(1)
     await rig.desk.follower.catch_up()
@@ -360,7 +360,7 @@ async def test_an_instance_that_ends_within_a_gap_leaves_nothing_behind() -> Non
 
 
 async def test_so_many_builds_at_once_and_no_more() -> None:
-    """Others wait for a slot; all are built in the end."""
+    """At most `builds_max` builds run simultaneously, and all complete."""
     rig = await start(await open_rig(builds_max=2))
     for number in range(1, 7):
         await rig.put(number)
@@ -372,7 +372,7 @@ async def test_so_many_builds_at_once_and_no_more() -> None:
 
 
 async def test_closing_stops_the_work() -> None:
-    """Nothing of the pool runs after it."""
+    """After the pool is closed, none of its tasks continue."""
     rig = await start(await open_rig())
     await rig.put()
     await rig.work(1)

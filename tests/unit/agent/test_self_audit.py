@@ -1,4 +1,4 @@
-"""Self-auditing: agents mend what is safe to mend, tell of the rest, and ask for little."""
+"""Self-audits: agents repair what is safe, report the rest, and read the ledger rarely."""
 
 from dataclasses import replace
 
@@ -36,31 +36,31 @@ class Counted:
         self.found: dict[tuple[Measure, tuple[str, ...]], float] = {}
 
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Count."""
+        """Add an amount to a counter."""
         self.found[measure, labels] = self.found.get((measure, labels), 0) + amount
 
     def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Do nothing: nothing is observed here."""
+        """Do nothing."""
 
     def of(self, code: str, outcome: str) -> float:
-        """Return how often agents have said that."""
+        """Return the number of findings with this code and outcome."""
         return self.found.get((AGENT_FINDINGS, (code, outcome)), 0)
 
     @property
     def looks(self) -> float:
-        """How often the ledger was looked at."""
+        """The number of times the ledger was read."""
         return self.found.get((AUDIT_LOOKS, ()), 0)
 
 
 class Agents:
-    """The agents of the hosts of an office."""
+    """The agents of all hosts of an office."""
 
     def __init__(self, office: Office) -> None:
         self.office, self.desk = office, office.desk
         self.restart()
 
     def restart(self) -> None:
-        """Start the process anew."""
+        """Start the process again."""
         desk = self.desk
         self.counted = Counted()
         self.notices = HostNotices(
@@ -84,7 +84,7 @@ class Agents:
         )
 
     async def look(self, times: int = 1, every_s: float = 60.0) -> None:
-        """Have all hosts be audited again and again."""
+        """Audit all hosts repeatedly."""
         for _ in range(times):
             await self.desk.clock.sleep(every_s)
             await self.desk.follower.catch_up()
@@ -94,21 +94,21 @@ class Agents:
         await self.desk.follower.catch_up()
 
     async def service(self, name: str = "host-1") -> Service:
-        """Return a service as the ledger has it."""
+        """Return a service from the ledger."""
         found = await self.desk.ledger.get(Service, name)
         assert found is not None
         return found
 
 
 class Told(FakeDriver):
-    """A driver that reports a host as the ledger has it."""
+    """A driver that reports a host as it is in the replica."""
 
     def __init__(self, host: Host, agents: Agents) -> None:
         super().__init__(FakeHost(host.name), agents.desk.clock)
         self.host, self.hosts = host, agents.desk.replica.hosts
 
     async def report(self) -> HostReport:
-        """Report the host as it is."""
+        """Return a report that matches the replica."""
         row = self.hosts.row_of(self.host.uuid)
         assert row is not None
         made = await super().report()
@@ -130,14 +130,14 @@ async def agents() -> Agents:
 
 
 async def deleted(agents: Agents) -> Instance:
-    """Make an instance that was deleted, and holds its room still."""
+    """Return an instance that was deleted but still holds its room."""
     vm = await agents.office.place()
     await agents.office.write_instance(vm, status=Status.DELETED, task=None)
     return await agents.office.get(vm.uuid)
 
 
 async def test_what_a_deleted_instance_holds_is_freed(agents: Agents) -> None:
-    """After the grace; it is counted, told with its id, and an audit shows it afterwards."""
+    """After the grace period, the room is freed, counted, reported and shown by the next audit."""
     vm = await deleted(agents)
     vm = replace(vm, updated_at_s=agents.desk.clock.now_s())
     await agents.desk.ledger.write(Put(vm))
@@ -155,7 +155,7 @@ async def test_what_a_deleted_instance_holds_is_freed(agents: Agents) -> None:
 
 
 async def test_what_an_ended_move_holds_is_freed(agents: Agents) -> None:
-    """On either side."""
+    """The room of a completed move is freed and the repair is recorded."""
     ledger = agents.desk.ledger
     over = replace(make_migration(of=3), stage=Stage.COMPLETED)
     await ledger.write(
@@ -169,7 +169,7 @@ async def test_what_an_ended_move_holds_is_freed(agents: Agents) -> None:
 
 
 async def test_what_nobody_knows_is_left_and_told_once(agents: Agents) -> None:
-    """It may be a create that is under way somewhere; so may what a client has made."""
+    """Allocations of unknown consumers are left alone, as a create may be in progress."""
     ledger = agents.desk.ledger
     await ledger.write(Take(make_claim(4, amounts=FULL)))
     await ledger.write(Reallocate((make_share(1, on_2=2),)))
@@ -181,7 +181,7 @@ async def test_what_nobody_knows_is_left_and_told_once(agents: Agents) -> None:
 
 
 async def test_what_is_missing_is_left_to_people(agents: Agents) -> None:
-    """There may be no room, and whoever claims it decides that."""
+    """A missing allocation is reported and not claimed again."""
     vm = await agents.office.place()
     await agents.desk.ledger.write(Free(vm.uuid))
     await agents.look(5)
@@ -190,7 +190,7 @@ async def test_what_is_missing_is_left_to_people(agents: Agents) -> None:
 
 
 async def test_what_is_being_worked_on_is_left_alone(agents: Agents) -> None:
-    """A delete that is under way, and a move: each frees what it holds itself."""
+    """An instance that is being deleted frees its room itself."""
     vm = await agents.office.place()
     await agents.office.write_instance(vm, task=Task.DELETING)
     await agents.look(5)
@@ -199,7 +199,7 @@ async def test_what_is_being_worked_on_is_left_alone(agents: Agents) -> None:
 
 
 async def test_a_host_in_order_is_looked_at_twice_and_then_no_more(agents: Agents) -> None:
-    """Until something about it changes; hosts that have nothing are not looked at at all."""
+    """A host without discrepancies is read again only after it changes."""
     vm = await agents.office.place()
     await agents.look(30)
     assert agents.counted.looks == 2
@@ -220,7 +220,7 @@ async def test_a_host_in_order_is_looked_at_twice_and_then_no_more(agents: Agent
 
 
 async def test_something_wrong_is_looked_at_until_it_is_right(agents: Agents) -> None:
-    """And counted once, whatever happens to the host meanwhile."""
+    """A discrepancy is read at each audit until it is repaired, and is counted once."""
     vm = await agents.office.place()
     await agents.desk.ledger.write(Free(vm.uuid))
     await agents.look(40)
@@ -236,7 +236,7 @@ async def test_something_wrong_is_looked_at_until_it_is_right(agents: Agents) ->
 
 
 async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
-    """The newest, over a restart of the agent too."""
+    """Only the newest notices of a host are kept, also over a restart of the agent."""
     for number in range(NOTICES_MAX + 5):
         agents.notices.record_repair(
             "host-1", "guest_removed", make_uuid("instance", number), "gone"
@@ -253,7 +253,7 @@ async def test_few_notes_are_kept_of_one_host(agents: Agents) -> None:
 
 
 async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
-    """At the second look without it; it keeps its date over a restart until then."""
+    """A finding keeps its time over a restart, and is dropped after two audits without it."""
     uuid, notes = make_uuid("instance", 1), agents.notices
     notes.begin("host-1")
     notes.record_finding("host-1", "orphan_guest", uuid, "a guest is here")
@@ -279,7 +279,7 @@ async def test_what_is_seen_no_more_is_forgotten(agents: Agents) -> None:
 
 
 async def test_a_note_overwrites_nothing_that_an_operator_has_said(agents: Agents) -> None:
-    """Both change the record of the service."""
+    """Saving a notice keeps a simultaneous change of the service by an operator."""
     agents.notices.record_repair("host-1", "guest_removed", make_uuid("instance", 1), "gone")
 
     async def disable(_: object) -> None:
@@ -293,7 +293,7 @@ async def test_a_note_overwrites_nothing_that_an_operator_has_said(agents: Agent
 
 
 async def test_a_move_that_is_left_behind_is_told_and_not_touched(agents: Agents) -> None:
-    """Its guest may still run there."""
+    """A move that was left behind keeps its room, since its guest may still run."""
     ledger = agents.desk.ledger
     left = replace(make_migration(of=3), stage=Stage.LEFT_BEHIND)
     host = left.source.host

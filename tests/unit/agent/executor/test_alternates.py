@@ -1,4 +1,4 @@
-"""Alternates: a build or a move that failed goes on elsewhere in the unit that tells of it."""
+"""Alternates: the unit that records a failed build or move also begins it on another host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,27 +36,27 @@ NO_FAULTS = DriverFaults()
 
 
 class Broken(FakeDriver):
-    """A driver that cannot start guests, for a reason."""
+    """A driver whose builds fail with a given error."""
 
     def __init__(self, host: str, desk: Desk, error: BuildError) -> None:
         super().__init__(FakeHost(host), desk.clock)
         self.error = error
 
     async def spawn(self, instance: Instance) -> None:
-        """Refuse."""
+        """Raise the given error."""
         raise self.error
 
 
 @dataclass(slots=True)
 class Shop:
-    """A desk, and agents that it has for any host."""
+    """A desk, and executors for the agents of any host."""
 
     desk: Desk
     network: FakeNetwork
     machines: dict[str, FakeMachine]
 
     async def placed(self, request: Request) -> Instance:
-        """Have a request for one instance placed."""
+        """Place a request for one instance and return the instance."""
         order = order_of(request)
         members = [replace(one, group_uuid=request.group_uuid) for one in order.instances]
         decision = await self.desk.placer.place(replace(order, instances=tuple(members)))
@@ -64,13 +64,13 @@ class Shop:
         return await self.now(request.instance_uuids[0])
 
     async def now(self, uuid: str) -> Instance:
-        """Return an instance as the ledger has it."""
+        """Return an instance from the ledger."""
         instance = await self.desk.ledger.get(Instance, uuid)
         assert instance is not None
         return instance
 
     def bench(self, host: str, error: BuildError | None = None) -> HostContext:
-        """Return the bench of a host: with an error no guest can be started there."""
+        """Return the context of a host's executor; with an error, every build there fails."""
         desk = self.desk
         machine = self.machines.setdefault(host, FakeMachine(host))
         driver = FakeDriver(FakeHost(host, faults=NO_FAULTS), desk.clock, machine, self.network)
@@ -86,32 +86,32 @@ class Shop:
         return HostContext(host, desk.ledger, driver, desk.clock, alternates=alternates)
 
     async def fail(self, vm: Instance, error: BuildError | None = None) -> Instance:
-        """Have the build of an instance fail where it is."""
+        """Let the build of an instance fail on its host, and return the instance."""
         assert vm.host is not None
         broken = error or BuildError("no luck")
         await HostExecutor(self.bench(vm.host, broken)).carry_out(vm)
         return await self.now(vm.uuid)
 
     async def work(self, uuid: str, host: str, error: BuildError | None = None) -> Instance:
-        """Have the agent of a host do its part with an instance."""
+        """Let the agent of a host do its part for an instance, and return the instance."""
         await HostExecutor(self.bench(host, error)).carry_out(await self.now(uuid))
         return await self.now(uuid)
 
     async def fill(self, host: str) -> None:
-        """Leave no VCPU of a host."""
+        """Claim all remaining VCPUs of a host."""
         number = number_of(host)
         ledger = self.desk.ledger
         left = 4 - (await ledger.used(number)).get(VCPU, 0)
         await ledger.write(make_take(50 + number, on=number, amounts={VCPU: left}))
 
     async def used(self) -> dict[int, int]:
-        """Return the VCPUs used of each host, by number; those of which none are left out."""
+        """Return the used VCPUs by host number, without unused hosts."""
         used = {n: (await self.desk.ledger.used(n)).get(VCPU, 0) for n in range(1, 5)}
         return {number: amount for number, amount in used.items() if amount}
 
 
 async def open_shop(*, hosts: int = 4, vcpus: int = 4) -> Shop:
-    """Make a shop with hosts of a few VCPUs."""
+    """Return a shop whose hosts have few VCPUs."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
     await desk.ledger.write(Put(GROUP))
     await desk.follower.catch_up()
@@ -125,7 +125,7 @@ def number_of(host: str | None) -> int:
 
 
 async def test_a_build_that_failed_goes_on_at_the_first_alternate() -> None:
-    """In one unit: room freed here and claimed there, and no new decision."""
+    """One unit frees the room here and claims it there, without a new decision."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     before = await shop.desk.ledger.version()
@@ -146,7 +146,7 @@ async def test_a_build_that_failed_goes_on_at_the_first_alternate() -> None:
 
 
 async def test_the_last_alternate_fails_too() -> None:
-    """Then the instance is in ERROR, and its fault tells every host and why it failed there."""
+    """The instance is then in ERROR, and its fault lists each host with its reason."""
     shop = await open_shop()
     first = await shop.placed(make_request())
     second = await shop.fail(first, BuildError("no disk"))
@@ -163,7 +163,7 @@ async def test_the_last_alternate_fails_too() -> None:
 
 
 async def test_an_alternate_that_is_full_by_now_is_passed_over() -> None:
-    """The ledger has no room there, and the next one is claimed."""
+    """If the first alternate has no room, the next one is claimed."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     (one, _), (two, _) = vm.alternates
@@ -172,7 +172,7 @@ async def test_an_alternate_that_is_full_by_now_is_passed_over() -> None:
 
 
 async def test_when_no_alternate_is_left_a_scheduler_chooses() -> None:
-    """By a pending request that spares where it has failed."""
+    """A pending request that excludes the failed host is written for a scheduler."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     for host, _ in vm.alternates:
@@ -199,7 +199,7 @@ async def _remove(shop: Shop, host: str) -> None:
 
 @pytest.mark.parametrize("spoil", [_disable, _silence, _remove])
 async def test_an_alternate_that_takes_nothing_now_is_passed_over(spoil: object) -> None:
-    """Its service is disabled or down, or the host is gone."""
+    """An alternate that was removed, or whose service is disabled or down, is skipped."""
     assert callable(spoil)
     shop = await open_shop()
     vm = await shop.placed(make_request())
@@ -209,7 +209,7 @@ async def test_an_alternate_that_takes_nothing_now_is_passed_over(spoil: object)
 
 
 async def test_a_forced_host_has_no_alternates() -> None:
-    """Whoever names the host wants no other."""
+    """An instance on a forced host goes to ERROR, even if it has alternates."""
     shop = await open_shop()
     vm = await shop.placed(replace(make_request(), force_hosts=("host-2",)))
     assert vm.alternates == ()
@@ -220,7 +220,7 @@ async def test_a_forced_host_has_no_alternates() -> None:
 
 
 async def test_the_requests_own_fault_is_left_to_a_scheduler() -> None:
-    """No alternate is better, so none is taken from others who need the room."""
+    """A failure that the request causes claims no alternate, since none would do better."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     now = await shop.fail(vm, BuildError("too small a disk", cause=FailureCause.GUEST))
@@ -228,7 +228,7 @@ async def test_the_requests_own_fault_is_left_to_a_scheduler() -> None:
 
 
 async def test_a_host_without_room_after_all_is_left_for_an_alternate() -> None:
-    """That is no failed build of the host."""
+    """A claim that fails on the host uses an alternate and is not counted as a failed build."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     now = await shop.fail(vm, BuildError("no huge pages", cause=FailureCause.CLAIM))
@@ -240,7 +240,7 @@ async def test_a_host_without_room_after_all_is_left_for_an_alternate() -> None:
 
 
 async def test_an_alternate_that_has_a_member_by_now_is_passed_over() -> None:
-    """Anti-affinity holds for alternates as for any other host."""
+    """An alternate with a member of the anti-affinity group is skipped."""
     shop = await open_shop(hosts=3)
     vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
     (one, _), (two, _) = vm.alternates
@@ -250,7 +250,7 @@ async def test_an_alternate_that_has_a_member_by_now_is_passed_over() -> None:
 
 
 async def test_where_agents_tell_of_instances_a_scheduler_places_members() -> None:
-    """Others' claims are not known up to the version of the table, so no guard could tell."""
+    """A host whose instances come from broadcasts is no alternate for members of a group."""
     shop = await open_shop(hosts=3)
     vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
     shop.desk.replica.overlay.hosts.add(vm.alternates[0][0])
@@ -258,7 +258,7 @@ async def test_where_agents_tell_of_instances_a_scheduler_places_members() -> No
 
 
 async def test_an_alternate_that_is_in_another_zone_by_now_is_passed_over() -> None:
-    """The zone is kept that was asked for, be it the one of hosts that no aggregate has."""
+    """An alternate outside the requested zone, which may be the default zone, is skipped."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     (one, _), _ = vm.alternates
@@ -276,7 +276,7 @@ async def test_an_alternate_that_is_in_another_zone_by_now_is_passed_over() -> N
 
 
 async def test_a_member_that_comes_at_the_same_time_makes_the_alternate_stale() -> None:
-    """The guard of the group refuses it, and a scheduler decides anew."""
+    """The guard of the group refuses the alternate, and the instance ends on another host."""
     shop = await open_shop(hosts=3)
     desk = shop.desk
     vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
@@ -298,7 +298,7 @@ async def test_a_member_that_comes_at_the_same_time_makes_the_alternate_stale() 
 
 
 async def test_an_answer_that_is_lost_claims_no_second_room() -> None:
-    """The agent looks again, and finds that its instance is elsewhere by now."""
+    """After a lost answer, the agent finds the instance on its new host and claims nothing more."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     work = HostExecutor(shop.bench(vm.host or "", BuildError("no luck")))
@@ -312,7 +312,7 @@ async def test_an_answer_that_is_lost_claims_no_second_room() -> None:
 
 
 async def _begin_move(shop: Shop, uuid: str, operation: Operation) -> Instance:
-    """Have an instance that runs be moved; return it as the scheduler leaves it."""
+    """Begin a move of a running instance and return it as the scheduler leaves it."""
     vm, desk = await shop.now(uuid), shop.desk
     flavor = replace(make_flavor(2), vcpus=2) if operation is Operation.RESIZE else None
     request = request_to_move(vm, operation, MoveTarget(), "req-move", flavor=flavor)
@@ -332,7 +332,7 @@ async def _move_of(shop: Shop, vm: Instance) -> Migration:
 
 @pytest.mark.parametrize("operation", [Operation.RESIZE, Operation.MIGRATE])
 async def test_a_move_that_failed_goes_on_to_an_alternate(operation: Operation) -> None:
-    """In the unit that ends the failed one: the new one holds what the instance leaves."""
+    """The unit that ends the failed move begins a new one to the alternate."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     home = vm.host or ""
@@ -357,7 +357,7 @@ async def test_a_move_that_failed_goes_on_to_an_alternate(operation: Operation) 
 
 
 async def test_a_live_migration_and_an_evacuation_name_no_alternates() -> None:
-    """As in Nova: another host for them is decided anew."""
+    """A live migration has no alternates, as in Nova: a scheduler chooses another host."""
     shop = await open_shop()
     vm = await shop.placed(make_request())
     await shop.work(vm.uuid, vm.host or "")

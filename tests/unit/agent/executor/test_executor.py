@@ -1,4 +1,4 @@
-"""Building: what one agent does with one instance, and what it leaves behind."""
+"""The executor: its work on one instance, and the state that it leaves."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ VM = replace(make_instance(1, host="host-1"), task=Task.SPAWNING)
 
 
 class Rig:
-    """One host's building, and the instance that it works on."""
+    """The executor of one host, and the instance that it works on."""
 
     def __init__(self, desk: Desk, fake: FakeHost, attempts_max: int) -> None:
         self.ledger = desk.ledger
@@ -33,27 +33,27 @@ class Rig:
         self.work = HostExecutor(bench)
 
     async def now(self) -> Instance:
-        """Return the instance as the ledger has it."""
+        """Return the instance from the ledger."""
         instance = await self.ledger.get(Instance, VM.uuid)
         assert instance is not None
         return instance
 
     async def used(self) -> int:
-        """Return the VCPUs that the ledger counts as used."""
+        """Return the VCPUs that are used in the ledger."""
         return (await self.ledger.used(1)).get(VCPU, 0)
 
 
 async def open_bench(
     instance: Instance = VM, *, fake: FakeHost | None = None, attempts_max: int = 3
 ) -> Rig:
-    """Put an instance with its room on `host-1`."""
+    """Return a rig whose ledger has the instance and its claim on `host-1`."""
     desk = await open_desk()
     await desk.ledger.write(make_take(1), Put(instance))
     return Rig(desk, fake or FakeHost("host-1"), attempts_max)
 
 
 async def test_a_spawning_instance_is_started() -> None:
-    """It becomes active, with the time of its launch."""
+    """The instance becomes active and has a launch time."""
     bench = await open_bench()
     revision = await bench.work.carry_out(await bench.now())
     now = await bench.now()
@@ -63,7 +63,7 @@ async def test_a_spawning_instance_is_started() -> None:
 
 
 async def test_a_deleting_instance_is_stopped_and_its_room_freed() -> None:
-    """Both in one unit: nobody sees a deleted instance that holds room."""
+    """One unit deletes the instance and frees its room."""
     bench = await open_bench(replace(VM, status=Status.ACTIVE, task=Task.DELETING))
     await bench.driver.spawn(VM)
     before = await bench.ledger.version()
@@ -76,7 +76,7 @@ async def test_a_deleting_instance_is_stopped_and_its_room_freed() -> None:
 
 
 async def test_a_failed_build_is_tried_elsewhere() -> None:
-    """Room freed, host left, and a request that spares it: all in one unit."""
+    """One unit frees the room and writes a pending request that excludes the host."""
     bench = await open_bench(
         replace(
             VM,
@@ -112,7 +112,7 @@ async def test_a_failed_build_is_tried_elsewhere() -> None:
     ],
 )
 async def test_the_last_failed_build_is_an_error(instance: Instance) -> None:
-    """After the last attempt, or on a host that was named by force, its owner is told."""
+    """After the last attempt, or on a forced host, the instance is in ERROR with a fault."""
     bench = await open_bench(instance, fake=FakeHost("host-1", fails=True))
     await bench.work.carry_out(await bench.now())
     now = await bench.now()
@@ -126,7 +126,7 @@ async def test_the_last_failed_build_is_an_error(instance: Instance) -> None:
 
 
 async def test_a_delete_during_a_build_is_carried_out_after_it() -> None:
-    """The outcome of the build is refused, and the instance is stopped again."""
+    """The ledger refuses the outcome of the build, and the instance is deleted."""
     bench = await open_bench(fake=FakeHost("host-1", spawn_s=5.0))
     work = asyncio.create_task(bench.work.carry_out(await bench.now()))
     await asyncio.sleep(1)
@@ -137,7 +137,7 @@ async def test_a_delete_during_a_build_is_carried_out_after_it() -> None:
 
 
 async def test_a_delete_during_a_build_that_fails_is_carried_out() -> None:
-    """The instance is not scheduled once more."""
+    """The instance is deleted and not scheduled again."""
     bench = await open_bench(fake=FakeHost("host-1", spawn_s=5.0, fails=True))
     work = asyncio.create_task(bench.work.carry_out(await bench.now()))
     await asyncio.sleep(1)
@@ -148,7 +148,7 @@ async def test_a_delete_during_a_build_that_fails_is_carried_out() -> None:
 
 
 async def test_a_change_during_a_build_is_kept() -> None:
-    """The build goes on from what the ledger has."""
+    """A change made during the build remains after it."""
     bench = await open_bench(fake=FakeHost("host-1", spawn_s=5.0))
     work = asyncio.create_task(bench.work.carry_out(await bench.now()))
     await asyncio.sleep(1)
@@ -160,7 +160,7 @@ async def test_a_change_during_a_build_is_kept() -> None:
 
 @pytest.mark.parametrize("task", [Task.SPAWNING, Task.DELETING])
 async def test_a_repeated_event_does_no_harm(task: Task) -> None:
-    """What is told again after it was done changes nothing."""
+    """Carrying out the same event again changes nothing."""
     bench = await open_bench(replace(VM, task=task))
     old = await bench.now()
     await bench.work.carry_out(old)
@@ -170,7 +170,7 @@ async def test_a_repeated_event_does_no_harm(task: Task) -> None:
 
 
 async def test_what_was_started_for_an_instance_elsewhere_is_stopped() -> None:
-    """An old event starts nothing on a host that the instance has left."""
+    """An old event starts no guest on a host that the instance has left."""
     bench = await open_bench()
     old = await bench.now()
     moved = replace(old, host="host-2", node="host-2")
@@ -181,7 +181,7 @@ async def test_what_was_started_for_an_instance_elsewhere_is_stopped() -> None:
 
 
 async def test_what_was_started_for_a_deleted_instance_is_stopped() -> None:
-    """A deleted instance names its last host, and does not run there."""
+    """An old event starts no guest for a deleted instance, which still names its last host."""
     bench = await open_bench()
     old = await bench.now()
     await bench.ledger.write(Free(VM.uuid), Put(replace(old, status=Status.DELETED, task=None)))
@@ -190,7 +190,7 @@ async def test_what_was_started_for_a_deleted_instance_is_stopped() -> None:
 
 
 async def test_a_lost_answer_is_found_out_before_anything_is_done_again() -> None:
-    """After a failed build nobody heard of, the instance may be starting elsewhere."""
+    """After a lost answer, the agent reads the instance first and does not start it again."""
     bench = await open_bench(fake=FakeHost("host-1", fails=True))
     old = await bench.now()
     bench.ledger.silent = 1
@@ -211,7 +211,7 @@ async def test_a_lost_answer_is_found_out_before_anything_is_done_again() -> Non
 
 
 async def test_an_active_instance_is_made_to_run() -> None:
-    """A machine that was switched off runs again what the ledger says; nothing is written."""
+    """After a loss of power, an active instance is started again and nothing is written."""
     bench = await open_bench(replace(VM, status=Status.ACTIVE, task=None))
     before = await bench.ledger.version()
     await bench.work.carry_out(await bench.now(), in_doubt=True)
@@ -220,7 +220,7 @@ async def test_an_active_instance_is_made_to_run() -> None:
 
 
 async def test_an_active_instance_that_does_not_start_stays_active() -> None:
-    """Whoever asked is told; it is not built elsewhere, since its data is here."""
+    """The caller gets an error, and the instance is not rebuilt elsewhere, as its data is here."""
     active = replace(VM, status=Status.ACTIVE, task=None)
     bench = await open_bench(active, fake=FakeHost("host-1", fails=True))
     with pytest.raises(BuildError):
@@ -229,5 +229,5 @@ async def test_an_active_instance_that_does_not_start_stays_active() -> None:
 
 
 def test_every_task_of_a_host_has_a_handler() -> None:
-    """The audit and the agent agree on which tasks an agent carries out."""
+    """The executor handles exactly the tasks that the audit expects of a host."""
     assert CARRIED_OUT == HOST_TASKS

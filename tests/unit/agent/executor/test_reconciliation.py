@@ -1,4 +1,4 @@
-"""Reconciling: what was odd at the first look is told of only if it still is at the second."""
+"""Reconciliation: an anomaly is reported only if a second look confirms it."""
 
 from dataclasses import dataclass, replace
 
@@ -17,13 +17,13 @@ VM = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
 
 @dataclass(frozen=True)
 class Rig:
-    """A host, and the bench of its agent."""
+    """A host, and the context of its agent."""
 
     bench: HostContext
     machine: FakeMachine
 
     async def write(self, instance: Instance) -> None:
-        """Write an instance as it is now; its room is not looked at."""
+        """Write an instance at its current revision."""
         before = await self.bench.ledger.get(Instance, instance.uuid)
         revision = 0 if before is None else before.revision
         await self.bench.ledger.commit([(Put(replace(instance, revision=revision)),)])
@@ -31,7 +31,7 @@ class Rig:
 
 @pytest.fixture
 async def rig() -> Rig:
-    """Return a host with a guest that the ledger has never heard of."""
+    """Return a host with a guest that is not in the ledger."""
     desk = await open_desk()
     machine = FakeMachine("host-1")
     driver = FakeDriver(FakeHost("host-1"), desk.clock, machine)
@@ -42,7 +42,7 @@ async def rig() -> Rig:
 
 
 async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:
-    """And left alone, with a record of the driver's or without one."""
+    """An unknown guest is reported and left alone, with or without a record of the driver."""
     for is_orphan in (False, True):
         rig.machine.guests[VM.uuid].is_orphan = is_orphan
         (anomaly,) = (await reconcile(rig.bench)).anomalies
@@ -53,14 +53,14 @@ async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:
 
 
 async def test_a_guest_that_has_gone_meanwhile_is_not_told_of(rig: Rig) -> None:
-    """As when it was just being destroyed at the first look."""
+    """A guest that was destroyed after the first look is not reported."""
     (anomaly,) = (await reconcile(rig.bench)).anomalies
     await rig.bench.driver.destroy(VM.uuid)
     assert await repair(rig.bench, anomaly) is None
 
 
 async def test_a_guest_of_a_deleted_instance_is_destroyed(rig: Rig) -> None:
-    """Once, and nothing is told of it when it has gone by itself."""
+    """The repair destroys the guest once, and does nothing if the guest is gone."""
     await rig.write(replace(VM, status=Status.DELETED))
     (anomaly,) = (await reconcile(rig.bench)).anomalies
     found = await repair(rig.bench, anomaly)
@@ -71,7 +71,7 @@ async def test_a_guest_of_a_deleted_instance_is_destroyed(rig: Rig) -> None:
 
 
 async def test_a_guest_that_should_be_off_is_stopped_if_it_still_runs(rig: Rig) -> None:
-    """One that somebody has stopped meanwhile is as it should be."""
+    """The repair stops the guest once, and then finds no anomaly."""
     await rig.write(replace(VM, status=Status.SHUTOFF))
     (anomaly,) = (await reconcile(rig.bench)).anomalies
     found = await repair(rig.bench, anomaly)
