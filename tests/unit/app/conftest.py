@@ -1,4 +1,4 @@
-"""The composition root is tested in virtual time."""
+"""Fixtures of the composition root's tests, which run in virtual time."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping

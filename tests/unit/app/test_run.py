@@ -1,4 +1,4 @@
-"""Supervising: a loop that fails is started again, neither at once nor never."""
+"""Supervision: a loop that fails is started again after a pause."""
 
 import asyncio
 from itertools import pairwise
@@ -10,7 +10,7 @@ from tests.unit.services.wiring import Told
 
 
 class Loop:
-    """A loop that fails, or ends, after some time; it notes when it was started."""
+    """A loop that fails or ends after some time and records its starts."""
 
     def __init__(self, *, lasts_s: float = 0.0, fails: bool = True) -> None:
         self.started_at_s: list[float] = []
@@ -26,7 +26,7 @@ class Loop:
             raise RuntimeError("no")
 
     async def supervised(self, seconds: float) -> list[float]:
-        """Supervise for a while; return the pauses between the starts."""
+        """Supervise the loop for a while and return the times between its starts."""
         task = asyncio.create_task(
             supervise("loop", self, clock=VirtualClock(), telemetry=self.told, rng=Random(1))
         )
@@ -38,7 +38,7 @@ class Loop:
 
 
 async def test_pauses_grow_up_to_a_bound() -> None:
-    """A loop that fails at once costs little; one that may come back is not forgotten."""
+    """The pauses of a loop that fails immediately grow up to 15 seconds."""
     loop = Loop()
     pauses = await loop.supervised(300.0)
     assert 0.05 <= pauses[0] <= 0.15
@@ -48,13 +48,13 @@ async def test_pauses_grow_up_to_a_bound() -> None:
 
 
 async def test_a_loop_that_ran_well_is_started_soon() -> None:
-    """A failure after a calm time is not held against it."""
+    """A failure after a long run does not lengthen the pause."""
     pauses = await Loop(lasts_s=40.0).supervised(1000.0)
     assert max(pauses) - 40.0 <= 0.3
 
 
 async def test_a_loop_that_ends_is_started_again() -> None:
-    """Loops are for ever; an end is told, not as a failure."""
+    """A loop that ends is started again and is reported, but not as a failure."""
     loop = Loop(fails=False)
     await loop.supervised(10.0)
     assert len(loop.started_at_s) > 2
