@@ -1,4 +1,4 @@
-"""A part is measured in a process of its own."""
+"""Measurements in a process of their own."""
 
 import os
 
@@ -6,5 +6,5 @@ from bench.alone import alone
 
 
 def test_another_process_does_it() -> None:
-    """Neither its memory nor its caches are this process's."""
+    """The function runs in another process."""
     assert alone(os.getpid) != os.getpid()

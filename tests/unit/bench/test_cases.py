@@ -1,11 +1,11 @@
-"""Cases as data."""
+"""The cases of the benchmark, read from data."""
 
 from bench.cases import load_cases
 from berth.config.ready_policies import DEFAULT, READY
 
 
 def test_quick_cases_differ_only_where_they_say_so() -> None:
-    """Quick runs measure the same things, with fewer samples."""
+    """Quick cases measure the same fleets and requests with fewer samples."""
     full, quick = load_cases(quick=False), load_cases(quick=True)
     assert quick.decisions.batch_instances == full.decisions.batch_instances == 100
     assert quick.library.hosts == full.library.hosts == 10_000
@@ -18,14 +18,14 @@ def test_quick_cases_differ_only_where_they_say_so() -> None:
 
 
 def test_the_peer_is_spared_the_largest_fleet() -> None:
-    """Nova would take hours for 100 instances on 100,000 hosts."""
+    """Nova is measured on at most 10,000 hosts, since larger fleets would take hours."""
     cases = load_cases(quick=False)
     assert max(cases.decisions.hosts) == 1_000_000
     assert cases.peer.hosts_max == 10_000
 
 
 def test_every_ready_policy_is_packed() -> None:
-    """The default with as many seeds as the paper has."""
+    """All ready policies are packed, and the default with ten seeds, as in the paper."""
     full, quick = load_cases(quick=False).packing, load_cases(quick=True).packing
     assert set(full.policies) == set(READY)
     assert DEFAULT in full.openb_thorough

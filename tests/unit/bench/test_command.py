@@ -1,4 +1,4 @@
-"""The command line and the report."""
+"""The command line of the benchmark, and its format of durations."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bench.report import duration
 
 
 def test_everything_is_measured_unless_told_otherwise() -> None:
-    """No options: all parts, all sizes, with peer and floors."""
+    """Without options, all parts are measured, with peer and floors."""
     options = parse_arguments([])
     assert options.parts == tuple(PARTS)
     assert options.floors
@@ -19,7 +19,7 @@ def test_everything_is_measured_unless_told_otherwise() -> None:
 
 
 def test_packing_is_a_part_of_its_own() -> None:
-    """With its floors, which compare the default policy with others."""
+    """Packing can be measured alone, and its three floors compare the default policy."""
     options = parse_arguments(["--only", "packing", "--quick"])
     assert options.parts == ("packing",)
     assert options.cases.packing.openb_seeds_thorough == 2
@@ -29,7 +29,7 @@ def test_packing_is_a_part_of_its_own() -> None:
 
 
 def test_options_narrow_what_is_measured() -> None:
-    """Parts and sizes can be chosen."""
+    """Options select the parts, the fleet sizes and the output file."""
     options = parse_arguments(
         ["--quick", "--only", "http,library", "--hosts", "10", "20", "--json", "out.json"]
     )
@@ -40,7 +40,7 @@ def test_options_narrow_what_is_measured() -> None:
 
 @pytest.mark.parametrize("arguments", [["--only", "cli"], ["--hosts", "0"]])
 def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names what was wrong."""
+    """An unknown part or an invalid size ends the command with an error that names it."""
     with pytest.raises(SystemExit):
         parse_arguments(arguments)
     assert arguments[1] in capsys.readouterr().err
@@ -57,5 +57,5 @@ def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture
     ],
 )
 def test_durations_have_three_digits(us: float, text: str) -> None:
-    """A reader compares figures at a glance."""
+    """A duration has three significant digits and a fitting unit."""
     assert duration(us) == text

@@ -1,4 +1,4 @@
-"""What is measured of decisions is a real decision."""
+"""The measured decisions are real decisions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ WEIGHERS = (
 
 
 def test_every_class_of_decision_is_measured() -> None:
-    """The first, cold, warm and batches all have a time; a batch too large is left out."""
+    """Every kind of decision has times, and a batch larger than the fleet is left out."""
     times = measure_size(20, NOVA, CASES)
     assert times.beside is None
     assert (times.hosts, times.fresh.samples, times.warm.decision.samples) == (20, 2, 2)
@@ -48,13 +48,13 @@ def test_every_class_of_decision_is_measured() -> None:
 
 
 def test_a_large_table_is_loaded_once() -> None:
-    """Loading a million hosts takes more than a minute."""
+    """A table from the given size on is loaded once, since loading is slow."""
     times = measure_size(20, NOVA, replace(CASES, loaded_once_from=20))
     assert times.fresh.samples == times.load.samples == 1
 
 
 def test_as_much_is_held_as_was_said() -> None:
-    """Each claim counts for the decisions after it, until it is let go."""
+    """Each claim is held for later decisions, up to the limit of held claims."""
     desk = Desk(snapshot(20), NOVA, held_max=2)
     for index in range(5):
         asked = request(f"r{index}")
@@ -64,7 +64,7 @@ def test_as_much_is_held_as_was_said() -> None:
 
 
 def test_warm_requests_are_of_twenty_kinds() -> None:
-    """No two flavors ask for the same, and no cold one asks for what they do."""
+    """The warm flavors are of many kinds, and the cold flavors differ from them."""
     kinds = {(one.vcpus, one.memory_mb, one.root_gb) for one in FLAVORS}
     assert len(kinds) > 15
     unseen = [unseen_flavor(index) for index in range(50)]
@@ -75,7 +75,7 @@ def test_warm_requests_are_of_twenty_kinds() -> None:
 
 
 def test_blocks_of_warm_decisions_go_on_where_the_last_one_ended() -> None:
-    """No instance is claimed twice, and flavors still come in turn."""
+    """A block continues after the previous one, so no instance is claimed twice."""
     desk = Desk(snapshot(20), NOVA)
     warm = WarmDecisions(desk)
     warm_ups = warm._decided
@@ -87,7 +87,7 @@ def test_blocks_of_warm_decisions_go_on_where_the_last_one_ended() -> None:
 
 
 def test_members_are_spread_and_hosts_are_in_aggregates() -> None:
-    """Each host is in as many aggregates as the case says, and all four cases have a time."""
+    """Each host is in one to three aggregates, and all four cases have times."""
     cases = GroupedCases(hosts=200, samples=2, members=10, aggregates=40, aggregates_a_host=3)
     names = [f"host-{index}" for index in range(200)]
     aggregates = aggregates_of(names, cases)
@@ -101,7 +101,7 @@ def test_members_are_spread_and_hosts_are_in_aggregates() -> None:
 
 
 def test_memory_counts_more_than_columns() -> None:
-    """Names and records of hosts stay, too, and every kind of request costs something."""
+    """The measured memory includes host names and records and the cached request profiles."""
     use = measure_memory(NOVA, MemoryCases(hosts=300, kinds=2))
     assert use.classes == ("VCPU", "MEMORY_MB", "DISK_GB")
     assert use.varied > use.table > use.columns > 0
@@ -109,7 +109,7 @@ def test_memory_counts_more_than_columns() -> None:
 
 
 def test_no_two_hosts_of_the_varied_fleet_are_alike() -> None:
-    """Neither their addresses and nodes nor what they have and who serves them."""
+    """The hosts of the varied fleet differ in addresses, nodes, sizes and services."""
     fleet = varied(snapshot(8))
     hosts, services = fleet.hosts, fleet.services
     for values in (
@@ -125,7 +125,7 @@ def test_no_two_hosts_of_the_varied_fleet_are_alike() -> None:
 
 
 def test_the_first_host_of_the_fleet_is_the_best() -> None:
-    """Nothing is used of host 0, so Nova's weighers and Berth's put it first."""
+    """Host 0 is unused, so the weighers rank it first."""
     policy = policy_like(WEIGHERS, shown=10)
     decision, _ = Desk(snapshot(20), policy).decide(request("r"))
     best = best_of(decision)
@@ -135,7 +135,7 @@ def test_the_first_host_of_the_fleet_is_the_best() -> None:
 
 
 def test_parity_takes_the_order_and_multipliers_of_the_peer() -> None:
-    """A weigher that Berth does not have is left out, and reported if it weighs anything."""
+    """A weigher that Berth lacks is left out of the policy, and reported if it has a multiplier."""
     policy = policy_like(WEIGHERS, shown=10)
     assert [(one.name, one.multiplier) for one in policy.weighers] == [
         ("PCIWeigher", 1.0),
@@ -150,6 +150,6 @@ def test_parity_takes_the_order_and_multipliers_of_the_peer() -> None:
 
 
 def test_a_penalty_keeps_the_sign_that_the_peer_gives_it() -> None:
-    """What the peer reports is what it multiplies with, not its option."""
+    """The multiplier that the peer reports is used with its sign."""
     policy = policy_like((PeerWeigher("BuildFailureWeigher", -5.0),), shown=10)
     assert [one.multiplier for one in policy.weighers] == [-5.0]

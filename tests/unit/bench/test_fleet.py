@@ -1,4 +1,4 @@
-"""The fleet that Berth is measured on is the peer's."""
+"""The measured fleet equals that of the peer."""
 
 import runpy
 from pathlib import Path
@@ -18,7 +18,7 @@ SIZES = {
 
 
 def test_what_is_used_follows_the_formulas_of_the_peer() -> None:
-    """Both sides decide about equal hosts."""
+    """The usage of each host equals the result of the peer's formulas."""
     for index in (0, 1, 2, 96, 97, 191, 1_009, 99_999):
         names = {"k": index + FLEET["seed"]}
         wanted = {name: eval(FLEET[key], {}, names) for name, key in USED.items()}  # noqa: S307
@@ -26,7 +26,7 @@ def test_what_is_used_follows_the_formulas_of_the_peer() -> None:
 
 
 def test_inventories_are_those_of_the_peer() -> None:
-    """Totals and allocation ratios are equal, and nothing is reserved."""
+    """Totals, ratios and reservations equal those of the peer."""
     for name, (total, ratio) in SIZES.items():
         inventory = INVENTORIES[name]
         assert (inventory.total, inventory.allocation_ratio) == (FLEET[total], FLEET[ratio])
@@ -34,7 +34,7 @@ def test_inventories_are_those_of_the_peer() -> None:
 
 
 def test_the_request_is_that_of_the_peer() -> None:
-    """Both sides are asked for the same."""
+    """The flavor and the image properties equal those of the peer."""
     asked = PEER["REQUEST"]
     assert (FLAVOR.vcpus, FLAVOR.memory_mb, FLAVOR.root_gb) == (
         asked["vcpus"],
@@ -47,7 +47,7 @@ def test_the_request_is_that_of_the_peer() -> None:
 
 
 def test_a_snapshot_has_three_records_a_host() -> None:
-    """Hosts, providers and services belong together."""
+    """Hosts, providers and services of a snapshot match one another."""
     state = snapshot(3)
     assert [host.name for host in state.hosts] == ["host-000000", "host-000001", "host-000002"]
     assert [host.uuid for host in state.hosts] == [one.uuid for one in state.providers]
@@ -56,6 +56,6 @@ def test_a_snapshot_has_three_records_a_host() -> None:
 
 
 def test_a_request_has_one_uuid_an_instance() -> None:
-    """Requests of other ids are for other instances."""
+    """Two requests have different instance uuids."""
     first, second = request("a", 5), request("b", 5)
     assert len({*first.instance_uuids, *second.instance_uuids}) == 10

@@ -1,4 +1,4 @@
-"""Floors: what must not get slower."""
+"""Floors: limits that a run of the benchmark must meet."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def test_a_floor_is_met_missed_or_not_measured(
 
 
 def test_the_floors_of_the_file_have_different_measures() -> None:
-    """The file can be read, and says something of each measure once."""
+    """Each floor of the file has its own measure; absolute CPU times are only targets."""
     floors = load_floors()
     assert len({floor.measure for floor in floors}) == len(floors) >= 4
     faults = (".conflicts", ".plan_short_pct")  # of which there may be none at all
@@ -41,13 +41,13 @@ def test_the_floors_of_the_file_have_different_measures() -> None:
 
 @pytest.mark.parametrize(("measured", "met"), [(59.9, True), (60.0, True), (60.1, False)])
 def test_a_ceiling_is_the_most_that_a_measure_may_be(measured: float, met: bool) -> None:
-    """Times and bytes are better when they are less."""
+    """A measure at or below its ceiling meets it."""
     (verdict,) = judge([CEILING], {CEILING.measure: measured})
     assert verdict.met is met
 
 
 def test_a_missed_target_fails_no_run() -> None:
-    """It is shown as missed, but absolute times depend on the machine."""
+    """A missed target is shown but does not fail the run, as it depends on the machine."""
     verdicts = judge([replace(CEILING, target=True)], {CEILING.measure: 100.0})
     assert verdicts[0].met is False
     assert all_hold(verdicts)
@@ -56,6 +56,6 @@ def test_a_missed_target_fails_no_run() -> None:
 
 @pytest.mark.parametrize(("at_least", "at_most"), [(None, None), (1.0, 2.0)])
 def test_a_floor_has_one_limit(at_least: float | None, at_most: float | None) -> None:
-    """Neither says nothing, and both say two things of one measure."""
+    """A floor with no limit or with two limits is refused."""
     with pytest.raises(ValueError, match="warm: give at_least or at_most"):
         Floor("warm", "decisions.10.warm_cpu_us", "µs", at_least=at_least, at_most=at_most)

@@ -1,4 +1,4 @@
-"""The kernel's part of the bench: both sides decide, and each as it says."""
+"""The kernel part of the benchmark."""
 
 import pytest
 
@@ -12,13 +12,13 @@ CASES = KernelCases(hosts=50, turns=2, decisions=3)
 
 @pytest.mark.skipif(kernel() is None, reason="no kernel is installed: make kernel")
 def test_both_sides_are_measured() -> None:
-    """On tables of their own; the ratio is that of neighbours."""
+    """The compiled kernel and NumPy have times, and their ratio has quartiles."""
     times = part.measure(load_policy(None), CASES)
     assert (times.compiled.samples, times.numpy.samples) == (3, 2)
     assert times.ratio.low <= times.ratio.median <= times.ratio.high
 
 
 def test_without_a_kernel_the_part_fails() -> None:
-    """Two equal sides would say that it does not pay."""
+    """Without a kernel, the part raises an error instead of comparing NumPy with itself."""
     with using(None), pytest.raises(part.NoKernelError, match="make kernel"):
         part.measure_kernel("nova", CASES)

@@ -1,4 +1,4 @@
-"""The load asks for one server after another."""
+"""The load of server creations over HTTP."""
 
 import json
 
@@ -8,7 +8,7 @@ PLAN = LoadPlan("127.0.0.1", 8774, "small", "load", clients=2, seconds=1.0)
 
 
 def test_requests_are_complete_and_differ() -> None:
-    """Each says how long its body is, and names another server."""
+    """Each request has the length of its body and the name of another server."""
     requests = create_requests(PLAN)
     names = set()
     for _ in range(3):
@@ -22,6 +22,6 @@ def test_requests_are_complete_and_differ() -> None:
 
 
 def test_a_load_knows_its_rate() -> None:
-    """Creates are counted by wall time."""
+    """The rate of a load is its creations per second of wall time."""
     load = Load(creates=100, errors=0, seconds=4.0, p50_ms=1.0, p99_ms=2.0, cpu_us=10.0)
     assert load.per_s == 25.0

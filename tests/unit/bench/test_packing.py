@@ -1,4 +1,4 @@
-"""Packing: what is counted while a fleet fills, and the plain rules beside the policies."""
+"""Packing: measures while a fleet fills, and simple rules to compare the policies with."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,13 +31,13 @@ SMALL = FlavorSpec("small", 2, 1024)
 
 
 def gpu_host(name: str, gpus: int = 2) -> FleetHost:
-    """Return a host with GPUs."""
+    """Return a host with this many GPUs."""
     return FleetHost(name, {"VCPU": 16, "MEMORY_MB": 65_536}, (), None, ({GPU: 1000},) * gpus)
 
 
 @pytest.fixture
 def demand() -> InflatedWorkload:
-    """Halves of a GPU, 1.5 times as many as there is room for."""
+    """Return a workload of half GPUs that asks for 1.5 times the capacity."""
     arrivals = tuple(Arrival(float(n), f"a{n:02d}", "half") for n in range(8))
     hosts = tuple(gpu_host(f"h{n}") for n in range(4))
     workload = Workload("w", hosts, {"half": HALF}, arrivals)
@@ -46,14 +46,14 @@ def demand() -> InflatedWorkload:
 
 @pytest.mark.parametrize("name", [FIRST_FIT, BEST_FIT, "default", "pack", "nova"])
 def test_a_fleet_of_halves_is_filled(demand: InflatedWorkload, name: str) -> None:
-    """All GPUs are allocated at 100 % demand, and not more at the end; 16 halves were placed."""
+    """Every rule and policy places 16 halves and allocates all GPUs."""
     found = fill(name, demand)
     assert (found.at_100, found.final, found.before_refusal) == (100.0, 100.0, 16)
     assert found.empty_at_50 == (0.0 if name == "nova" else 50.0)
 
 
 def test_first_fit_goes_by_name() -> None:
-    """And takes the tightest device of the host."""
+    """First fit takes the first host by name, and the fullest device that fits on it."""
     fleet = PlainFleet([gpu_host("b"), gpu_host("a", 1)], FIRST_FIT)
     assert fleet.arrive(Arrival(0.0, "1", "half"), HALF)
     assert fleet.arrive(Arrival(0.0, "2", "whole"), WHOLE)
@@ -66,7 +66,7 @@ def test_first_fit_goes_by_name() -> None:
 
 
 def test_best_fit_takes_the_fullest() -> None:
-    """Of amounts, traits and zones that fit."""
+    """Best fit takes the fullest host whose amounts, traits and zone fit."""
     small, large = FleetHost("a", {"VCPU": 8}), FleetHost("b", {"VCPU": 2}, ("CUSTOM_T",), "az1")
     fleet = PlainFleet([small, large], BEST_FIT)
     spec = FlavorSpec("one", 1, 1, 0, {"resources:MEMORY_MB": "0"})
@@ -79,7 +79,7 @@ def test_best_fit_takes_the_fullest() -> None:
 
 @pytest.mark.parametrize("name", [FIRST_FIT, BEST_FIT])
 def test_refusals_are_told_of(name: str) -> None:
-    """On a fleet that is large enough there are none."""
+    """Refusals are yielded without repetition, and a large fleet has none."""
     workload = generate(GeneratorSettings(hosts=20, requests=200))
     sizes = []
     refused = list(walk(PlainFleet(workload.hosts, name), workload, lambda: sizes.append(1)))
@@ -90,7 +90,7 @@ def test_refusals_are_told_of(name: str) -> None:
 
 
 def test_the_least_is_found() -> None:
-    """By halving, with both ends, and one more than the upper when nothing suffices."""
+    """`least` finds the smallest sufficient value, or one above the range if there is none."""
     assert least(lambda count: count >= 37, 1, 100) == 37
     assert least(lambda count: count >= 100, 1, 100) == 100
     assert least(lambda count: True, 1, 100) == 1
@@ -98,7 +98,7 @@ def test_the_least_is_found() -> None:
 
 
 def test_measures_compare_hosts() -> None:
-    """Each policy with best fit and with Nova; what was not measured has no name."""
+    """A policy's hosts are compared with those of best fit and nova where both were measured."""
 
     def result(policy: str, hosts: float) -> PackingResult:
         return PackingResult(policy, 0, None, None, None, None, None, hosts, 5.0, 50.0, 60.0)
@@ -111,7 +111,7 @@ def test_measures_compare_hosts() -> None:
 
 
 def test_a_meter_counts_what_is_held() -> None:
-    """Of one class, in groups too; refused requests hold nothing, before and after they go."""
+    """The meter counts the placed amount of one class; refused requests change nothing."""
     fleet = Metered(PlainFleet([gpu_host("a"), gpu_host("b")], FIRST_FIT), GPU)
     many, more = Arrival(0.0, "many", "whole", 3), Arrival(1.0, "more", "whole", 2)
     assert fleet.arrive(many, WHOLE)
@@ -127,7 +127,7 @@ def test_a_meter_counts_what_is_held() -> None:
 
 
 def test_a_workload_of_the_generator_is_replayed_on_several_fleets() -> None:
-    """The default needs no more hosts than nova, and each of them enough for all."""
+    """The default policy needs at most as many hosts as nova, and first fit's number suffices."""
     settings = GeneratorSettings(hosts=20, requests=120)
     found = {name: churn(name, settings) for name in (FIRST_FIT, "default", "nova")}
     for one in found.values():
@@ -156,7 +156,7 @@ CASES = PackingCases(
 
 @pytest.fixture
 def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a trace of 12 hosts with 4 GPUs each, and requests for whole and half ones."""
+    """Write a trace of 12 hosts with 4 GPUs each and requests for whole and half GPUs."""
     nodes = [f"n{n:02d},32000,131072,4,T4" for n in range(12)]
     pods = [f"p{n:02d},4000,8192,1,{1000 if n % 3 else 500}" for n in range(40)]
     header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
@@ -172,7 +172,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", [FIRST_FIT, "default", "openb"])
 def test_a_trace_is_filled(trace: Path, name: str) -> None:
-    """Halves and wholes of equal hosts leave nothing unused; half of them need half the hosts."""
+    """Equal hosts are filled completely, and the requests need half of the hosts."""
     found = fill_openb(name, 7)
     assert found.final == 100.0
     assert found.at_100 >= 97.0
@@ -181,7 +181,7 @@ def test_a_trace_is_filled(trace: Path, name: str) -> None:
 
 
 def test_all_policies_are_measured_in_order(trace: Path) -> None:
-    """The plain rules first; a policy that is to be looked at closely gets more seeds."""
+    """The simple rules come first, and a thorough policy gets more seeds."""
     found = list(measure_packing(CASES))
     names = [(one.policy, one.openb_seeds) for one in found]
     assert names == [(FIRST_FIT, 1), (BEST_FIT, 1), ("default", 2), ("openb", 1)]
@@ -193,7 +193,7 @@ def test_all_policies_are_measured_in_order(trace: Path) -> None:
 def test_without_the_trace_only_the_generator_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to have it."""
+    """Without the trace, its measures are None and those of the generator are present."""
     monkeypatch.setattr(packing, "TRACE", tmp_path / "missing")
     found = list(measure_packing(replace(CASES, policies=())))
     assert [(one.openb_seeds, one.at_100, one.openb_hosts_needed) for one in found] == [

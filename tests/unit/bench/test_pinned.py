@@ -1,4 +1,4 @@
-"""The fleet of pinned guests is the peer's."""
+"""The measured fleet of pinned guests equals that of the peer."""
 
 import runpy
 import sys
@@ -30,13 +30,13 @@ PEERS = Path(__file__).parents[3] / "bench" / "peers"
 
 @pytest.fixture
 def peer(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Return the names of the peer's script, which imports the one beside it."""
+    """Return the names of the peer's script, which imports a script next to it."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(PEERS)])
     return runpy.run_path(str(PEERS / "nova_pinned.py"), run_name="nova_pinned")
 
 
 def test_the_cells_are_those_of_the_peer(peer: dict[str, object]) -> None:
-    """Both sides look at equal cells, of which the same is in use."""
+    """NUMA cells and their cores in use equal those of the peer."""
     cells = peer["CELLS"]
     assert isinstance(cells, dict)
     assert (cells["cells"], cells["cores"], cells["threads"]) == (CELLS, CORES, 2)
@@ -50,7 +50,7 @@ def test_the_cells_are_those_of_the_peer(peer: dict[str, object]) -> None:
 
 
 def test_the_guest_is_that_of_the_peer(peer: dict[str, object]) -> None:
-    """Both sides are asked for the same."""
+    """The flavor equals the peer's request."""
     assert peer["REQUEST"] == {
         "vcpus": FLAVOR.vcpus,
         "memory_mb": FLAVOR.memory_mb,
@@ -60,7 +60,7 @@ def test_the_guest_is_that_of_the_peer(peer: dict[str, object]) -> None:
 
 
 def test_cores_are_in_use() -> None:
-    """The table counts what the instances have, so hosts differ in what is free."""
+    """The table's free CPUs match the cores that are in use on each host."""
     hosts = table_of(pinned_snapshot(24))
     free = [[cell.free_count for cell in hosts.numa.cells(row)] for row in range(24)]
     assert free == [
@@ -69,7 +69,7 @@ def test_cores_are_in_use() -> None:
 
 
 def test_filter_and_decisions_are_measured() -> None:
-    """Hosts without two free cores in one cell do not pass; what passes is claimed."""
+    """Hosts without two free cores in one cell do not pass, and all parts have times."""
     cases = PinnedCases(hosts=48, turns=1, keep_samples=1, warm_samples=2)
     times = measure(cases)
     assert times.passing == 48 - 8
@@ -80,7 +80,7 @@ def test_filter_and_decisions_are_measured() -> None:
 
 
 def test_a_pinned_guest_gets_its_cpus() -> None:
-    """The decision says which, so that the claim of a warm decision takes them."""
+    """The assignment of the decision has the pinned CPUs of the guest."""
     desk = Desk(pinned_snapshot(24), pinned_policy())
     decision, _ = desk.decide(replace(request("r"), flavor=FLAVOR))
     assignment = decision.placements[0].assignment

@@ -1,4 +1,4 @@
-"""The Placement API beside the real one: what needs neither a server nor a database."""
+"""The Placement benchmark, as far as it needs neither a server nor a database."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ _CANDIDATES = json.dumps(
 
 @contextmanager
 def _server(statuses: list[bytes], *, keeps: bool) -> Iterator[tuple[int, list[int]]]:
-    """Answer with these in turn, and note the client's port of each request."""
+    """Yield the port of a server that answers with these statuses, and the client ports it saw."""
     endless, seen = itertools.cycle(statuses), list[int]()
     ending = b"" if keeps else b"Connection: close\r\n"
 
@@ -81,7 +81,7 @@ def _server(statuses: list[bytes], *, keeps: bool) -> Iterator[tuple[int, list[i
 
 
 def test_placement_is_a_part_of_its_own() -> None:
-    """It can be asked for alone, without the real one."""
+    """The part can be selected alone, without the real Placement."""
     options = parse_arguments(["--only", "placement", "--quick", "--no-peer"])
     assert options.parts == ("placement",)
     assert not options.placement
@@ -90,7 +90,7 @@ def test_placement_is_a_part_of_its_own() -> None:
 
 @pytest.mark.parametrize("nodes", [scenes.flat(30), scenes.nested(3), scenes.wide()])
 def test_parents_come_before_their_children(nodes: tuple[scenes.Node, ...]) -> None:
-    """As both databases want them; no provider comes twice."""
+    """Each provider comes once and after its parent, as both databases require."""
     seen: set[str] = set()
     for node in nodes:
         assert node.parent is None or node.parent in seen
@@ -99,14 +99,14 @@ def test_parents_come_before_their_children(nodes: tuple[scenes.Node, ...]) -> N
 
 
 def test_trees_have_seven_providers() -> None:
-    """Two cells, and two devices in each."""
+    """A tree has a root, two cells, and two devices in each cell."""
     nodes = scenes.nested(2)
     assert len(nodes) == 2 * scenes.TREE
     assert len([node for node in nodes if node.parent is None]) == 2
 
 
 def test_both_sides_get_the_same_providers() -> None:
-    """Totals, ratios, traits, aggregates and parents, in rows and in records."""
+    """The rows for Placement's database match the records of Berth."""
     nodes = (*scenes.flat(3), *scenes.nested(1))
     names = sorted({name for node in nodes for name in node.totals})
     classes = {name: 10 + number for number, name in enumerate(names)}
@@ -130,13 +130,13 @@ def test_both_sides_get_the_same_providers() -> None:
 
 
 def test_a_ledger_takes_them_with_their_allocations() -> None:
-    """None is refused."""
+    """A memory ledger accepts all providers and allocations."""
     furnish_berth("memory:", (*scenes.flat(3), *scenes.nested(1)), allocations=0)
     furnish_berth("memory:", scenes.flat(2), allocations=3)
 
 
 def test_all_cases_of_the_issue_are_there() -> None:
-    """Each floor about the real one is about a case."""
+    """Each of the 14 floors relative to the real Placement is about a case."""
     names = {
         f"placement.{trial.name}"
         for scene in scenes_of(load_cases(quick=False).placement)
@@ -152,7 +152,7 @@ def test_all_cases_of_the_issue_are_there() -> None:
 
 
 def test_a_claim_is_a_whole_request() -> None:
-    """With the length of its body, for a consumer that is not there."""
+    """The claim has the length of its body and expects no existing consumer."""
     head, _, body = claim_request(_UUID, "consumer").partition(b"\r\n\r\n")
     assert head.startswith(b"PUT /allocations/consumer HTTP/1.1\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
@@ -160,7 +160,7 @@ def test_a_claim_is_a_whole_request() -> None:
 
 
 def test_consumers_are_the_same_in_every_run_and_differ() -> None:
-    """By prefix, and from one to the next."""
+    """Consumers depend only on their prefix and all differ."""
     left, again, other = consumers("a"), consumers("a"), consumers("b")
     first = next(left)
     assert first == next(again)
@@ -168,7 +168,7 @@ def test_consumers_are_the_same_in_every_run_and_differ() -> None:
 
 
 def test_scheduling_claims_one_of_the_candidates() -> None:
-    """The second request is about a provider of the first answer."""
+    """The second request claims on the provider that the first answer names."""
     operation = schedule("/allocation_candidates", "consumer", random.Random(1))
     assert next(operation).startswith(b"GET /allocation_candidates ")
     assert _UUID.encode() in operation.send(Answer(200, _CANDIDATES))
@@ -177,7 +177,7 @@ def test_scheduling_claims_one_of_the_candidates() -> None:
 
 
 def test_an_answer_without_candidates_is_an_error() -> None:
-    """Nothing could be scheduled."""
+    """An answer without candidates raises a LoadError."""
     with pytest.raises(LoadError):
         one_candidate(b'{"allocation_requests": []}', random.Random(0))
 
@@ -186,8 +186,8 @@ def test_an_answer_without_candidates_is_an_error() -> None:
 def test_the_load_speaks_to_servers_that_keep_connections_or_not(
     monkeypatch: pytest.MonkeyPatch, *, keeps: bool
 ) -> None:
-    """Conflicts are counted apart; each client does at least one operation."""
-    # However slow the machine is, there is time for some.
+    """The load works with and without kept connections and counts conflicts separately."""
+    # The simulated clock leaves time for some operations on the slowest machine.
     clock = SimpleNamespace(perf_counter=itertools.count(0.0, 0.01).__next__)
     clock.process_time = clock.perf_counter
     monkeypatch.setattr(driving, "time", clock)
@@ -200,13 +200,13 @@ def test_the_load_speaks_to_servers_that_keep_connections_or_not(
 
 
 def test_any_other_answer_ends_the_load() -> None:
-    """A wrong answer is not a fast one."""
+    """An unexpected status raises a LoadError that names it."""
     with _server([b"500 Oh"], keeps=True) as (port, _), pytest.raises(LoadError, match="500"):
         put_load((port,), lambda: get("/"), Effort(1, 0.05))
 
 
 def test_summaries_are_medians_of_turns() -> None:
-    """And percentiles of all operations."""
+    """Rates are medians of the turns, and percentiles cover all operations."""
     turns = [
         Turn(Load(seconds=1.0, cpu_s=0.1, times_ms=[1.0, 3.0], conflicts=1), 0.2),
         Turn(Load(seconds=1.0, cpu_s=0.1, times_ms=[2.0, 2.0]), 0.4),
@@ -221,7 +221,7 @@ def test_summaries_are_medians_of_turns() -> None:
 
 
 def test_measures_take_throughput_for_many_clients_and_cpu_time_for_one() -> None:
-    """As floors are about the one or the other."""
+    """The ratio to the real Placement is CPU time for one client and throughput for many."""
     side = SideTimes(10, 5.0, 1.0, 2.0, 3.0, 0.1, 0)
     slow = SideTimes(10, 5.0, 1.0, 2.0, 6.0, 0.1, 0)
     cpu, rate = Ratio(30.0, 29.0, 31.0), Ratio(12.0, 11.0, 13.0)
@@ -246,14 +246,14 @@ def test_measures_take_throughput_for_many_clients_and_cpu_time_for_one() -> Non
 
 
 def test_answers_are_compared_without_order_and_generations() -> None:
-    """Neither says anything of who answers."""
+    """Two answers that differ only in order and generations are equal."""
     left = {"a": [{"b": 1, "generation": 3}, {"b": 2}], "c": [2, 1]}
     assert canonical(left) == canonical({"c": [1, 2], "a": [{"b": 2}, {"b": 1, "generation": 0}]})
     assert canonical(left) != canonical({"c": [1], "a": left["a"]})
 
 
 def test_a_meter_counts_what_a_process_took() -> None:
-    """This one; nobody works for that database."""
+    """The meter sees the CPU time of this process; a missing process has None."""
     meter = Meter((os.getpid(),), "no_such_database")
     before_s = meter.cpu_s()
     sum(range(2_000_000))

@@ -49,7 +49,7 @@ def _pinned() -> PinnedTimes:
 
 @pytest.fixture
 def results() -> Results:
-    """Return the results of a run in which everything but durable parts was measured."""
+    """Return the results of a run in which most in-memory parts were measured."""
     return Results(
         taken_at="now",
         machine=Machine("processor", 2, 1.0, "3.11", "2", "3", "0", "commit"),
@@ -65,7 +65,7 @@ def results() -> Results:
 
 
 def test_ratios_are_within_the_run(results: Results) -> None:
-    """To the fleet's size, to the yardstick, to the plain case and to Nova."""
+    """Ratios compare with the smaller fleet, the yardstick, the plain case and Nova."""
     measures = measures_of(results)
     assert measures["decisions.100000.warm_vs_10000"] == 2.5
     assert measures["decisions.10000.warm_vs_argmax"] == 30.0
@@ -78,7 +78,7 @@ def test_ratios_are_within_the_run(results: Results) -> None:
 
 
 def test_ratios_to_nova_are_those_of_the_turns(results: Results) -> None:
-    """Not of what was measured minutes apart; the quartiles stand beside the median."""
+    """The ratio to Nova is the median of the turns, with its quartiles."""
     measures = measures_of(results)
     assert measures["decisions.10000.warm_vs_nova"] == 6_000.0
     assert measures["decisions.10000.warm_vs_nova_low"] == 5_900.0
@@ -87,7 +87,7 @@ def test_ratios_to_nova_are_those_of_the_turns(results: Results) -> None:
 
 
 def test_each_floor_is_about_something_that_can_be_measured(results: Results) -> None:
-    """A misspelt measure would never be missed."""
+    """Each floor of these parts names an existing measure, so a misspelt one is found."""
     parts = ("grouped.", "pinned.", "memory.", "decisions.100000.")
     floors = [floor for floor in load_floors() if floor.measure.startswith(parts)]
     assert len(floors) >= 7
@@ -95,7 +95,7 @@ def test_each_floor_is_about_something_that_can_be_measured(results: Results) ->
 
 
 def test_the_report_shows_all_of_it(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each part has a table or a line, and missed floors are said."""
+    """Each part has a table or a line, and missed floors are shown."""
     results.measures = measures_of(results)
     results.floors = judge(load_floors(), results.measures)
     show(results)
@@ -108,7 +108,7 @@ def test_the_report_shows_all_of_it(results: Results, capsys: pytest.CaptureFixt
 def test_the_report_shows_how_policies_pack(
     results: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All four measures on both workloads, a dash for what was not measured, and the floors."""
+    """The table has the figures of each policy, with a dash for those not measured."""
     results.packing = [
         PackingResult(BEST_FIT, 10, 92.1, 92.3, 7_648.0, 28.7, 650.0, 221.0, 657.0, 41.5, 13.0),
         PackingResult("nova", 0, None, None, None, None, None, 528.0, 272.0, 55.3, 12.5),
@@ -129,7 +129,7 @@ def test_the_report_shows_how_policies_pack(
 def test_the_report_shows_the_placement_api_beside_the_real_one(
     results: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A row a case, a dash for what the real one was not asked, and what sizes cost."""
+    """Each case has a row, with a dash where the real Placement was not measured."""
     berth = SideTimes(500, 640.0, 1.5, 2.5, 1.25, 0.2, 0)
     real = SideTimes(5, 4.0, 240.0, 260.0, 250.0, 0.8, 3)
     ratio = Ratio(200.0, 190.0, 210.0)

@@ -1,4 +1,4 @@
-"""Plans over zones beside those of one scheduler."""
+"""Plans over zones, compared with those of one scheduler."""
 
 from dataclasses import replace
 
@@ -7,13 +7,13 @@ from bench.zone_plans import measure, plan_lines, plan_measures
 
 
 def small() -> ZoneCases:
-    """Return cases that take no time."""
+    """Return small cases that take little time."""
     cases = load_cases(quick=True).zones
     return replace(cases, zones=4, plan_hosts=20, plan_instances=15, policies=("spread", "nova"))
 
 
 def test_what_zones_cannot_compare_is_found() -> None:
-    """Their plan weighs less; that of shares weighs as much, however large the hosts are."""
+    """A policy whose weights cannot be compared across zones falls short of one scheduler."""
     found = measure(small())
     assert [(one.policy, one.compares, one.zones_alike) for one in found] == [
         ("spread", True, False),
@@ -31,5 +31,5 @@ def test_what_zones_cannot_compare_is_found() -> None:
 
 
 def test_what_was_not_measured_has_no_figure() -> None:
-    """So that no floor is met by it."""
+    """Without measurements, there are no measures, so no floor can be met by them."""
     assert plan_measures(()) == {}
