@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from berth.adapters.ledger import SqliteLedger, migrate, open_ledger
 from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
 from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.adapters.ledger.sqlite.sqlite_batch import write
+from berth.adapters.ledger.sqlite.transactor import Transactor
 from berth.domain.errors import LedgerError, UnavailableError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.write import Committed, Put, Rejected, Unit
@@ -105,6 +107,52 @@ async def test_a_full_disk_refuses_commits_until_it_has_space(sqlite: SqliteLedg
     assert await sqlite.version() == 1
     connection.execute("PRAGMA max_page_count = 1000000")
     assert await sqlite.commit([(make_take(1),)]) == [Committed(2)]
+
+
+@pytest.mark.parametrize("step", ["checkpoint_step", "roll_back", "is_checkpoint_due"])
+async def test_the_writer_survives_any_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """An error where none is expected is reported, loses nothing, and the next commit succeeds.
+
+    Before, the writer's thread ended, and every later request failed while probes said 200.
+    """
+    reported: list[Exception] = []
+    ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", on_failure=reported.append)
+    assert isinstance(ledger, SqliteLedger)
+    await ledger.commit(make_fleet(1))
+    real = getattr(Transactor, step)
+    raised = threading.Event()
+
+    def fail_once(self: Transactor) -> object:
+        if not raised.is_set():
+            raised.set()
+            raise MemoryError
+        return real.__get__(self)() if callable(real) else real.fget(self)
+
+    patched = property(fail_once) if isinstance(real, property) else fail_once
+    monkeypatch.setattr(Transactor, step, patched)
+    monkeypatch.setattr("berth.adapters.ledger.sqlite.sqlite_writer._CHECKPOINT_AFTER_S", 0.0)
+    # A unit that cannot be stored makes the writer roll back.
+    answers = await asyncio.gather(ledger.commit([UNSTORABLE[0]]), return_exceptions=True)
+    assert isinstance(answers[0], LedgerError | UnavailableError)
+    # The first commit after a rollback recovers. The second one is logged and checkpointed later.
+    assert await ledger.commit([(make_take(1),)]) == [Committed(2)]
+    assert await ledger.commit([(make_take(2),)]) == [Committed(3)]
+    assert await asyncio.to_thread(raised.wait, 10)
+    assert await ledger.commit([(make_take(3),)]) == [Committed(4)]
+    assert await ledger.version() == 4
+    await ledger.close()
+    assert [type(error) for error in reported] == [MemoryError]
+
+
+async def test_a_dead_writer_makes_the_ledger_unavailable(sqlite: SqliteLedger) -> None:
+    """Probes read the version, so they report a process that can commit nothing."""
+    await sqlite.commit(make_fleet(1))
+    sqlite._writer._queue.put(None)
+    sqlite._writer._thread.join()
+    with pytest.raises(UnavailableError, match="restart Berth"):
+        await sqlite.version()
 
 
 async def test_a_lock_is_waited_for_and_then_given_up(sqlite: SqliteLedger, tmp_path: Path) -> None:

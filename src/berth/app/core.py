@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
@@ -87,6 +88,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         ledger_url_of(settings.ledger),
         timeout_s=settings.ledger.timeout_s,
         on_batch=observation.on_batch,
+        on_failure=partial(telemetry.failure, "ledger_writer_failed"),
     )
     # From here on the ledger is open, so any failure must close it.
     try:

@@ -5,6 +5,7 @@ This module imports nothing from the scheduler, so that the process starts fast 
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from berth.adapters.ledger import open_ledger
@@ -70,6 +71,7 @@ def run_placement(settings: Settings) -> None:
             ledger_url_of(settings.ledger),
             timeout_s=settings.ledger.timeout_s,
             on_batch=observation.on_batch,
+            on_failure=partial(telemetry.failure, "ledger_writer_failed"),
         )
         try:
             follower = Follower(ledger, clock, [])

@@ -31,6 +31,7 @@ async def open_ledger(
     now_s: Callable[[], float] = time.time,
     timeout_s: float = TIMEOUT_S,
     on_batch: Callable[[int, float], None] | None = None,
+    on_failure: Callable[[Exception], None] | None = None,
 ) -> Ledger:
     """Return an open ledger, after creating or migrating its schema.
 
@@ -43,6 +44,8 @@ async def open_ledger(
         on_batch: called after each batch, possibly in another thread, with the number of its units
             and the seconds that its commit took. Never called for a ledger in memory, which has no
             batches.
+        on_failure: called with an error of a writer that no caller receives, possibly in another
+            thread.
 
     Raises:
         LedgerError: the URL has none of these forms, the store cannot be opened, or its schema is
@@ -59,7 +62,11 @@ async def open_ledger(
             url, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
         )
     return SqliteLedger(
-        Path(parsed.database or ""), retention=retention, now_s=now_s, on_batch=on_batch
+        Path(parsed.database or ""),
+        retention=retention,
+        now_s=now_s,
+        on_batch=on_batch,
+        on_failure=on_failure,
     )
 
 

@@ -75,6 +75,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         retention: how much history to keep.
         now_s: returns the Unix time in seconds, by which claim keys and deleted instances expire.
         on_batch: see `SqliteWriter`.
+        on_failure: see `SqliteWriter`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         retention: Retention = _DEFAULT,
         now_s: Callable[[], float] = time.time,
         on_batch: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         super().__init__(Queries("sqlite"))
         self._watch = VersionWatch()
@@ -97,7 +99,12 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
             self._connections.put(connect(path))
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="berth-ledger-read")
         self._writer = SqliteWriter(
-            path, retention=retention, now_s=now_s, on_notice=self._on_notice, on_batch=on_batch
+            path,
+            retention=retention,
+            now_s=now_s,
+            on_notice=self._on_notice,
+            on_batch=on_batch,
+            on_failure=on_failure,
         )
         self._poller: asyncio.Task[None] | None = None
         self._heard_at_s = 0.0
@@ -136,6 +143,9 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
     async def version(self) -> int:
         """See `Feed.version`."""
+        # A ledger that can be read but never written is not available: probes ask for the version.
+        if not self._closed and not self._writer.is_alive:
+            raise UnavailableError("the thread that writes to the ledger has ended; restart Berth")
         head = self._head()
         known = self._commit_cache.version if self._is_own(head) else head.version
         self._shown = max(self._shown, known)

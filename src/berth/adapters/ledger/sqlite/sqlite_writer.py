@@ -54,6 +54,7 @@ class SqliteWriter:
             checkpoint, before any caller is answered.
         on_batch: called in the writer's thread with the number of units in a committed batch and
             the seconds that its commit took.
+        on_failure: called in the writer's thread with an error that no caller receives.
 
     Attributes:
         newest: the epoch and version of the newest notice, which `on_notice` may not have received
@@ -68,12 +69,14 @@ class SqliteWriter:
         now_s: Callable[[], float],
         on_notice: Callable[[CommitNotice], None],
         on_batch: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         self.newest = (0, -1)
         self._connection = connect(path)
         self._transactor = Transactor(self._connection, retention=retention, now_s=now_s)
         self._on_notice = on_notice
         self._on_batch = on_batch
+        self._on_failure = on_failure
         self._checkpointed_at_s = time.monotonic()
         self._is_shared = False
         self._flush_s = 0.0
@@ -85,6 +88,11 @@ class SqliteWriter:
         self._thread.start()
 
     # --- in the event loop ---
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs, so that requests are answered."""
+        return self._thread.is_alive()
 
     async def checkpoint(self) -> None:
         """Write everything that any process has committed before this call to the tables.
@@ -115,7 +123,7 @@ class SqliteWriter:
 
     def _run(self) -> None:
         try:
-            while self._next():
+            while self._next_or_recover():
                 pass
         finally:
             self._closing = True
@@ -124,6 +132,22 @@ class SqliteWriter:
             self._connection.close()
             self._fail_remaining()
             self._call_in_loop(lambda: self._done.set_result(None))
+
+    def _next_or_recover(self) -> bool:
+        """Do the same as `_next`; after an unexpected error, recover and continue."""
+        try:
+            return self._next()
+        except Exception as error:  # noqa: BLE001 - without this thread the process could not write
+            self._report(error)
+            # If the rollback fails as well, the next batch fails to begin, and rolls back again.
+            with suppress(Exception):
+                self._transactor.roll_back()
+            # The request to close may have been taken from the queue before the error.
+            return not self._closing
+
+    def _report(self, error: Exception) -> None:
+        if self._on_failure is not None:
+            self._on_failure(error)
 
     def _next(self) -> bool:
         """Commit the next batch, and advance the checkpoint if one is due.
@@ -190,7 +214,13 @@ class SqliteWriter:
             self._is_shared = len(requests) > 1
             self._finish(requests)
         except Exception as error:  # noqa: BLE001 - is passed on to the callers
-            self._fail(requests, error)
+            try:
+                self._fail(requests, error)
+            except Exception:
+                # `deliver` skips the requests that have been answered.
+                gone = UnavailableError("the ledger cannot be written now: its writer restarts")
+                self._answer(failures_of(requests, gone))
+                raise
             return goes_on
         units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
         if self._on_batch is not None and units:
@@ -239,7 +269,7 @@ class SqliteWriter:
     def _checkpoint(self, checkpoint: Callable[[], None]) -> None:
         """Run a checkpoint or one step of it in its own transaction, if any batches are logged.
 
-        An error is not reported here, because it recurs with the next batch.
+        An error of the database is not reported here, because it recurs with the next batch.
         """
         transactor = self._transactor
         if not transactor.has_logged_batches:
@@ -250,7 +280,9 @@ class SqliteWriter:
             transactor.begin(is_flushed=False)
             checkpoint()
             transactor.commit()
-        except (sqlite3.Error, BerthError):
+        except Exception as error:  # noqa: BLE001 - without this thread the process could not write
+            if not isinstance(error, sqlite3.Error | BerthError):
+                self._report(error)
             transactor.roll_back()
             self._checkpointed_at_s = time.monotonic()
             return
