@@ -18,7 +18,7 @@ import uvloop
 
 from bench.errors import BenchError
 from bench.placement.scenes import ASKED
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 
 CONFLICT: Final = 409
 _ANSWER_S: Final = 300.0

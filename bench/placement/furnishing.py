@@ -15,7 +15,7 @@ from berth.domain.inventory.allocation import INSTANCE_TYPE, Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.write import Committed, ConsumerUpdate, Put, Reallocate, Unit
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 
 _BATCH: Final = 500
 _STANDING: Final[Mapping[str, int]] = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 
 TRAIT = "HW_CPU_X86_AVX2"
 AGGREGATE = named_uuid("bench:aggregate")

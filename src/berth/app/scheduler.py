@@ -5,11 +5,12 @@ from berth.app.core import Core
 from berth.app.run import Loop
 from berth.app.zones import ZoneContext, ZoneScheduler
 from berth.config.settings import InstanceSource
+from berth.domain.compute.decision import Decision
 from berth.services.decisions.contention import Backoff
 from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
-from berth.services.requests.orders import PLACE, Placer
+from berth.services.requests.orders import PLACE, PlaceOrder, Placer, check_order
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
@@ -78,7 +79,7 @@ def scheduler_loops(
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
     # The bus serves the outermost placer, so that notifications and zones apply to every order.
-    core.messaging.bus.serve(PLACE, places.place)
+    core.messaging.bus.serve(PLACE, lambda order: _place_checked(places, order))
     if tracker is not None:
         tracker.serve(core.messaging.bus, core.ids.uuid())
         loops.append(("instances", tracker.run))
@@ -93,6 +94,11 @@ def scheduler_loops(
         withdrawn=withdrawn,
     )
     return [*loops, ("pending", pending.run), *_attestation_loops(core)]
+
+
+async def _place_checked(places: Placer, order: PlaceOrder) -> Decision:
+    check_order(order)
+    return await places.place(order)
 
 
 def with_notifications(core: Core, places: Placer) -> Placer:

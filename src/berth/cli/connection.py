@@ -1,7 +1,6 @@
 """HTTP client for a running Berth, which raises the API's errors as command errors."""
 
 import ipaddress
-import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ _VERSION = "compute 2.96"
 # so that the service can report a slow ledger itself.
 _TIMEOUT_S = 90.0
 _TEXT_MAX = 300
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 # Exit codes by HTTP status; other statuses are FAILED. Scripts retry on UNREACHABLE, so it includes
 # the gateway errors of a proxy in front of a restarting Berth.
@@ -216,11 +214,6 @@ def texts(document: Json, key: str) -> list[str]:
     """Return the sorted list of names under a key of a document, or an empty one."""
     found = cast("object", document.get(key))
     return sorted(str(one) for one in cast("list[object]", found or []))
-
-
-def is_uuid(text: str) -> bool:
-    """Return whether a reference is a uuid rather than a name."""
-    return _UUID.fullmatch(text) is not None
 
 
 def segment(text: str) -> str:

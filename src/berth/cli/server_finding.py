@@ -5,8 +5,9 @@ import time
 
 import click
 
-from berth.cli.connection import ApiConnection, Json, is_uuid, rows, segment
+from berth.cli.connection import ApiConnection, Json, rows, segment
 from berth.cli.failures import CommandError, ExitCode
+from berth.domain.uuids import is_uuid
 
 PATH = "/v2.1/servers"
 HOST = "OS-EXT-SRV-ATTR:host"

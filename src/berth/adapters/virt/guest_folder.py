@@ -1,25 +1,32 @@
 """The folders of guests on a host, common to the QEMU and the libvirt driver."""
 
 import os
-import re
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from berth.domain.errors import DriverError
+from berth.domain.uuids import is_uuid
 from berth.ports.virt import OrphanFiles
 
 CONSOLE_BYTES_MAX = 8 * 1024 * 1024
 _ERROR_BYTES = 2_000
 _OWNER: Final = ".host"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class GuestFolder:
-    """The folder of one guest, with its disks, console log and error log."""
+    """The folder of one guest, with its disks, console log and error log.
+
+    Raises:
+        DriverError: `instance_uuid` is not a UUID.
+    """
 
     def __init__(self, state_dir: Path, instance_uuid: str) -> None:
+        # An order may come over a broker that others can publish on. A path in place of the UUID
+        # would lead out of the folder, and the deletion of the guest would delete what is there.
+        if not is_uuid(instance_uuid):
+            raise DriverError(f"{instance_uuid[:80]!r} is not the UUID of an instance")
         self.path = state_dir / instance_uuid
 
     def disk(self, name: str) -> Path:
@@ -121,7 +128,7 @@ def leftover_folders(state_dir: Path, known: Collection[str]) -> list[OrphanFile
     found = [
         leftover_of(path, path.name)
         for path in sorted(state_dir.iterdir())
-        if _UUID.fullmatch(path.name) and path.name not in known and path.is_dir()
+        if is_uuid(path.name) and path.name not in known and path.is_dir()
     ]
     return [one for one in found if one.since_s]
 

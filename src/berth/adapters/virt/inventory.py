@@ -10,7 +10,7 @@ from berth.adapters.virt.machine_facts import Linux, cpu_info_of
 from berth.domain.compute.host import Host
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, PCPU, VCPU, Inventory
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 from berth.ports.virt import HostReport
 
 _BYTES_PER_GB = 1024**3

@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from berth.cli.connection import ApiConnection, Json, connected, is_uuid, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, rows, segment
 from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json
@@ -13,6 +13,7 @@ from berth.domain.compute.decision import (
     TriedDecision,
     Verdict,
 )
+from berth.domain.uuids import is_uuid
 
 
 @click.command("explain")

@@ -2,10 +2,11 @@
 
 import click
 
-from berth.cli.connection import ApiConnection, Json, connected, is_uuid, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.domain.compute.server_group import GroupPolicy
+from berth.domain.uuids import is_uuid
 
 _PATH = "/v2.1/os-server-groups"
 _MAX = "max_server_per_host"

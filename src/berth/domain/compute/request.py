@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.needs import Needs, needs_of, with_hardware
 from berth.domain.errors import InvalidInputError
-from berth.domain.named_uuid import named_uuid
 from berth.domain.open_name import OpenName
+from berth.domain.uuids import named_uuid
 
 COUNT_MAX = 10_000
 """Maximum number of instances of one request."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.domain.inventory.resources import Inventory
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, QuotaCheck, Unit
+from berth.domain.uuids import is_uuid
 from berth.ports.bus import Command
 
 
@@ -38,6 +39,24 @@ class PlaceOrder:
 
 PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)
 """Place an order. The reply is the decision that the ledger has committed."""
+
+
+def check_order(order: PlaceOrder) -> None:
+    """Check an order that came over the bus, where others may publish too.
+
+    Drivers name files and domains after the uuids of instances, so nothing else may take their
+    place.
+
+    Raises:
+        InvalidInputError: an instance is not identified by a uuid, or the instances are not those
+            of the request.
+    """
+    uuids = tuple(instance.uuid for instance in order.instances)
+    for one in uuids:
+        if not is_uuid(one):
+            raise InvalidInputError("instances.uuid", f"{one[:80]!r} must be a UUID")
+    if sorted(uuids) != sorted(order.request.instance_uuids):
+        raise InvalidInputError("instances", "must be the instances that the request names")
 
 
 class Placer(Protocol):

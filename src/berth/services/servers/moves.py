@@ -20,7 +20,7 @@ from berth.domain.fast_replace import fast_replace
 from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.inventory.allocation import INSTANCE_TYPE, Allocation, Claim, Consumer
 from berth.domain.ledger.write import Add, Free, Put, Take, TransferAllocations, Write
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable

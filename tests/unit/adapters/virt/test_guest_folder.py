@@ -36,6 +36,15 @@ def test_a_folder_that_cannot_be_written_to_is_said_so(tmp_path: Path) -> None:
         claim_state_dir(tmp_path / "none", "host-1")
 
 
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "a/b", "../../etc", "/etc", "guest", f"{make_uuid('instance', 1)}/.."]
+)
+def test_only_a_uuid_names_a_folder(tmp_path: Path, name: str) -> None:
+    """A path in place of a uuid, as a forged order may have, leads nowhere."""
+    with pytest.raises(DriverError, match="is not the UUID of an instance"):
+        GuestFolder(tmp_path, name)
+
+
 VM, OTHER = make_uuid("instance", 1), make_uuid("instance", 2)
 AT_S = 1_000_000.0
 

@@ -4,11 +4,16 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status
+from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery
+from berth.services.requests.orders import PlaceOrder, check_order
 from berth.services.servers.instances import CreateOrder
+from berth.testing.builders import make_instance, make_request, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk
 
 ORDER = CreateOrder("req-1", "vm", "1", "project-1", "user-1", one_by_one=True)
@@ -73,3 +78,22 @@ async def test_a_repeated_order_is_accepted_once() -> None:
     later = await desk.instances.create(replace(ORDER, count=2))
     assert [one.uuid for one in later.instances] == [one.uuid for one in first.instances]
     assert len(await stored(desk)) == 2
+
+
+@pytest.mark.parametrize("uuid", ["..", "../../etc", "", "vm-1", f"{make_uuid('instance', 1)}\n"])
+def test_only_uuids_identify_the_instances_of_an_order(uuid: str) -> None:
+    """A path that a forged order has in place of a uuid never reaches a driver."""
+    instance = replace(make_instance(1), uuid=uuid)
+    order = PlaceOrder(replace(make_request(1), instance_uuids=(uuid,)), (instance,))
+    with pytest.raises(InvalidInputError, match=r"instances\.uuid.*must be a UUID"):
+        check_order(order)
+
+
+def test_an_order_has_the_instances_of_its_request() -> None:
+    """An instance that the request does not name would be stored without a place."""
+    uuids = make_uuid("instance", 1), make_uuid("instance", 2)
+    request = replace(make_request(1), instance_uuids=uuids)
+    instances = make_instance(1), make_instance(2)
+    check_order(PlaceOrder(request, instances))
+    with pytest.raises(InvalidInputError, match="the instances that the request names"):
+        check_order(PlaceOrder(request, instances[:1]))

@@ -17,7 +17,7 @@ from berth.adapters.bus.rabbitmq.connection import (
     BrokerSession,
     broken_not_cancelled,
 )
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 from berth.ports.bus import CONTEXT, Priority
 
 # At most this many notifications wait in memory for a connection. Beyond that the oldest are

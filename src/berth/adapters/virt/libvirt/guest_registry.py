@@ -22,6 +22,7 @@ from berth.adapters.virt.libvirt.errors import LibvirtRefusedError
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.errors import DriverError
+from berth.domain.uuids import is_uuid
 from berth.ports.virt import Power
 
 _NO_JOB = 0
@@ -270,8 +271,9 @@ class LibvirtGuestRegistry:
 
 
 def _marked(state_dir: Path) -> list[Path]:
-    """Return the folders with a mark."""
-    return sorted({path.parent for mark in _MARKS for path in state_dir.glob(f"*/{mark}")})
+    """Return the folders of guests with a mark."""
+    found = {path.parent for mark in _MARKS for path in state_dir.glob(f"*/{mark}")}
+    return sorted(path for path in found if is_uuid(path.name))
 
 
 def _list(connect: Connect) -> list[ObservedGuest]:

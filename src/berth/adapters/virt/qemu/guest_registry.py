@@ -12,6 +12,7 @@ from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder, SpecNotWrittenError
 from berth.domain.errors import DriverError
+from berth.domain.uuids import is_uuid
 from berth.ports.clock import Clock
 from berth.ports.virt import GuestEvent, Power
 
@@ -145,7 +146,9 @@ class QemuGuestRegistry:
             claim_state_dir(self._host.state_dir, self._host.name)
             # All processes are listed once, rather than once for each folder.
             running = await self._running()
-            for path in sorted(self._host.state_dir.glob("[!.]*")):
+            for path in sorted(self._host.state_dir.iterdir()):
+                if not is_uuid(path.name):
+                    continue  # lost+found, the record of the owner, or an operator's own file
                 folder = QemuFolder(self._host.state_dir, path.name)
                 try:
                     spec = folder.read()

@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.domain.compute.decision import Placement
 from berth.domain.compute.request import Request
-from berth.domain.named_uuid import named_uuid
+from berth.domain.uuids import named_uuid
 from berth.domain.zones.offer import OfferKey
 from berth.ports.clock import Clock
 from berth.ports.measures import OFFERS_HELD

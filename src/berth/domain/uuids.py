@@ -1,0 +1,22 @@
+"""The form of uuids, and uuids derived from names."""
+
+import hashlib
+import re
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a uuid with dashes, in lower or upper case."""
+    return _UUID.fullmatch(text) is not None
+
+
+def named_uuid(name: str) -> str:
+    """Return the UUID of a name: formatted as version 5, computed with SHA-256 instead of SHA-1.
+
+    Every process computes the same UUID for the same name.
+    """
+    digits = hashlib.sha256(name.encode()).hexdigest()
+    # RFC 9562 requires the two highest bits of the 17th digit to be 10, hence 8, 9, a or b.
+    variant = "89ab"[int(digits[16], 16) % 4]
+    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
