@@ -85,9 +85,12 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
     """Rebuild the guest at the destination of an evacuation, since its source is down."""
     began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     moved = placed_at(instance, migration.destination)
+    # The stopped state is applied here and not when the evacuation is requested: until another
+    # host has the guest, a host that was only cut off would stop the healthy one.
+    is_off = migration.stays_off or migration.was is Status.SHUTOFF
     try:
         await context.driver.spawn(moved)
-        if migration.was is Status.SHUTOFF:
+        if is_off:
             await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     except (BuildError, DriverError) as error:
         await context.driver.destroy(instance.uuid)
@@ -102,7 +105,7 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
     # The source's allocation stays with the migration until the source's agent is back and has
     # destroyed the old guest: until then it may still run.
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
-    status = Status.SHUTOFF if migration.was is Status.SHUTOFF else Status.ACTIVE
+    status = Status.SHUTOFF if is_off else Status.ACTIVE
     first = await preserve_creation(context, instance)
     done = end_task(
         moved,

@@ -83,6 +83,7 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
     return replace(
         request_to_move(instance, operation, MoveTarget(), request_id, flavor=flavor),
         retried=retried,
+        stays_off=failed.stays_off,
         alternates=tuple(one for one in instance.alternates if one not in retried),
     )
 

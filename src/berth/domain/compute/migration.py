@@ -170,6 +170,8 @@ class Migration:
     fault: Fault | None = None
     group_uuid: str | None = None
     """The instance's server group, or None. Its policy applies on both sides during the move."""
+    stays_off: bool = False
+    """Whether the destination of an evacuation stops the instance, whatever its status was."""
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
 

@@ -88,6 +88,8 @@ class Request:
     alternates: tuple[tuple[str, str], ...] = ()
     operation: Operation = Operation.CREATE
     source_cell: str = ""
+    stays_off: bool = False
+    """Whether an evacuated instance is stopped on its new host; rules do not read it."""
 
     def __post_init__(self) -> None:
         """Reject an empty list of instances, more than COUNT_MAX instances, and duplicate UUIDs.

@@ -212,6 +212,7 @@ def _migration(request: Request, instance: Instance, decision: Decision, number:
         forced=request.destination is not None or bool(request.force_hosts),
         retried=request.retried,
         group_uuid=instance.group_uuid,
+        stays_off=request.stays_off,
         created_at_s=at_s,
         updated_at_s=at_s,
     )

@@ -171,7 +171,8 @@ class Operations:
     ) -> Instance:
         """Have an instance rebuilt elsewhere, because its host is down.
 
-        With `stops` the instance stays off on the new host until it is started.
+        With `stops` the instance stays off on the new host until it is started. Nothing about the
+        instance but its task changes before another host has it.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.
@@ -191,8 +192,8 @@ class Operations:
             migration = await self._migration(instance)
             instance, before = without_move(instance, migration, self._clock.now_s())
             check_still_on(instance, down)
-            instance = replace(instance, status=Status.SHUTOFF) if stops else instance
-            return [*before, *self._moved(instance, Operation.EVACUATE, caller, target)]
+            writes = self._moved(instance, Operation.EVACUATE, caller, target, stays_off=stops)
+            return [*before, *writes]
 
         return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
 
@@ -366,6 +367,8 @@ class Operations:
         caller: Caller,
         target: MoveTarget,
         flavor: Flavor | None = None,
+        *,
+        stays_off: bool = False,
     ) -> Sequence[Write]:
         """Return the writes that have a scheduler choose a host."""
         # Only a resize may stay on its host, because a migration is meant to leave it.
@@ -376,6 +379,7 @@ class Operations:
         request = request_to_move(
             instance, operation, target, request_id, flavor=flavor, may_stay=stays
         )
+        request = replace(request, stays_off=stays_off)
         pending = PendingRequest(request, accepted_at_s=self._clock.now_s())
         return [Put(replace(instance, task=AWAITING[operation])), Add(pending)]
 

@@ -88,6 +88,19 @@ async def test_an_evacuated_server_is_made_anew_elsewhere(
     assert await cloud.host_of(uuid) != before
 
 
+@pytest.mark.parametrize("version", ["2.94", "2.95"])
+async def test_an_evacuation_without_a_host_changes_nothing(cloud: Staffed, version: str) -> None:
+    """The server keeps its status and its host, whose agent would otherwise stop the guest."""
+    uuid = await dead(cloud)
+    before = await cloud.host_of(uuid)
+    for host in ("host-0", "host-1", "host-2"):
+        await cloud.take_down(host)
+    assert (await cloud.act(uuid, "evacuate", {}, version=version)).status == 200
+    await cloud.work()
+    assert (await cloud.states(uuid))[0] == "ACTIVE"
+    assert await cloud.host_of(uuid) == before
+
+
 async def test_a_host_that_is_up_is_not_evacuated(cloud: Staffed) -> None:
     """400, as in Nova."""
     uuid = await cloud.built()
