@@ -12,6 +12,7 @@ from berth.adapters.bus.rabbitmq import (
     RabbitBroker,
     RabbitNotifier,
 )
+from berth.adapters.bus.rabbitmq.connection import BrokerSession
 from tests.integration.rabbitmq_reading import behind, reading, take
 from tests.proxy import proxying
 from tests.rabbit import running, until
@@ -58,6 +59,48 @@ async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -
                 await until(first_line.up.is_set)
                 await asyncio.sleep(0.1)
                 assert not first.leads
+
+
+class _Sessions:
+    """Remembers the newest session of a connection."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self.newest: BrokerSession | None = None
+        connection.add(self)
+
+    async def on_connected(self, session: BrokerSession) -> None:
+        """See `SessionListener.on_connected`."""
+        self.newest = session
+
+    def on_disconnected(self, reason: str) -> None:
+        """See `SessionListener.on_disconnected`."""
+
+
+async def test_only_one_leads_after_the_queue_was_deleted(broker: RabbitBroker) -> None:
+    """An operator or a policy of the broker may delete the leader's queue.
+
+    Before, the old leader kept publishing beside the new one, so every notification came twice.
+    """
+    first_line, first = teller_of(broker, "first")
+    sessions = _Sessions(first_line)
+    second_line, second = teller_of(broker, "second")
+    async with running(first_line), reading(broker, "#") as queue:
+        await until(lambda: first.leads)
+        async with running(second_line):
+            assert sessions.newest is not None
+            # Only the connection that declared an exclusive queue may delete it by AMQP.
+            channel = await sessions.newest.spare_channel()
+            await channel.queue_delete(f"{broker.prefix}.notifier")
+            await until(lambda: not first.leads or second.leads)
+            await until(lambda: first.leads != second.leads)
+            await until(first_line.up.is_set)
+            assert first.leads != second.leads
+            for teller in (first, second):
+                teller.notify("host.update", {"number": 1}, key="1")
+            (told,) = await take(queue, 1)
+            assert told["payload"]["number"] == 1
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(take(queue, 1), 0.5)
 
 
 async def test_what_another_has_told_is_not_kept_for_ever(broker: RabbitBroker) -> None:

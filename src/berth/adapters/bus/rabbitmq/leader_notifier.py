@@ -25,13 +25,17 @@ _KEPT_S: Final = 60.0
 _KEPT_MAX: Final = 10_000
 
 
+async def _ignore(_: object) -> None:
+    """Discard a message that another program has sent to the leader's queue."""
+
+
 class LeaderNotifier:
     """Passes notifications on while this process leads, and keeps them in memory otherwise.
 
     The leader holds an exclusive queue, which the broker grants to one connection. When that
-    connection ends, another process acquires the queue and publishes the notifications that it has
-    kept; some of them are published twice, with the same message ids. A process without a
-    connection does not lead.
+    connection ends or the queue is deleted, another process acquires the queue and publishes the
+    notifications that it has kept; some of them are published twice, with the same message ids. A
+    process without a connection does not lead.
 
     Args:
         notifier: publishes the notifications of the leader.
@@ -82,12 +86,21 @@ class LeaderNotifier:
             self._task = None
 
     async def _campaign(self, session: BrokerSession) -> None:
-        """Try to declare the exclusive queue until it is free, and lead then."""
+        """Try to declare the exclusive queue until it is free, and lead then.
+
+        The leader consumes the queue, although nothing is ever sent to it. The broker then neither
+        expires the queue nor deletes it without cancelling the consumer, which ends the session and
+        the leadership.
+        """
         while True:
             try:
                 with broken_not_cancelled():
                     channel = await session.spare_channel()
                     await channel.queue_declare(self._queue, exclusive=True)
+                    # The queue may be gone again by now. Then this channel breaks, and with it the
+                    # session.
+                    lead = await session.channel()
+                    await lead.basic_consume(self._queue, _ignore, no_ack=True)
             except ChannelLockedResource:
                 await asyncio.sleep(_CAMPAIGN_S)
             except (AMQPError, OSError, RuntimeError) as error:
