@@ -1,4 +1,4 @@
-"""Addresses are parsed once and compared with networks as columns."""
+"""Tests for the addresses of rows, which are compared with networks as columns."""
 
 from ipaddress import ip_address, ip_network
 

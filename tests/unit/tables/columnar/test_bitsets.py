@@ -1,4 +1,4 @@
-"""Bitsets store one set of names per row."""
+"""Tests for bitsets, which store one set of names per row."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from berth.tables.columnar.bitsets import Bitset
 
 @pytest.fixture
 def sets() -> Bitset:
-    """Three rows, the first with a and b, the second with b."""
+    """Return three rows, the first with a and b, the second with b."""
     bitset = Bitset()
     bitset.resize(3)
     bitset.put(0, ["a", "b"])
@@ -42,7 +42,7 @@ def test_rows_are_found_by_any_of_several_names(sets: Bitset) -> None:
 
 
 def test_names_of_a_set_are_counted(sets: Bitset) -> None:
-    """Only requested names count, across any number of words; unknown names do not."""
+    """Only the given names are counted, across any number of words."""
     assert sets.count_among(sets.words_of(["a", "b", "never"]), slice(0, 3)).tolist() == [2, 1, 0]
     assert sets.count_among(sets.words_of(["a"]), np.array([2, 0, 0])).tolist() == [0, 1, 1]
     assert sets.count_among(sets.words_of([]), slice(0, 3)).tolist() == [0, 0, 0]

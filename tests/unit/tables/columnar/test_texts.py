@@ -1,4 +1,4 @@
-"""Texts of rows are stored in one byte buffer."""
+"""Tests for the texts of rows, which are stored in one byte buffer."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ TEXTS = st.one_of(
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), TEXTS)), max_size=40))
 def test_a_row_has_the_text_that_it_was_given_last(writes: list[tuple[int, str | None]]) -> None:
-    """Texts have any characters and any length; None clears the row."""
+    """A row returns the text that was put last; None clears the row."""
     texts, expected = Texts(5), dict.fromkeys(range(5), "")
     for row, text in writes:
         if text is None:
