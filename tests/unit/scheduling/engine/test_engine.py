@@ -38,7 +38,7 @@ def is_cached(engine: Engine, query: Query) -> bool:
 
 
 def test_an_uncacheable_rule_concerns_only_requests_that_it_applies_to() -> None:
-    """TrustedFilter reads the clock, but applies only to flavors that require trust."""
+    """TrustedFilter prevents caching only for flavors that require trust."""
     engine = engine_with([fits_resources.build(), is_trusted.build()], [free_resources.build_ram()])
     assert is_cached(engine, query_of({}))
     assert not is_cached(engine, query_of(TRUST))
@@ -49,19 +49,19 @@ def test_an_uncacheable_rule_concerns_only_requests_that_it_applies_to() -> None
     ("decay_s", "multiplier", "kept"), [(0, 1, True), (9, 1, False), (9, 0, True)]
 )
 def test_decaying_failures_are_not_cached(decay_s: float, multiplier: float, kept: bool) -> None:
-    """The weigher of failed builds reads the clock, unless it is off."""
+    """The weigher of failed builds prevents caching if failures decay and it has a multiplier."""
     weigher = build_failures.build(multiplier=multiplier, decay_s=decay_s)
     assert is_cached(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
 
 
 def test_a_rule_that_reads_other_rows_is_not_cached() -> None:
-    """Its verdict on a row may change while the row does not."""
+    """A rule that reads other rows prevents caching."""
     rule = replace(fits_resources.build(), reads=Reads((), ("used",), row_local=False))
     assert not is_cached(engine_with([rule], []), query_of({}))
 
 
 def test_profiles_are_dropped_when_a_host_comes() -> None:
-    """A new host changes the rank of all others."""
+    """A new host drops the cached profiles."""
     hosts = table_of(snapshot_of([Box("b")]))
     engine = engine_of(hosts, policy_of())
     query = query_of({})

@@ -58,7 +58,10 @@ def test_equal_flavors_and_images_are_found(known: NeedsCache[str], request_: Re
     ],
 )
 def test_different_ones_are_not(known: NeedsCache[str], request_: Request) -> None:
-    """Another order of extra specs counts as a difference, because it orders request groups."""
+    """Requests that differ in flavor or image do not match.
+
+    A different order of extra specs counts as a difference, because it orders request groups.
+    """
     assert known.get(request_, lambda: "made") == "made"
     assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
 
