@@ -143,7 +143,7 @@ def test_held_amounts_without_usage_are_removed(replica: Replica, held: Hold) ->
 
 @pytest.mark.parametrize("held", [HOLD, EXACT], ids=["similar", "exact"])
 def test_a_provider_event_reports_usage_as_well(replica: Replica, held: Hold) -> None:
-    """It counts like a usage event."""
+    """A provider event counts as a usage event."""
     replica.hold(held)
     apply_version(replica, 6, placed(), replace(make_provider(1), used={VCPU: 3}))
     assert (counts(replica), replica.held) == ((3, 1, 1), 0)
