@@ -15,7 +15,7 @@ from berth.testing.fleets import NOW_S
 
 
 class Asked:
-    """One rule, one fleet, one request."""
+    """Evaluates rules for one fleet and one request."""
 
     def __init__(self, snapshot: Snapshot, request: Request) -> None:
         self.hosts: HostTable = table_of(snapshot)

@@ -1,4 +1,4 @@
-"""The remaining capacity of providers that several groups use."""
+"""Tests for the remaining capacity of providers that several groups use."""
 
 from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.lookahead import OpenRows

@@ -46,7 +46,7 @@ def test_a_group_is_told_step_by_step() -> None:
 
 
 def test_units_and_room_are_told_apart() -> None:
-    """What one provider lacks is reported by the step that removes it."""
+    """Units and room are separate steps, and each removes the providers that fail it."""
     steps = steps_of(TABLE, asking(group(amounts={"VCPU": 2})))
     assert [after for _, _, _, after in steps[:3]] == [(3, 3), (2, 2), (1, 1)]
 

@@ -1,4 +1,4 @@
-"""The step budget of a query."""
+"""Tests for the step budget of a query."""
 
 import pytest
 

@@ -25,7 +25,7 @@ FLEET = snapshot_of(
 
 
 def plan(driver: Driver, request: Request, policy: Policy | None = None, seed: int = 0) -> Plan:
-    """Plan on the fleet with a driver."""
+    """Return the plan of a driver on the fleet."""
     policy = replace(policy or policy_of(runners_up=3), driver=driver)
     return driver.plan(table_of(FLEET), request, policy, now_s=NOW_S, seed=seed)
 

@@ -1,4 +1,4 @@
-"""The engine caches request profiles, except for requests that concern an uncacheable rule."""
+"""Tests for the engine, which caches request profiles unless a rule prevents it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_profiles_are_dropped_when_a_host_comes() -> None:
 
 
 def test_policies_that_differ_in_strategy_share_an_engine() -> None:
-    """Under contention each decision has its own policy, but all share the rules."""
+    """Policies that differ only in the subset size share an engine; other weighers need another."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     policy = policy_of(filters=[fits_resources.build()], weighers=[free_resources.build_ram()])
     engine = engine_of(hosts, policy)
@@ -85,7 +85,7 @@ def test_policies_that_differ_in_strategy_share_an_engine() -> None:
 
 
 def test_a_repeated_request_stays_cached_however_many_others_come_between() -> None:
-    """A key that was requested once is soon evicted; the second request keeps it."""
+    """A profile that was requested twice stays cached, however many others come between."""
     engine = engine_with([fits_resources.build()], [free_resources.build_ram()])
     flavors = [replace(asking().flavor, flavor_id=f"f-{n}", vcpus=n) for n in range(1, 31)]
     queries = [
@@ -101,7 +101,7 @@ def test_a_repeated_request_stays_cached_however_many_others_come_between() -> N
 
 
 def test_a_changed_host_is_weighed_again() -> None:
-    """Own values of a single changed row are recomputed, even if they are not volatile."""
+    """A weigher's values of a changed row are computed again."""
     likes = Weigher(
         name="likes",
         raw=lambda hosts, _, rows: hosts.traits.has("CUSTOM_X", rows).astype(np.float64),

@@ -1,4 +1,4 @@
-"""Requests that differ in anything that a rule reads have different keys."""
+"""Tests that requests which differ in anything that a rule reads have different keys."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_what_differs_in_what_is_read_differs_in_the_key(path: str, other: Reque
 
 
 def test_a_group_and_the_rows_of_its_members_are_parts_of_the_key() -> None:
-    """The key of a group has its rows and whether members are on unknown hosts or moving."""
+    """The key of a group has the group, the rows of its members and two flags."""
     assert key_of("group", PLAIN, GROUP) == GROUP
     assert key_of("group_rows", PLAIN, GROUP) == (frozenset({0}), False, False)
     assert key_of("group_rows", PLAIN) is None

@@ -43,7 +43,7 @@ def test_the_best_score_is_first(hosts: HostTable) -> None:
 
 
 def test_no_hosts_have_no_best(hosts: HostTable) -> None:
-    """An empty ranking gives an empty list."""
+    """An empty ranking has no best hosts."""
     empty = FullRanking(hosts, np.zeros(0, dtype=np.intp), np.zeros(0))
     assert empty.best(3) == []
 

@@ -1,4 +1,4 @@
-"""IoOpsFilter, NumInstancesFilter and their variants that take the limit from aggregates."""
+"""Tests for IoOpsFilter, NumInstancesFilter and their variants for aggregates."""
 
 import pytest
 

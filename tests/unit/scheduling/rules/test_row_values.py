@@ -19,7 +19,7 @@ class Read:
         self.asked: list[int] = []
 
     def __call__(self, hosts: HostTable, rows: Selection) -> Matrix:
-        """Return two values a row."""
+        """Return two values per row."""
         self.asked.append(count_of(rows))
         found = [
             np.zeros(count_of(rows)) if columns is None else columns.used[rows]
