@@ -1,4 +1,4 @@
-"""Services wired on a memory ledger and a virtual clock, as `berth.app.processes` wires them."""
+"""Services on a memory ledger and a virtual clock, wired as in `berth.app.processes`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -158,7 +158,7 @@ class FixedPolicy:
 
 
 class Desk:
-    """One process's services."""
+    """The services of one process."""
 
     def __init__(self, ledger: TappedLedger, *, attempts_max: int = 5) -> None:
         self.ledger = ledger

@@ -12,7 +12,7 @@ OLD, NEW, OTHER = (bytes([number]) * KEY_BYTES for number in (1, 2, 3))
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first: Sequence[bytes] = keys

@@ -167,7 +167,7 @@ async def test_a_request_that_cannot_be_read_is_given_up_with_the_reason() -> No
 
 
 async def test_a_ledger_that_is_away_for_a_while_stops_nothing() -> None:
-    """Requests are tried again until the ledger is back."""
+    """Pending requests are tried again until the ledger can be reached."""
     desk = await open_desk()
     for number in (1, 2, 3):
         await accept(desk, make_request(number))

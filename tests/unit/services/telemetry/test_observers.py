@@ -64,7 +64,7 @@ class Paths:
             self._around.pop()
 
     def note(self, name: str, value: str | float) -> None:
-        """Keep a note."""
+        """Record the note."""
         self.notes[name] = value
 
 

@@ -61,14 +61,14 @@ class SharePolicy:
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first: Sequence[bytes] = keys
 
 
 class UnrenewedSagas(SagaStore):
-    """A store that does not renew leases: the tests' clock advances with every sleep."""
+    """A store that does not renew leases, because the tests' clock advances with every sleep."""
 
     async def keep_lease(self, request_id: str) -> None:
         """Wait until cancelled."""

@@ -21,7 +21,7 @@ BOXES = (
 
 
 class FixedClock(VirtualClock):
-    """The clock of the fleet."""
+    """A clock that stands still at the time of the fleet."""
 
     def now_s(self) -> float:
         """Return the time of the fleet."""

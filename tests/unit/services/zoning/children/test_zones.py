@@ -12,7 +12,7 @@ from tests.unit.services.wiring import TappedLedger
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *names: bytes) -> None:
         self.newest_first: Sequence[bytes] = [name * KEY_BYTES for name in names or (b"k",)]

@@ -38,7 +38,7 @@ MUTATIONS = 100_000
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first = keys
