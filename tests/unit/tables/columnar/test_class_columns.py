@@ -40,7 +40,7 @@ def test_fits_compares_with_room_unit_and_step() -> None:
 
 
 def test_the_largest_amounts_do_not_overflow() -> None:
-    """A large total times a large ratio is clipped to the largest amount."""
+    """The capacity of a large total with a large ratio is clipped to the largest amount."""
     columns = columns_of(Inventory(AMOUNT_MAX, allocation_ratio=10_000.0))
     columns.put_used(0, AMOUNT_MAX)
     assert columns.capacity[0] == AMOUNT_MAX

@@ -23,7 +23,7 @@ class Pairs(ColumnSet):
 
 
 def test_a_column_grows_by_zeros() -> None:
-    """The result is a copy, even when the size is unchanged."""
+    """A grown column is a copy with zeros added, even if its size stays the same."""
     column = np.array([3, 4], dtype=np.int32)
     more = grown(column, 4)
     assert more.tolist() == [3, 4, 0, 0]

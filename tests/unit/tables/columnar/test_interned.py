@@ -66,7 +66,7 @@ def test_equal_values_have_equal_numbers() -> None:
 
 
 def test_a_number_is_never_given_twice() -> None:
-    """A forgotten value gets a new number."""
+    """A forgotten value gets a new number, which was never used before."""
     made = ValueIds[int]()
     given = [made.number(value) for value in range(interned_module._IDS_KEPT + 10)]
     again = made.number(0)

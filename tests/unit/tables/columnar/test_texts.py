@@ -29,7 +29,7 @@ def test_a_row_has_the_text_that_it_was_given_last(writes: list[tuple[int, str |
 
 
 def test_replaced_texts_do_not_pile_up() -> None:
-    """Unused bytes are reclaimed, and other rows keep their texts."""
+    """The bytes of replaced texts are reclaimed, and other rows keep their texts."""
     texts = Texts(3)
     texts.put(0, "first")
     texts.put(2, "l" * 300)
@@ -40,7 +40,7 @@ def test_replaced_texts_do_not_pile_up() -> None:
 
 
 def test_growing_keeps_texts() -> None:
-    """New rows have no text."""
+    """Rows keep their texts when the buffer grows, and new rows have none."""
     texts = Texts(1)
     texts.put(0, "a")
     texts.resize(3)

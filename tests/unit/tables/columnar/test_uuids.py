@@ -22,7 +22,7 @@ ODD = [
 
 @pytest.mark.parametrize("text", [PLAIN, "00000000-0000-0000-0000-000000000000", *ODD])
 def test_a_text_comes_back_as_it_was_put(text: str) -> None:
-    """Any spelling is preserved, and no two texts are confused."""
+    """Any text is preserved and distinguished from every other spelling."""
     uuids = Uuids(2)
     for first in (PLAIN, "x", text):
         uuids.put(1, first)

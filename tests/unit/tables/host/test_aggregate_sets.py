@@ -11,7 +11,7 @@ ROWS = 200
 
 @pytest.fixture
 def sets() -> AggregateSets:
-    """Return 200 rows: row r is in 0 when it is even, in r % 5 + 10, and every tenth in none."""
+    """Return 200 rows: row r is in r % 5 + 10 and, if even, in 0; every tenth row is in none."""
     made = AggregateSets()
     made.resize(ROWS)
     for row in range(ROWS):

@@ -18,7 +18,7 @@ def test_values_are_those_that_hosts_report() -> None:
 
 
 def test_a_metric_that_was_read_follows_later_reports() -> None:
-    """A report replaces all former metrics of its host."""
+    """Values of a metric that was read follow later reports, which replace former metrics."""
     metrics = HostMetrics(2)
     metrics.put(0, {"x": 1.0})
     both = np.array([0, 1])
