@@ -58,7 +58,7 @@ def test_equal_flavors_and_images_are_found(known: NeedsCache[str], request_: Re
     ],
 )
 def test_different_ones_are_not(known: NeedsCache[str], request_: Request) -> None:
-    """Requests that differ in flavor or image do not match.
+    """Requests that differ in the flavor or the image do not match.
 
     A different order of extra specs counts as a difference, because it orders request groups.
     """

@@ -172,7 +172,7 @@ def _changed(chance: random.Random, blobs: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("levels", [1, 2, 4, 32])
 def test_an_offer_is_as_long_as_so_many_levels_need(levels: int) -> None:
-    """`blob_bytes_of` returns the shortest length for this many levels."""
+    """`blob_bytes_of` returns a length in which exactly this many levels fit."""
     left: int | None = blob_bytes_of(levels)
     assert left is not None
     assert left % 64 == 0
