@@ -1,4 +1,4 @@
-"""Links and pages."""
+"""Links to resources, and pages of lists."""
 
 from typing import Any
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""The way from a request to a handler and back."""
+"""Routing of requests to handlers, and the form of responses."""
 
 from dataclasses import replace
 from types import ModuleType

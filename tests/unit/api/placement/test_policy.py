@@ -94,7 +94,7 @@ def test_the_old_defaults_let_administrators_do_everything() -> None:
 
 @pytest.mark.parametrize("enforced", [False, True])
 def test_readers_see_the_usages_of_their_project(enforced: bool) -> None:
-    """A reader can see the usages of the own project only."""
+    """Of all actions, a reader may only see the usages of their own project."""
     policy = policy_of({}, enforce_new_defaults=enforced)
     own, other = {"project_id": "web"}, {"project_id": "ops"}
     assert [rule for rule in ACTION_RULES if policy.allows(rule, READER, own)] == [

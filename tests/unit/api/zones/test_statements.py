@@ -97,7 +97,7 @@ async def test_an_offer_is_made_and_built(west: ZoneStack) -> None:
 
 
 async def test_what_is_released_is_gone(west: ZoneStack) -> None:
-    """A release accepts surplus offers and withdrawals, and refuses a late build."""
+    """A release is accepted, and a later build of an instance that it withdrew is refused."""
     offers = await offers_of(west, 2)
     assert (await west.stated("POST", BUILD, build_message(offers))).status == 202
     body = encode(

@@ -27,7 +27,7 @@ async def test_a_locked_server_is_for_administrators(cloud: Staffed) -> None:
 
 
 async def test_its_owner_may_unlock_it(cloud: Staffed) -> None:
-    """An owner can remove the own lock and then stop the server."""
+    """An owner can unlock a server that they locked, and then stop it."""
     uuid = await cloud.built()
     await cloud.act(uuid, "lock", token=OWNER)
     assert (await cloud.act(uuid, "unlock", token=OWNER)).status == 202
