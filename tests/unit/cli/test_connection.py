@@ -97,7 +97,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
 
 
 def test_what_a_server_is_called_cannot_command_the_terminal(run: Run, cloud: Cloud) -> None:
-    """Control characters are replaced, and nothing is taken for markup."""
+    """Control characters in a name are replaced, and brackets are not taken for markup."""
     cloud.add_server("[bold]a\x1b[2J")
     out = run("server", "list").out
     assert "\x1b" not in out

@@ -66,7 +66,7 @@ def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> Non
 def test_a_fix_ends_with_4_when_all_is_mended(
     run: Run, cloud: Cloud, report: AuditReport, code: int
 ) -> None:
-    """The command ends with 3 if a discrepancy remains."""
+    """The command ends with 4 if everything was repaired, and with 3 if something remains."""
     cloud.fixed["POST", PATH] = (200, msgspec.to_builtins(report))
     ended = run("audit", "--fix")
     assert ended.code == code
