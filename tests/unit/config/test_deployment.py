@@ -19,7 +19,7 @@ from berth.config.settings_reader import read_settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-YAML: Any = import_module("yaml")  # it comes with schemathesis, and has no types
+YAML: Any = import_module("yaml")  # PyYAML is installed with schemathesis and has no type hints
 COMPOSE: Any = YAML.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
 COMMANDS = {name: one["command"] for name, one in SERVICES.items() if "command" in one}

@@ -24,7 +24,7 @@ NOVA_WEIGHERS = {
     "PCIWeigher": 1.0,
     "ServerGroupSoftAffinityWeigher": 1.0,
     "ServerGroupSoftAntiAffinityWeigher": 1.0,
-    "BuildFailureWeigher": -1e6,  # its option is negated
+    "BuildFailureWeigher": -1e6,  # Nova negates the option of this weigher
     "CrossCellWeigher": 1e6,
     "HypervisorVersionWeigher": 1.0,
     "NumInstancesWeigher": 0.0,

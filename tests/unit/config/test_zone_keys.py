@@ -111,7 +111,7 @@ def test_a_rotation_ends_the_oldest_key_for_statements(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
-    """Telemetry receives both the failure and the next valid change."""
+    """An invalid file leaves the keys in force; the failure and the next change are reported."""
     path, clock, told = tmp_path / "zone-keys", FakeClock(), Told()
     file = ZoneKeyFile(path, clock, told)
     before, text = file.offers.newest_first, path.read_text()
