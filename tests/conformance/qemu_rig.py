@@ -152,9 +152,7 @@ class QemuRig:
             loop = asyncio.get_running_loop()
             await loop.sock_connect(line, path)
             await loop.sock_sendall(line, letters.encode())
-            await asyncio.sleep(
-                _DEAF_S
-            )  # QEMU loses letters that it has not read before this closes
+            await asyncio.sleep(_DEAF_S)  # letters that QEMU has not read at the end are lost
 
     def process(self, instance_uuid: str, host: int = HERE) -> HostProcess:
         """Return the QEMU process of a guest."""

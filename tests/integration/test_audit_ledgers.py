@@ -84,7 +84,7 @@ async def audit(ledger: Ledger, *, mends: bool, host: str | None = None) -> Audi
 
 
 async def damage(ledger: Ledger) -> Instance:
-    """Write three orphaned allocations, a foreign consumer, and an instance without allocation."""
+    """Write three orphaned allocations and a foreign consumer; return an instance without any."""
     placed = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
     deleted = replace(make_instance(2), status=Status.DELETED, task=None)
     await write(ledger, Put(placed))

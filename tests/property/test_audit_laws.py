@@ -73,7 +73,7 @@ def histories(draw: st.DrawFn, courses_max: int) -> list[Step]:
 
 
 async def slow_town(seed: int) -> Town:
-    """Open a town whose drivers take 5 s for each operation and fail at a fifth of most."""
+    """Open a town whose drivers take 5 s for some operations and fail a fifth of most of these."""
     faults = DriverFaults(
         delay_s=dict.fromkeys(SLOW, 5.0), share=dict.fromkeys(FAILING, 0.2), seed=seed
     )

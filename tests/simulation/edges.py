@@ -67,7 +67,7 @@ def _builds() -> Iterator[tuple[State, State]]:
     # Guests that end by themselves are found to be off.
     for status in (Status.ACTIVE, Status.PAUSED, Status.SUSPENDED):
         yield (status, None), (Status.SHUTOFF, None)
-    # Guests that were suspended or resumed outside Berth are found to be so.
+    # Guests may also be found suspended, or found running although they were suspended.
     for status in (Status.ACTIVE, Status.PAUSED):
         yield (status, None), (Status.SUSPENDED, None)
     yield (Status.SUSPENDED, None), ACTIVE
