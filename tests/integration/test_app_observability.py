@@ -35,7 +35,7 @@ def test_metrics_are_on_and_spans_are_not() -> None:
 
 
 def test_nobody_has_to_look() -> None:
-    """With metrics disabled, there is neither a registry nor a batch callback."""
+    """With metrics disabled, a process has neither metrics nor a batch callback."""
     settings = Settings(metrics=MetricsSettings(enabled=False))
     seen = observe(settings, "up", SystemClock())
     assert seen.metrics is None

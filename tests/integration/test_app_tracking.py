@@ -38,7 +38,7 @@ async def test_tracking_is_on_by_default(tmp_path: Path) -> None:
 
 
 async def test_casts_are_the_source_when_that_is_set(tmp_path: Path) -> None:
-    """With casts as the source, the tracker is in doubt until agents have sent their lists."""
+    """With casts as the source, every decision must first settle what the tracker knows."""
     settings = _settings(tmp_path, instance_information="casts")
     async with open_core(settings, "scheduler") as core:
         tracker = instance_tracker(core)

@@ -128,7 +128,7 @@ async def test_requests_are_placed_here_as_ever(tmp_path: Path) -> None:
 
 
 async def test_a_zone_tells_of_itself(tmp_path: Path) -> None:
-    """A zone reports the capabilities from its settings, and the range of each told capability."""
+    """A zone reports the capabilities from its settings, and the ranges that they disclose."""
     told = {"capabilities": "os=linux", "told_capabilities": "total.VCPU"}
     async with zone_up(tmp_path, name="west", **told) as (core, zone):
         parts = zone_parts(core, zone)

@@ -274,7 +274,7 @@ def test_a_plan_never_overcommits(
 def test_asking_less_never_loses_a_host(
     snapshot: Snapshot, flavor: Flavor, data: st.DataObject
 ) -> None:
-    """With units of 1, ResourcesFilter keeps for a smaller amount each host that it keeps."""
+    """With units of 1, a host that fits an amount also fits every smaller amount."""
     request = replace(asking(), flavor=flavor)
     assume("CUSTOM_NOWHERE" not in str(flavor))
     less = {

@@ -49,7 +49,7 @@ def test_berth_is_told_the_settings(tmp_path: Path) -> None:
 
 
 def test_an_open_policy_lists_every_rule(tmp_path: Path) -> None:
-    """An open policy is a file that allows everyone each rule."""
+    """An open policy is a file in which every rule allows everyone."""
     *_, option, path = berth_words(Settings(opens_policy=True), tmp_path)
     assert option == "--policy-file"
     assert Path(path).read_text("utf-8") == '"placement:reshaper:reshape": "@"\n'
