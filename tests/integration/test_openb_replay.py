@@ -3,15 +3,16 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-TRACE = Path(__file__).parents[3] / "shared" / "traces" / "openb"
+from bench.packing import TRACE
 
 pytestmark = [
     pytest.mark.openb,
-    pytest.mark.skipif(not TRACE.is_dir(), reason="the openb trace is not beside the project"),
+    pytest.mark.skipif(
+        not TRACE.is_dir(), reason="no folder with the openb trace: set BERTH_TEST_OPENB_TRACE"
+    ),
 ]
 
 

@@ -3,39 +3,38 @@
 import csv
 import gzip
 import itertools
-from pathlib import Path
 
 import pytest
 
+from bench.packing import TRACE
 from berth.lab.openb import read_openb
 from berth.lab.workload import ArrivalEvent, Workload, events
 
-FOLDER = Path(__file__).parents[3] / "shared" / "traces" / "openb"
 VARIANTS = sorted(
     path.name.removeprefix("openb_pod_list_").removesuffix(".csv.gz")
-    for path in FOLDER.glob("openb_pod_list_*.csv.gz")
+    for path in TRACE.glob("openb_pod_list_*.csv.gz")
 )
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
+    not TRACE.is_dir(), reason="no folder with the openb trace: set BERTH_TEST_OPENB_TRACE"
 )
 
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
     """Return the workload of the default variant."""
-    return read_openb(FOLDER)
+    return read_openb(TRACE)
 
 
 def node_rows(nodes: str = "all") -> list[dict[str, str]]:
     """Return the rows of a node file, read with csv alone."""
-    with (FOLDER / f"openb_node_list_{nodes}_node.csv").open(encoding="utf-8", newline="") as file:
+    with (TRACE / f"openb_node_list_{nodes}_node.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def pod_rows(variant: str = "default") -> list[dict[str, str]]:
     """Return the rows of a pod file, read with csv alone."""
-    path = FOLDER / f"openb_pod_list_{variant}.csv.gz"
+    path = TRACE / f"openb_pod_list_{variant}.csv.gz"
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -60,7 +59,7 @@ def spec_total(workload: Workload, key: str) -> int:
 def test_trace_has_its_published_size(workload: Workload) -> None:
     """There are 1,523 hosts, 1,213 of them with GPUs, and 8,152 arrivals of one instance."""
     assert len(workload.hosts) == 1523
-    assert len(read_openb(FOLDER, nodes="gpu").hosts) == 1213
+    assert len(read_openb(TRACE, nodes="gpu").hosts) == 1213
     assert sum(bool(host.devices) for host in workload.hosts) == 1213
     assert len(workload.arrivals) == 8152
     assert {arrival.count for arrival in workload.arrivals} == {1}
@@ -99,7 +98,7 @@ def test_requests_sum_up_to_the_file(workload: Workload) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_is_read_in_its_order(variant: str) -> None:
     """Requests are ordered by creation time and then as in the file; equal pods share a flavor."""
-    workload = read_openb(FOLDER, variant=variant)
+    workload = read_openb(TRACE, variant=variant)
     rows = sorted(pod_rows(variant), key=lambda row: int(row.get("creation_time", "0")))
     assert [arrival.name for arrival in workload.arrivals] == [row["name"] for row in rows]
     distinct = {
@@ -117,7 +116,7 @@ def test_every_variant_is_read_in_its_order(variant: str) -> None:
 
 def test_accepted_models_are_asked_for() -> None:
     """In gpuspec33 as many requests as pods name GPU models, and hosts have all of these."""
-    workload = read_openb(FOLDER, variant="gpuspec33")
+    workload = read_openb(TRACE, variant="gpuspec33")
     specs = [workload.flavors[arrival.flavor].extra_specs for arrival in workload.arrivals]
     named = [
         value if key == "berth:any_trait" else key.removeprefix("trait:")

@@ -62,7 +62,7 @@ def samples() -> list[InflatedWorkload]:
 
 @pytest.mark.openb
 @pytest.mark.skipif(
-    not TRACE.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
+    not TRACE.is_dir(), reason="no folder with the openb trace: set BERTH_TEST_OPENB_TRACE"
 )
 def test_the_default_policy_fills_gpus(samples: list[InflatedWorkload]) -> None:
     """When all GPUs are requested, the default policy fills more than first fit and Nova's."""
